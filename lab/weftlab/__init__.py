@@ -1,0 +1,1 @@
+"""weftlab: a whole AI cloud on one machine."""

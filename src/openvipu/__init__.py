@@ -1,0 +1,1 @@
+"""openvipu: an open V-IPU controller, wire-compatible with package virmgrpc."""
