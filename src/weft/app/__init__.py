@@ -1,0 +1,1 @@
+"""Service verbs, settings and wiring: the only place that picks drivers."""

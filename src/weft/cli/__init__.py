@@ -1,0 +1,1 @@
+"""Command line door; speaks to the API only."""

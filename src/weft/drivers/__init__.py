@@ -1,0 +1,1 @@
+"""Drivers: strangers to each other."""

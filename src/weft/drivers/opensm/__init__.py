@@ -1,0 +1,1 @@
+"""OpenSM by way of the fabric agents beside it."""

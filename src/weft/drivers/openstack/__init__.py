@@ -1,0 +1,1 @@
+"""OpenStack: resources, identity and facts of a cloud."""

@@ -1,0 +1,1 @@
+"""The loop: store, leases, reconciler, verifier, audit."""

@@ -1,0 +1,1 @@
+"""`weft fabric-agent`: its own small program beside each subnet manager."""

@@ -1,0 +1,1 @@
+"""Values to text: partitions.conf and, later, cloud-init, Kolla, Terraform …"""

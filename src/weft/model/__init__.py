@@ -1,0 +1,1 @@
+"""Ground floor: frozen values, no I/O, no clock."""

@@ -1,0 +1,121 @@
+"""What a fabric and its managers are seen to be; all read, nothing wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Guid, PKey
+
+
+class Capabilities(Document):
+    """What a fabric manager can do; asked at order time, so that no `if` on a driver's name is needed."""
+
+    virtual_functions: bool = Field(description="Whether VFs can be partition members of their own.")
+    why_no_virtual_functions: str = ""
+    max_pkeys_per_port: int = Field(description="Keys a host's port holds, the default one included.")
+    reads_wire: bool = Field(description="Whether tables are read from the ports themselves.")
+
+
+class Membership(StrEnum):
+    FULL = "full"
+    LIMITED = "limited"
+
+
+@dataclass(frozen=True, slots=True)
+class PortTable:
+    """The P_Key table of one host port and of the leaf port it is cabled to, as read by SubnGet(P_KeyTable).
+
+    Attributes:
+        port_guid: GUID of the host's port.
+        keys: 16-bit entries (membership bit included), zeros left out.
+        leaf_keys: the same of the leaf's external port; None if that port has no table (enforcement off).
+        capacity: entries that the host's table has.
+        unreachable: why it could not be read; then the rest says nothing.
+    """
+
+    port_guid: int
+    keys: frozenset[int] = frozenset()
+    leaf_keys: frozenset[int] | None = None
+    capacity: int = 0
+    leaf: str = ""
+    leaf_port: int = 0
+    unreachable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as configured: in the manager's own file or database, not on the wire."""
+
+    pkey: int
+    name: str
+    members: Mapping[int, Membership] = field(default_factory=dict)
+
+
+class ManagerState(StrEnum):
+    MASTER = "master"
+    STANDBY = "standby"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+class ManagerStatus(Document):
+    """One subnet manager (or UFM) with its agent."""
+
+    name: str
+    state: ManagerState
+    problems: tuple[str, ...] = Field(default=(), description="What is wrong, each with what to do.")
+    configuration_digest: str = Field(default="", description="SHA-256 of its partition file.")
+
+
+class FabricStatus(Document):
+    """The fabric's managers together."""
+
+    fabric: str
+    managers: tuple[ManagerStatus, ...]
+    problems: tuple[str, ...] = Field(
+        default=(), description="Of the fabric as a whole: no master, files differ …"
+    )
+
+    @property
+    def known(self) -> bool:
+        """Whether a master is there and can be read: anything less is unknown, not fine."""
+        return any(m.state is ManagerState.MASTER for m in self.managers)
+
+
+class End(Document):
+    """One end of an observed cable."""
+
+    guid: Guid = Field(description="Node GUID.")
+    port: int
+    name: str = Field(default="", description="Node description.")
+
+
+class ObservedNode(Document):
+    """A switch or host adapter as discovered."""
+
+    guid: Guid
+    kind: str = Field(description="`switch` or `ca`.")
+    name: str
+    ports: int
+    port_guids: tuple[Guid, ...] = ()
+
+
+class ObservedFabric(Document):
+    """Everything that discovery saw."""
+
+    nodes: tuple[ObservedNode, ...]
+    links: tuple[tuple[End, End], ...]
+
+
+class PathProbe(Document):
+    """What the subnet administrator answered for a pair of port GUIDs."""
+
+    source: Guid
+    destination: Guid
+    path: bool
+    pkey: PKey | None = None

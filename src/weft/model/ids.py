@@ -1,0 +1,96 @@
+"""Identifiers and units of the field, parsed once at the door and plain integers or strings inside.
+
+Sources: InfiniBand Architecture Specification 1.4 §4.1.1 (GUID), §10.9.1 (P_Key: 15 bits of key, the top bit is
+the membership: 1 full, 0 limited; 0x7fff is the default partition, 0x0000 is invalid).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+
+FULL_MEMBER = 0x8000
+DEFAULT_PKEY = 0x7FFF
+MAX_PKEY = 0x7FFE
+
+_GUID = re.compile(r"(?:0x)?([0-9a-f]{1,16})\Z")
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z")
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]\Z")
+
+
+def parse_guid(value: Any) -> int:
+    """A GUID from `0x0002c90300300001`, `0002:c903:0030:0001` or an int; raises ValueError with what is allowed."""
+    if isinstance(value, bool):
+        raise ValueError("a GUID is 16 hex digits, such as 0x0002c90300300001")
+    if isinstance(value, int):
+        number = value
+    else:
+        text = str(value).strip().lower()
+        match = _GUID.match(text if "0x" in text else text.replace(":", ""))
+        number = int(match.group(1), 16) if match else 0
+    if not 0 < number < 1 << 64:
+        raise ValueError("a GUID is 16 hex digits and not zero, such as 0x0002c90300300001")
+    return number
+
+
+def format_guid(guid: int) -> str:
+    """`0x` and 16 hex digits, as every InfiniBand tool prints it."""
+    return f"0x{guid:016x}"
+
+
+def parse_pkey(value: Any) -> int:
+    """The 15-bit key of a P_Key from `0x65`, `0x8065` or an int; the membership bit is dropped."""
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value)
+    except (TypeError, ValueError):
+        number = 0
+    number &= ~FULL_MEMBER
+    if isinstance(value, bool) or not 0x1 <= number <= DEFAULT_PKEY:
+        raise ValueError("a P_Key is 0x1 to 0x7ffe (0x7fff is the default partition)")
+    return number
+
+
+def format_pkey(pkey: int) -> str:
+    """The 15-bit key in hex without leading zeros, as in partitions.conf: VLAN 101 is `0x65`."""
+    return f"0x{pkey & ~FULL_MEMBER:x}"
+
+
+def _mac(value: Any) -> str:
+    text = str(value).strip().lower()
+    if not _MAC.match(text):
+        raise ValueError("a MAC address is six hex pairs, such as f4:52:14:38:39:81")
+    return text
+
+
+def _pci(value: Any) -> str:
+    text = str(value).strip().lower()
+    if not _PCI.match(text):
+        raise ValueError("a PCI address is domain:bus:slot.function, such as 0000:c5:00.0")
+    return text
+
+
+Guid = Annotated[
+    int,
+    BeforeValidator(parse_guid),
+    PlainSerializer(format_guid, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^0x[0-9a-f]{16}$", "description": "InfiniBand GUID"}),
+]
+PKey = Annotated[
+    int,
+    BeforeValidator(parse_pkey),
+    PlainSerializer(format_pkey, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^0x[0-9a-f]{1,4}$", "description": "15-bit P_Key"}),
+]
+Mac = Annotated[str, BeforeValidator(_mac), WithJsonSchema({"type": "string", "description": "MAC address"})]
+PciAddress = Annotated[
+    str,
+    BeforeValidator(_pci),
+    WithJsonSchema({"type": "string", "description": "PCI address domain:bus:slot.function"}),
+]
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=63, pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"),
+]
+"""Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""

@@ -1,0 +1,130 @@
+"""What a tenant orders: the pod file. Each field is documented here and nowhere else; the schema is made from it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from ipaddress import IPv4Network
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.site import AcceleratorCount
+
+Level = Literal["node", "leaf", "pod", "site"]
+LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "site")
+
+PodName = Annotated[
+    str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+]
+
+
+class NodesOrder(Document):
+    """The servers."""
+
+    count: int = Field(ge=1, le=10_000, description="Number of nodes; all or none.")
+    flavor: Name | None = Field(default=None, description="Nova flavor of each server.")
+    accelerators: AcceleratorCount | None = Field(
+        default=None,
+        description="Accelerators of each node, instead of a flavor: the smallest flavor that has them.",
+    )
+    image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.flavor is None) == (self.accelerators is None):
+            raise ValueError("give exactly one of flavor and accelerators")
+        return self
+
+
+class FabricOrder(Document):
+    """The RDMA network."""
+
+    name: Name | None = Field(default=None, description="Fabric by name; none: the only fabric of the nodes.")
+    isolation: Literal["partition"] = Field(
+        default="partition", description="partition: a P_Key of the pod's own, all members full."
+    )
+    hcas: Literal["dedicated", "shared"] = Field(
+        default="dedicated",
+        description="dedicated: whole adapters (physical functions), one server a node. "
+        "shared: virtual functions; refused on a fabric whose manager can't partition them.",
+    )
+    hcas_per_node: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Adapters of each node that the pod uses; none: all on the fabric.",
+    )
+
+
+class LocalityOrder(Document):
+    """How near the nodes must be, and should be, to one another."""
+
+    required: Level = Field(
+        default="site", description="All nodes inside one of these, or the order is refused."
+    )
+    preferred: Level = Field(default="leaf", description="Tried first; not refused for it.")
+
+    @model_validator(mode="after")
+    def _preferred_is_nearer(self) -> Self:
+        if LEVELS.index(self.preferred) > LEVELS.index(self.required):
+            raise ValueError(
+                f"preferred ({self.preferred}) must not be wider than required ({self.required})"
+            )
+        return self
+
+
+class AccessOrder(Document):
+    """Who gets in, and how."""
+
+    key_pair: str | None = Field(
+        default=None, max_length=255, description="Nova key pair of the ordering user."
+    )
+    ssh_from: tuple[IPv4Network, ...] = Field(
+        default=(), description="Networks that may reach SSH; none: only the pod's own nodes."
+    )
+    floating_ip: Literal["none", "first", "each"] = Field(
+        default="none",
+        description="Floating IPs: none, one on the first node, or one on each. Needs a router.",
+    )
+    user_data: str | None = Field(
+        default=None, max_length=65_535, description="cloud-init user data of each server."
+    )
+
+
+class NetworkOrder(Document):
+    """Addresses; left out: cut automatically from the site's blocks."""
+
+    rdma: IPv4Network | None = Field(default=None, description="Subnet on the RDMA network.")
+    management: IPv4Network | None = Field(default=None, description="Subnet on the management network.")
+    router: bool = Field(
+        default=False, description="A router to the external network; a floating IP implies it."
+    )
+
+
+class LeaseOrder(Document):
+    """How long."""
+
+    end: datetime | None = Field(
+        default=None, description="When the pod is released by itself, with time zone."
+    )
+
+    @model_validator(mode="after")
+    def _zone(self) -> Self:
+        if self.end is not None and self.end.tzinfo is None:
+            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+        return self
+
+
+class Order(Document):
+    """A pod as a tenant orders it."""
+
+    name: PodName = Field(description="Name of the pod, unique in the project: a-z, 0-9 and -, at most 40.")
+    cloud: Name | None = Field(default=None, description="Cloud by name; none: the only one.")
+    nodes: NodesOrder
+    fabric: FabricOrder = FabricOrder()
+    locality: LocalityOrder = LocalityOrder()
+    access: AccessOrder = AccessOrder()
+    network: NetworkOrder = NetworkOrder()
+    lease: LeaseOrder = LeaseOrder()

@@ -1,0 +1,87 @@
+"""Values of placement: what is asked, what is free, what was chosen and why, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.order import Level
+from weft.model.site import AcceleratorCount
+
+
+class PlacementRequest(Document):
+    """The part of an order that placement decides on, all names resolved."""
+
+    pod: str = Field(description="Name of the pod, for the explanation.")
+    project: str
+    count: int = Field(ge=1)
+    cloud: Name
+    fabric: Name
+    hcas_per_node: int = Field(ge=1, description="Adapters on the fabric that each node must have.")
+    accelerators: AcceleratorCount | None = None
+    required: Level = "site"
+    preferred: Level = "leaf"
+    near: tuple[Name, ...] = Field(default=(), description="Nodes of the same pod that stay (replacement).")
+    exclude: tuple[Name, ...] = Field(default=(), description="Nodes that must not be chosen.")
+
+
+class Occupancy(Document):
+    """What can't be had now. The site says the rest."""
+
+    busy: Mapping[Name, str] = Field(default_factory=dict, description="Node -> pod that holds it.")
+    quarantined: Mapping[Name, str] = Field(default_factory=dict, description="Node -> reason.")
+
+
+class PlacedNode(Document):
+    """A chosen node and where it stands."""
+
+    node: Name
+    rack: str | None
+    leaf: str
+    pod: str = Field(description="Group of leaves; `-` where the site has no groups.")
+
+
+class FilterReport(Document):
+    """What one filter removed."""
+
+    filter: str = Field(description="Name of the filter, such as `maintenance`.")
+    removed: int
+    left: int
+    examples: tuple[str, ...] = Field(default=(), description="Up to three nodes, each with its reason.")
+
+
+class Candidate(Document):
+    """A set of leaves that was compared."""
+
+    leaves: tuple[str, ...]
+    pods: int
+    leftover: int = Field(description="Free nodes that stay behind on the leaves used.")
+    why: str = Field(description="Why it was taken, or not.")
+
+
+class Explanation(Document):
+    """Why these, or why none."""
+
+    considered: int
+    filters: tuple[FilterReport, ...] = ()
+    compared: tuple[Candidate, ...] = ()
+    chosen: str = Field(default="", description="One sentence: why the winner won, or why nothing fits.")
+
+
+class Placement(Document):
+    """Nodes in the order in which servers are numbered: by leaf, then by name."""
+
+    nodes: tuple[PlacedNode, ...]
+    level: Level = Field(description="The nearest level that holds all of them.")
+    explanation: Explanation
+
+
+class Refusal(Document):
+    """No placement."""
+
+    reason: str
+    explanation: Explanation
+    would_fit: tuple[str, ...] = Field(default=(), description="Smallest changes that would make it fit.")

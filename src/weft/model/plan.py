@@ -1,0 +1,39 @@
+"""A plan: what an order would be, without touching anything. Same order, site and state: same plan, byte for byte."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import PKey
+from weft.model.order import Order
+from weft.model.placement import Placement
+from weft.model.resources import Graph
+
+
+class Allotment(Document):
+    """The numbers that a pod holds alone while it lives."""
+
+    pkey: PKey = Field(
+        description="P_Key on the fabric; the RDMA network's segmentation id is the same number."
+    )
+    vlan: int = Field(description="VLAN of the management network.")
+    rdma_cidr: str
+    management_cidr: str
+
+
+class Plan(Document):
+    """A placed order with its whole graph."""
+
+    pod_id: str = Field(
+        description="Id the pod has, or would have; 00000000-… in a plan that was not ordered."
+    )
+    project: str
+    site: str
+    order: Order
+    cloud: str
+    fabric: str
+    flavor: str
+    placement: Placement
+    allotment: Allotment
+    graph: Graph

@@ -1,0 +1,196 @@
+"""The resources that a pod is a graph of.
+
+A `Resource` is wanted; an `Observed` was seen; an `Outcome` is what an attempt gave: three different types, so
+that none can be taken for another. References to other resources are their keys; the loop swaps them for the ids
+that the cloud gave (`ids` in `weft.ports.resources`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.errors import WeftError
+from weft.model.ids import Guid, PKey
+
+
+class Kind(StrEnum):
+    """Kinds of resources, in no order; the graph's `needs` give the order."""
+
+    PARTITION = "partition"
+    NETWORK = "network"
+    SUBNET = "subnet"
+    ROUTER = "router"
+    SECURITY_GROUP = "security_group"
+    PORT = "port"
+    FLOATING_IP = "floating_ip"
+    SERVER = "server"
+
+
+class PartitionSpec(Document):
+    """Exact members of a P_Key; the set is the truth: nobody else is a member."""
+
+    kind: Literal[Kind.PARTITION] = Kind.PARTITION
+    pkey: PKey
+    members: tuple[Guid, ...] = Field(description="Port GUIDs, sorted; all full members.")
+
+
+class NetworkSpec(Document):
+    """A VLAN provider network; on InfiniBand the segmentation id is the P_Key."""
+
+    kind: Literal[Kind.NETWORK] = Kind.NETWORK
+    physical_network: str
+    segment: int
+    port_security: bool = Field(
+        description="False on RDMA networks: security groups don't reach a passed-through HCA."
+    )
+
+
+class SubnetSpec(Document):
+    kind: Literal[Kind.SUBNET] = Kind.SUBNET
+    network: str = Field(description="Key of the network.")
+    cidr: str
+    gateway: bool = Field(description="Whether the first address is a gateway (a router will have it).")
+    dhcp: bool
+
+
+class RouterSpec(Document):
+    kind: Literal[Kind.ROUTER] = Kind.ROUTER
+    external_network: str = Field(description="Name of the external network.")
+    subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
+
+
+class SecurityGroupSpec(Document):
+    """SSH from the given networks, everything inside the group, everything out."""
+
+    kind: Literal[Kind.SECURITY_GROUP] = Kind.SECURITY_GROUP
+    ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
+
+
+class PortSpec(Document):
+    kind: Literal[Kind.PORT] = Kind.PORT
+    network: str = Field(description="Key of the network.")
+    subnet: str = Field(description="Key of the subnet.")
+    address: str = Field(description="Fixed IPv4 address.")
+    vnic_type: Literal["normal", "direct-physical"]
+    security_groups: tuple[str, ...] = Field(default=(), description="Keys; none: port security is off.")
+    host: str = Field(description="Nova host that it must be bound on in the end.")
+
+
+class FloatingIPSpec(Document):
+    kind: Literal[Kind.FLOATING_IP] = Kind.FLOATING_IP
+    external_network: str
+    port: str = Field(description="Key of the port.")
+
+
+class ServerSpec(Document):
+    kind: Literal[Kind.SERVER] = Kind.SERVER
+    host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
+    flavor: str
+    image: str
+    key_pair: str | None = None
+    user_data: str | None = None
+    ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
+
+
+Spec = Annotated[
+    PartitionSpec
+    | NetworkSpec
+    | SubnetSpec
+    | RouterSpec
+    | SecurityGroupSpec
+    | PortSpec
+    | FloatingIPSpec
+    | ServerSpec,
+    Field(discriminator="kind"),
+]
+
+
+class Resource(Document):
+    """One node of a pod's graph, as wanted."""
+
+    key: str = Field(description="Unique in the pod, such as `port/gpu01/mlx5_0`.")
+    name: str = Field(description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`.")
+    where: str = Field(description="Name of the cloud or the fabric that it lives in.")
+    needs: tuple[str, ...] = Field(default=(), description="Keys that must be there first.")
+    spec: Spec
+
+    @property
+    def kind(self) -> Kind:
+        return self.spec.kind
+
+
+class Graph(Document):
+    """All resources of a pod; `resources` is sorted so that needs come first, then by key."""
+
+    resources: tuple[Resource, ...]
+
+    def by_key(self) -> dict[str, Resource]:
+        return {r.key: r for r in self.resources}
+
+
+class Difference(Document):
+    """Where the thing that was seen isn't the one that is wanted."""
+
+    field: str
+    wanted: str
+    observed: str
+
+
+class Status(StrEnum):
+    """How a thing that is there is."""
+
+    SETTLED = "settled"
+    """It is there and at rest, e.g. server ACTIVE."""
+    PENDING = "pending"
+    """It is on its way: look again."""
+    BROKEN = "broken"
+    """It is there and won't come right by waiting, e.g. server ERROR: `reason` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was seen of one resource.
+
+    Attributes:
+        id: id that the cloud or fabric gave.
+        status: see `Status`.
+        reason: why it is pending or broken, in the outside's own words.
+        differences: from the wanted spec; empty if exact. Only what weft wants is compared.
+        facts: further values as seen, for the verifier, the user and the receipt (host, segment, address, vif…).
+    """
+
+    id: str
+    status: Status = Status.SETTLED
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attempt to create, update or delete gave: an id (accepted) or an error; never a claim that it is done.
+
+    That something is done is only ever seen by `find`.
+    """
+
+    id: str | None = None
+    error: WeftError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Something outside that bears weft's mark, as the audit sees it."""
+
+    kind: Kind
+    where: str
+    id: str
+    name: str
+    pod_id: str | None
+    project_id: str | None
+    facts: Mapping[str, object] = field(default_factory=dict)

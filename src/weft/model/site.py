@@ -1,0 +1,190 @@
+"""The site, described once: racks, switches, links, nodes with accelerators and HCAs, fabrics, clouds.
+
+This is the value; reading it from YAML and CSV with file and line in every error is `weft.app.sitefile`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Network
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Guid, Mac, Name, PciAddress
+
+
+class Range(Document):
+    """A range of numbers, both ends included."""
+
+    first: int = Field(ge=1, description="First number of the range.")
+    last: int = Field(ge=1, description="Last number of the range, included.")
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and self.first <= number <= self.last
+
+    def numbers(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+class Hca(Document):
+    """A host channel adapter or RDMA NIC with one port to the fabric (one rail)."""
+
+    name: Name = Field(description="Name on the host, such as mlx5_0.")
+    fabric: Name = Field(description="Name of the fabric that the port is cabled to.")
+    guid: Guid = Field(description="Node GUID of the adapter.")
+    port_guid: Guid = Field(description="GUID of the port: what a partition has as its member.")
+    pci: PciAddress = Field(description="PCI address of the physical function.")
+    numa: int = Field(default=0, ge=0, description="NUMA node.")
+    mac: Mac | None = Field(default=None, description="MAC address, for Ethernet or IPoIB.")
+    rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+
+
+class Accelerator(Document):
+    """One accelerator of a node."""
+
+    type: Name = Field(description="Type as orders name it, such as h100.")
+    pci: PciAddress = Field(description="PCI address.")
+    numa: int = Field(default=0, ge=0, description="NUMA node.")
+
+
+class Node(Document):
+    """A host. Only `compute` nodes are ever given to a pod."""
+
+    name: Name = Field(description="Name of the node; also Nova's host name unless `host` is given.")
+    rack: Name | None = Field(default=None, description="Rack.")
+    role: Literal["compute", "subnet-manager", "service"] = Field(
+        default="compute", description="compute: may be ordered; the others are only part of the fabric."
+    )
+    cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
+    host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
+    maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
+    hcas: tuple[Hca, ...] = ()
+    accelerators: tuple[Accelerator, ...] = ()
+
+    @property
+    def nova_host(self) -> str:
+        return self.host or self.name
+
+    def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
+        return tuple(h for h in self.hcas if h.fabric == fabric)
+
+
+class Switch(Document):
+    """A switch of a fabric."""
+
+    name: Name = Field(description="Name (InfiniBand: the node description).")
+    fabric: Name = Field(description="Name of its fabric.")
+    level: Literal["leaf", "spine", "core"] = Field(description="Leaf switches have hosts on them.")
+    ports: int = Field(ge=1, le=254, description="Number of external ports.")
+    guid: Guid | None = Field(default=None, description="Node GUID; InfiniBand only.")
+    rack: Name | None = None
+    pod: Name | None = Field(
+        default=None, description="Group of leaves with their own spines; none: all are one."
+    )
+
+
+class Link(Document):
+    """A cable. An end is a switch's name, or `node/hca`."""
+
+    a: str = Field(description="One end: a switch, or node/hca.")
+    a_port: int = Field(ge=1, le=254, description="Port number at that end.")
+    b: str = Field(description="The other end: a switch, or node/hca.")
+    b_port: int = Field(ge=1, le=254, description="Port number at that end.")
+
+
+class FabricAgent(Document):
+    """`weft fabric-agent` beside one subnet manager."""
+
+    name: Name = Field(description="Name of the agent, as in its certificate.")
+    url: str = Field(pattern=r"^https://", description="Where it listens; mutual TLS.")
+    node: Name | None = Field(default=None, description="Node (role subnet-manager) that the SM runs on.")
+
+
+class FabricManager(Document):
+    """How the fabric is ruled."""
+
+    driver: Literal["opensm"] = Field(description="Which driver speaks to the fabric manager.")
+    agents: tuple[FabricAgent, ...] = Field(default=(), description="Agents beside each subnet manager.")
+    ca: str | None = Field(default=None, description="PEM file of the authority that signed the agents.")
+    certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")
+    key: str | None = Field(default=None, description="PEM file of its private key.")
+
+
+class Fabric(Document):
+    """An RDMA network with its own isolation."""
+
+    type: Literal["infiniband"] = "infiniband"
+    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    segments: Range = Field(
+        description="P_Keys that weft may give out; each is also the Neutron segmentation id."
+    )
+    manager: FabricManager
+
+
+class AcceleratorCount(Document):
+    """So many accelerators of one type."""
+
+    type: Name
+    count: int = Field(ge=1, le=64)
+
+
+class Flavor(Document):
+    """What weft must know of a Nova flavor to plan without the cloud."""
+
+    accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of a server.")
+
+
+class ManagementNetwork(Document):
+    """The tenant's Ethernet network for SSH, DHCP and metadata; one a pod."""
+
+    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    segments: Range = Field(description="VLANs that weft may give out.")
+    addresses: IPv4Network = Field(description="Block that pods' management subnets are cut from.")
+    prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's management subnet.")
+
+
+class Cloud(Document):
+    """An OpenStack cloud, by its name in clouds.yaml."""
+
+    profile: Name | None = Field(
+        default=None, description="Name in clouds.yaml, if it is not the cloud's name here."
+    )
+    management: ManagementNetwork
+    external_network: str | None = Field(default=None, description="Network that floating IPs come from.")
+    rdma_addresses: IPv4Network = Field(description="Block that pods' RDMA subnets are cut from.")
+    rdma_prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's RDMA subnet.")
+    flavors: dict[Name, Flavor] = Field(default_factory=dict, description="Flavors that pods may order.")
+
+
+class Rack(Document):
+    """A rack; `row` and `power` are only shown."""
+
+    name: Name
+    row: str | None = None
+    power: str | None = None
+
+
+class Site(Document):
+    """The whole site. Equal sites give equal plans."""
+
+    name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
+    clouds: Annotated[dict[Name, Cloud], Field(min_length=1)]
+    fabrics: Annotated[dict[Name, Fabric], Field(min_length=1)]
+    racks: tuple[Rack, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    links: tuple[Link, ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+    @cached_property
+    def node_by_name(self) -> dict[str, Node]:
+        return {n.name: n for n in self.nodes}
+
+    @cached_property
+    def switch_by_name(self) -> dict[str, Switch]:
+        return {s.name: s for s in self.switches}
+
+    @cached_property
+    def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:
+        return {h.port_guid: (n, h) for n in self.nodes for h in n.hcas}

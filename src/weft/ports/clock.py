@@ -1,0 +1,18 @@
+"""Port: the time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Now, with time zone UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...

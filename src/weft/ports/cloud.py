@@ -1,0 +1,66 @@
+"""Port: what weft asks of a cloud beside the resources themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from weft.model.order import Order
+from weft.model.resources import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as Keystone says it.
+
+    Attributes:
+        roles: role names, lower case; `project_id` is None for a system-scoped token.
+        is_operator: a system-scoped admin/reader or admin of the admin project, by policy, not here.
+    """
+
+    user_id: str
+    user_name: str
+    project_id: str | None
+    project_name: str | None
+    roles: frozenset[str]
+    expires_at: datetime
+    system: bool = False
+
+
+class Identity(Protocol):
+    """Keystone."""
+
+    def check(self, token: str) -> Caller:
+        """Validate a token. Raises `UnauthenticatedError`, or `UnknownError` if Keystone can't be asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """One quota that would be exceeded."""
+
+    resource: str
+    limit: int
+    used: int
+    wanted: int
+
+
+class CloudFacts(Protocol):
+    """What must be known of a cloud before anything is made."""
+
+    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+        """Image, flavor, key pair and networks named by the order exist and are usable by the project.
+
+        Raises `InputError` with the order's field.
+        """
+        ...
+
+    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+        """Quotas of servers, cores, RAM, networks, subnets, ports, routers, floating IPs, security groups."""
+        ...
+
+    def hosts(self) -> Mapping[str, str]:
+        """Nova host -> `up`, or why not (`down`, `disabled: reason`); what isn't listed doesn't exist."""
+        ...

@@ -1,0 +1,69 @@
+"""Port: something that can find, create, update and delete resources of some kinds, each safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.model.mark import Mark
+from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """For whom: the pod and its project."""
+
+    site: str
+    pod_id: str
+    pod_name: str
+    project_id: str
+
+    def mark(self, key: str) -> Mark:
+        return Mark(self.site, self.pod_id, key)
+
+
+class ResourceDriver(Protocol):
+    """Batches in, batches out, because every call saved counts (`find` is one listing, ports are one bulk POST).
+
+    Every method may raise `TemporaryError`, `UnknownError` or `PermanentError` for the whole batch; an error of one
+    resource is that resource's `Outcome`. All are safe to repeat, also after a lost answer: `create` first looks for
+    the name and mark (or relies on the name being found again by `find`), `delete` of what is absent is fine.
+    `ids` maps keys of needed resources to their outside ids.
+    """
+
+    @property
+    def kinds(self) -> frozenset[Kind]: ...
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        """Key -> what was seen; a key left out was *seen to be absent*. Raises `UnknownError` if it can't tell.
+
+        If two things bear one name and mark, the oldest counts and the others come as `Marked` in the audit.
+        """
+        ...
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]: ...
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """Mend what `find` said differs, where it can be changed in place; else a `PermanentError` outcome."""
+        ...
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """Ask for removal; whether it is gone is only ever seen by `find`. Touches only what bears our mark."""
+        ...
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        """Everything in those projects (all that can be seen, if empty) that bears this site's mark."""
+        ...
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        """id -> outcome: remove things that the audit found, after checking their mark again."""
+        ...
