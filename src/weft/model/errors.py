@@ -28,7 +28,7 @@ class InputError(WeftError):
         super().__init__(f"{place}{field}: {value!r} is not allowed: {allowed}")
 
 
-class InputErrors(InputError):
+class InputErrors(InputError):  # noqa: N818 - the plural says what it is
     """Several `InputError`s of one document, in the order of its lines; `str()` has one line each."""
 
     def __init__(self, errors: list[InputError]) -> None:

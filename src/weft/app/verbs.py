@@ -1,0 +1,74 @@
+"""The verbs: everything a door may ask for. `weft.app.service.Service` is the real one.
+
+Every verb checks the caller's roles by policy, writes the audit log for a change, and raises only `WeftError`s.
+`name` of a pod may be its id too. A pod that the caller may not see is `NotFoundError`, as if it weren't there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.receipt import SignedReceipt
+from weft.model.views import (
+    AuditLogEntry,
+    AuditReport,
+    EventView,
+    Health,
+    NodeView,
+    PodSummary,
+    PodView,
+    SiteView,
+)
+from weft.ports.cloud import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Who asks, and from where."""
+
+    caller: Caller
+    address: str
+    request_id: str
+
+
+class Verbs(Protocol):
+    """See the module's docstring. `RefusedError` carries the explanation as `detail`."""
+
+    def plan_pod(self, request: Request, order: Order) -> Plan: ...
+
+    def create_pod(self, request: Request, order: Order) -> PodView: ...
+
+    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
+        """Live pods, and released ones of the last day, by name."""
+        ...
+
+    def show_pod(self, request: Request, name: str) -> PodView: ...
+
+    def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
+        """Events with a sequence above `after`; waits up to `wait` seconds (at most 30) for the first."""
+        ...
+
+    def release_pod(self, request: Request, name: str) -> PodView: ...
+
+    def pod_receipt(self, request: Request, name: str) -> SignedReceipt: ...
+
+    def audit(self, request: Request, repair: bool = False) -> AuditReport: ...
+
+    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]: ...
+
+    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView: ...
+
+    def show_site(self, request: Request) -> SiteView: ...
+
+    def nodes(self, request: Request) -> list[NodeView]: ...
+
+    def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView: ...
+
+    def clear_node(self, request: Request, node: str) -> NodeView:
+        """Take a node out of quarantine."""
+        ...
+
+    def health(self) -> Health: ...

@@ -1,0 +1,157 @@
+"""What the doors show: one set of documents for the HTTP API, the CLI's `--json` and, later, the pages.
+
+A tenant sees its own pods with node, rack and leaf names; GUIDs, hosts' addresses and agents are the operator's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.fabric import FabricStatus
+from weft.model.order import Order
+from weft.model.placement import PlacedNode
+from weft.model.pod import PodState
+from weft.model.resources import Difference, Kind
+
+
+class ResourceView(Document):
+    """One resource of a pod and how far it is."""
+
+    key: str
+    kind: Kind
+    name: str
+    where: str
+    state: str = Field(description="wanted, creating, pending, settled, broken, deleting or absent.")
+    id: str | None = None
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ServerView(Document):
+    """How to reach one server."""
+
+    name: str
+    node: str
+    management_address: str
+    rdma_addresses: tuple[str, ...]
+    floating_ip: str | None = None
+
+
+class PodSummary(Document):
+    """A row of a list."""
+
+    id: str
+    name: str
+    project_id: str
+    state: PodState
+    reason: str = Field(default="", description="Why it is in this state, in one sentence.")
+    since: datetime = Field(description="Since when it is in this state.")
+    created_at: datetime
+    nodes: int
+    fabric: str | None = None
+    pkey: str | None = None
+    lease_end: datetime | None = None
+
+
+class PodView(PodSummary):
+    """Everything of one pod."""
+
+    created_by: str
+    site: str
+    cloud: str | None = None
+    flavor: str | None = None
+    vlan: int | None = Field(default=None, description="VLAN of the management network.")
+    order: Order
+    placed: tuple[PlacedNode, ...] = ()
+    servers: tuple[ServerView, ...] = ()
+    resources: tuple[ResourceView, ...] = ()
+    has_receipt: bool = False
+
+
+class EventView(Document):
+    """Something that happened to a pod; `sequence` only grows."""
+
+    sequence: int
+    at: datetime
+    type: str = Field(description="state, step, error, verified, repair, receipt …")
+    message: str
+    key: str | None = Field(default=None, description="Resource that it is about.")
+
+
+class NodeView(Document):
+    """A node as the operator sees it."""
+
+    name: str
+    rack: str | None
+    leaf: str
+    state: Literal["free", "busy", "quarantined", "maintenance", "not-compute"]
+    pod: str | None = None
+    project_id: str | None = None
+    reason: str = ""
+    since: datetime | None = None
+
+
+class Finding(Document):
+    """One thing that isn't as it should be."""
+
+    category: Literal["orphan", "missing", "different", "foreign", "unknown"] = Field(
+        description="orphan: bears weft's mark and no live pod owns it; missing or different: a pod's own; "
+        "foreign: not weft's, inside weft's range; unknown: could not be read."
+    )
+    kind: str
+    where: str
+    subject: str
+    pod: str | None = None
+    what: str = Field(description="One sentence: what was seen and what was wanted.")
+    repair: str = Field(default="", description="What `--repair` does, or why it does nothing.")
+    repaired: bool | None = Field(default=None, description="With `--repair`: whether it was seen mended.")
+
+
+class AuditReport(Document):
+    """What an audit saw; clean only if there are no findings at all."""
+
+    at: datetime
+    site: str
+    checked: dict[str, int] = Field(description="How many of each kind were looked at.")
+    findings: tuple[Finding, ...] = ()
+
+
+class AuditLogEntry(Document):
+    """Who did what, when, from where, and with what outcome."""
+
+    sequence: int
+    at: datetime
+    user: str
+    project_id: str | None
+    action: str
+    subject: str
+    address: str
+    request_id: str
+    outcome: str
+
+
+class SiteView(Document):
+    """The site in force."""
+
+    name: str
+    generation: int
+    applied_at: datetime
+    applied_by: str
+    nodes: int
+    switches: int
+    links: int
+    document: dict[str, object]
+    fabrics: tuple[FabricStatus, ...] = Field(default=(), description="Live state of each fabric's managers.")
+
+
+class Health(Document):
+    """Answer of /readyz."""
+
+    ready: bool
+    checks: dict[str, str] = Field(description="Part -> `ok`, or what is wrong.")
