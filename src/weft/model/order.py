@@ -20,6 +20,16 @@ PodName = Annotated[
 ]
 
 
+SshPublicKey = Annotated[
+    str,
+    StringConstraints(
+        max_length=16_384,
+        pattern=r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$",
+    ),
+]
+"""One line as in `authorized_keys` (RFC 4253 §6.6): type, base64, perhaps a comment. What Nova can import."""
+
+
 class NodesOrder(Document):
     """The servers."""
 
@@ -79,7 +89,10 @@ class AccessOrder(Document):
     """Who gets in, and how."""
 
     key_pair: str | None = Field(
-        default=None, max_length=255, description="Nova key pair of the ordering user."
+        default=None, max_length=255, description="Nova key pair of the ordering user; read when it is ordered."
+    )
+    ssh_key: SshPublicKey | None = Field(
+        default=None, description="Public key in OpenSSH's form, instead of a key pair."
     )
     ssh_from: tuple[IPv4Network, ...] = Field(
         default=(), description="Networks that may reach SSH; none: only the pod's own nodes."
@@ -91,6 +104,12 @@ class AccessOrder(Document):
     user_data: str | None = Field(
         default=None, max_length=65_535, description="cloud-init user data of each server."
     )
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.key_pair is not None and self.ssh_key is not None:
+            raise ValueError("give key_pair or ssh_key, not both")
+        return self
 
 
 class NetworkOrder(Document):

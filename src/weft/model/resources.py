@@ -27,6 +27,7 @@ class Kind(StrEnum):
     SUBNET = "subnet"
     ROUTER = "router"
     SECURITY_GROUP = "security_group"
+    KEY_PAIR = "key_pair"
     PORT = "port"
     FLOATING_IP = "floating_ip"
     SERVER = "server"
@@ -57,6 +58,10 @@ class SubnetSpec(Document):
     cidr: str
     gateway: bool = Field(description="Whether the first address is a gateway (a router will have it).")
     dhcp: bool
+    pool: tuple[str, str] | None = Field(
+        default=None,
+        description="First and last address that the cloud itself may give out (DHCP ports); none: no limit.",
+    )
 
 
 class RouterSpec(Document):
@@ -70,6 +75,13 @@ class SecurityGroupSpec(Document):
 
     kind: Literal[Kind.SECURITY_GROUP] = Kind.SECURITY_GROUP
     ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
+
+
+class KeyPairSpec(Document):
+    """The tenant's public key as a key pair of weft's service user: Nova's key pairs belong to users, not projects."""
+
+    kind: Literal[Kind.KEY_PAIR] = Kind.KEY_PAIR
+    public_key: str = Field(description="OpenSSH public key: type and base64; its comment will be the mark.")
 
 
 class PortSpec(Document):
@@ -93,7 +105,7 @@ class ServerSpec(Document):
     host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
     flavor: str
     image: str
-    key_pair: str | None = None
+    key_pair: str | None = Field(default=None, description="Key of the key pair; none: no key.")
     user_data: str | None = None
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
 
@@ -104,6 +116,7 @@ Spec = Annotated[
     | SubnetSpec
     | RouterSpec
     | SecurityGroupSpec
+    | KeyPairSpec
     | PortSpec
     | FloatingIPSpec
     | ServerSpec,

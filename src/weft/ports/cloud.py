@@ -51,14 +51,21 @@ class CloudFacts(Protocol):
     """What must be known of a cloud before anything is made."""
 
     def check_order(self, project_id: str, order: Order, flavor: str) -> None:
-        """Image, flavor, key pair and networks named by the order exist and are usable by the project.
+        """Image, flavor and networks named by the order exist and are usable by the project.
 
         Raises `InputError` with the order's field.
         """
         ...
 
+    def public_key(self, user_id: str, key_pair: str) -> str:
+        """Text of a user's Nova key pair, to be stored as the order's `access.ssh_key`.
+
+        Raises `InputError` for `access.key_pair` if the user has no such key pair.
+        """
+        ...
+
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
-        """Quotas of servers, cores, RAM, networks, subnets, ports, routers, floating IPs, security groups."""
+        """Quotas of servers, cores, RAM, networks, subnets, ports, routers, floating IPs, security groups, key pairs."""
         ...
 
     def hosts(self) -> Mapping[str, str]:
