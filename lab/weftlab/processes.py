@@ -1,0 +1,161 @@
+"""Processes as Linux shows them under /proc, and the records by which the lab knows its own again.
+
+A process number alone says nothing: it is used again. A record therefore has the start time (field 22 of
+/proc/PID/stat, in clock ticks since boot) and the boot's id beside it, see proc(5).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One line of /proc: its parent, its session, its state letter and its start in ticks since boot."""
+
+    pid: int
+    parent: int
+    session: int
+    state: str
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in "ZX"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Who was started: enough to find it again, and to know that another process is not it.
+
+    Attributes:
+        name: of the service.
+        pid, started, boot: the process; `boot` is the kernel's boot id.
+        session: session that it and its children are in.
+        folder: its working folder.
+        stop, grace: how to end it.
+        sequence: place in the order of starting; stopping goes backwards.
+        member: True for a process that another service forked: it ends with that one.
+    """
+
+    name: str
+    pid: int
+    started: int
+    boot: str
+    session: int
+    folder: str
+    stop: int
+    grace: float
+    sequence: int
+    member: bool = False
+
+
+def look(pid: int) -> Process | None:
+    """The process with that number now, or None."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in brackets may hold spaces and brackets of its own: count from the last one.
+    fields = text[text.rindex(")") + 2 :].split()
+    return Process(pid, int(fields[1]), int(fields[3]), fields[0], int(fields[19]))
+
+
+def everyone() -> list[Process]:
+    """Every process of the machine that can be seen."""
+    found = (look(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit())
+    return [p for p in found if p is not None]
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def record_of(
+    name: str,
+    pid: int,
+    folder: Path,
+    stop: int,
+    grace: float,
+    sequence: int,
+    member: bool = False,
+) -> Record:
+    """The record of a process that runs now. Raises ProcessLookupError if it has ended."""
+    process = look(pid)
+    if process is None:
+        raise ProcessLookupError(pid)
+    return Record(
+        name, pid, process.started, boot_id(), process.session, str(folder), stop, grace, sequence, member
+    )
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Put it into `folder`/NAME.json, whole or not at all."""
+    path = folder / f"{record.name}.json"
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(record)))
+    new.replace(path)
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All records in a folder, in the order of starting; one that can't be read is left out."""
+    out: list[Record] = []
+    for path in folder.glob("*.json"):
+        try:
+            out.append(Record(**json.loads(path.read_text())))
+        except (OSError, ValueError, TypeError):
+            continue
+    return sorted(out, key=lambda r: (r.sequence, r.name))
+
+
+def leader(record: Record) -> Process | None:
+    """The recorded process itself if it is still the same one and runs."""
+    process = look(record.pid)
+    same = process is not None and process.started == record.started and record.boot == boot_id()
+    return process if same and process is not None and process.alive else None
+
+
+def belongings(record: Record, table: list[Process] | None = None) -> list[Process]:
+    """Everything that lives of what the record started: its session, and descendants that left the session.
+
+    A session outlives its leader. If the leader's number now belongs to somebody else, nothing is ours; if
+    nobody has it, a member of the session is ours only if it is younger than the leader was and works inside
+    the service's folder.
+    """
+    if record.boot != boot_id():
+        return []
+    table = everyone() if table is None else table
+    first = next((p for p in table if p.pid == record.pid), None)
+    if first is not None and first.started != record.started:
+        return []
+    ours = {
+        p.pid
+        for p in table
+        if p.session == record.session
+        and p.started >= record.started
+        and (first is not None or _works_in(p.pid, record.folder))
+    }
+    if first is not None:
+        ours.add(first.pid)
+    return [p for p in _with_children(ours, table) if p.alive]
+
+
+def _with_children(ours: set[int], table: list[Process]) -> Iterator[Process]:
+    grown = True
+    while grown:
+        children = {p.pid for p in table if p.parent in ours}
+        grown = not children <= ours
+        ours = ours | children
+    return (p for p in table if p.pid in ours)
+
+
+def _works_in(pid: int, folder: str) -> bool:
+    try:
+        here = str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return False
+    return here == folder or here.startswith(folder + os.sep)

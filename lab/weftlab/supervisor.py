@@ -1,0 +1,294 @@
+"""Starts jobs in parallel by their needs, says what is wrong with which, and stops everything from any process.
+
+There is no daemon: what was started is written down (`processes.Record`), so that a later `weft lab down`, or one
+after a crash, finds it. A process number that was given to somebody else in the meantime is never signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from weftlab.processes import (
+    Record,
+    belongings,
+    everyone,
+    leader,
+    read_records,
+    record_of,
+    write_record,
+)
+from weftlab.service import Job, Service, order
+
+POLL = 0.05
+TAIL = 12
+
+
+class JobError(Exception):
+    """A job that failed: `name` of it, `why`, and the last lines of its `logs`, all in `str()`."""
+
+    def __init__(self, name: str, why: str, logs: str = "") -> None:
+        self.name, self.why, self.logs = name, why, logs
+        super().__init__(f"{name}: {why}" + (f"\n{logs}" if logs else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a service is: `up`, or `why` not, with the last lines of its log."""
+
+    name: str
+    up: bool
+    pid: int | None
+    why: str = ""
+    logs: str = ""
+
+
+def tail(paths: Sequence[Path], lines: int = TAIL) -> str:
+    """The last lines of each file that has any, each under its name."""
+    out: list[str] = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                file.seek(max(0, size - 16_384))
+                last = file.read().decode(errors="replace").splitlines()[-lines:]
+            if last:
+                out.append(f"--- {path}\n" + "\n".join(last))
+    return "\n".join(out)
+
+
+class Supervisor:
+    """Jobs of one lab.
+
+    Args:
+        folder: where the records are kept; one lab, one folder.
+        report: told of each job as it is ready or done: its name and the seconds it took.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str, float], None] | None = None) -> None:
+        self.folder = folder
+        self._report: Callable[[str, float], None] = report or (lambda name, seconds: None)
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._giving_up = threading.Event()
+        self._lock = threading.Lock()
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Start and do all jobs, each as soon as what it needs is ready.
+
+        A service that runs already is left alone (and waited for). Raises `JobError` for the first that fails;
+        what runs then goes on running, so that it can be looked at: the caller decides whether to `stop`.
+        """
+        ordered = order(tuple(jobs))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._giving_up.clear()
+        first = max((r.sequence for r in self.records()), default=0) + 1
+        with ThreadPoolExecutor(max_workers=max(1, len(ordered)), thread_name_prefix="lab") as pool:
+            todo = dict(enumerate(ordered, first))
+            ready: set[str] = set()
+            running: dict[Future[None], str] = {}
+            while todo or running:
+                for number, job in list(todo.items()):
+                    if ready.issuperset(job.after):
+                        running[pool.submit(self._one, job, number)] = todo.pop(number).name
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    name = running.pop(future)
+                    error = future.exception()
+                    if error is not None:
+                        self._giving_up.set()
+                        raise error
+                    ready.add(name)
+
+    def _one(self, job: Job, sequence: int) -> None:
+        begun = time.monotonic()
+        if isinstance(job, Service):
+            self.start(job, sequence)
+            self.await_ready(job)
+        elif job.done is None or not job.done():
+            try:
+                job.run()
+            except JobError:
+                raise
+            except Exception as error:
+                raise JobError(job.name, f"{type(error).__name__}: {error}") from error
+        self._report(job.name, time.monotonic() - begun)
+
+    def start(self, service: Service, sequence: int = 0) -> None:
+        """Start it in a session of its own and write it down; if it runs already, do nothing.
+
+        Raises `JobError` if it can't be started.
+        """
+        record = self.record(service.name)
+        if record is not None and leader(record) is not None:
+            return
+        if record is not None:
+            self._end([record])
+        folder = service.cwd or self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        service.log.parent.mkdir(parents=True, exist_ok=True)
+        with service.log.open("ab") as log, _stdin(service.stdin) as stdin, self._lock:
+            try:
+                child = subprocess.Popen(
+                    service.argv,
+                    stdin=stdin,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    env=_environment(service),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise JobError(service.name, f"can't start {service.argv[0]}: {error.strerror}") from error
+            self._children[service.name] = child
+            # Popen returns after the exec, in the new session; until it is reaped its /proc entry stays.
+            write_record(
+                self.folder,
+                record_of(service.name, child.pid, folder.resolve(), service.stop, service.grace, sequence),
+            )
+
+    def await_ready(self, service: Service) -> None:
+        """Wait until it is ready. Raises `JobError` when it ends before, or isn't ready in time."""
+        end = time.monotonic() + service.timeout
+        why: str | None = "not ready"
+        while not self._giving_up.is_set():
+            if not self.alive(service.name):
+                raise JobError(service.name, self._how_it_ended(service.name), tail(_logs(service)))
+            why = service.ready() if service.ready else None
+            if why is None:
+                return
+            if time.monotonic() > end:
+                why = f"not ready after {service.timeout:.0f} s: {why}"
+                raise JobError(service.name, why, tail(_logs(service)))
+            time.sleep(POLL)
+        raise JobError(service.name, "given up, because another job failed")
+
+    def _how_it_ended(self, name: str) -> str:
+        child = self._children.get(name)
+        code = child.poll() if child else None
+        if code is None:
+            return "has ended"
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+    def records(self) -> list[Record]:
+        return read_records(self.folder)
+
+    def record(self, name: str) -> Record | None:
+        return next((r for r in self.records() if r.name == name), None)
+
+    def alive(self, name: str) -> bool:
+        """Whether the recorded process of that name runs, and is the same."""
+        child = self._children.get(name)
+        if child is not None and child.poll() is not None:
+            return False
+        record = self.record(name)
+        return record is not None and leader(record) is not None
+
+    def status(self, services: Sequence[Service]) -> list[State]:
+        """Each service, and each of its members, in the order given."""
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            rows = list(pool.map(self._state, services))
+        return [state for row in rows for state in row]
+
+    def _state(self, service: Service) -> list[State]:
+        record = self.record(service.name)
+        if record is None:
+            own = State(service.name, False, None, "not started")
+        elif not self.alive(service.name):
+            own = State(service.name, False, None, "has ended", tail(_logs(service)))
+        else:
+            why = service.ready() if service.ready else None
+            own = State(service.name, why is None, record.pid, why or "", tail(_logs(service)) if why else "")
+        return [own, *(self._member(service, name) for name in service.members)]
+
+    def _member(self, service: Service, name: str) -> State:
+        record = self.record(name)
+        if record is not None and leader(record) is not None:
+            return State(name, True, record.pid)
+        log = service.log.with_name(f"{name}.log")
+        return State(name, False, None, "has ended" if record else "not started", tail((log,)))
+
+    def stop(self, names: Sequence[str] | None = None) -> None:
+        """End what was started (all, or those named), the last first, and wait until nothing of it is left.
+
+        Safe to repeat, from any process. Raises `JobError` if something can't be ended.
+        """
+        self._giving_up.set()
+        chosen = [r for r in self.records() if names is None or r.name in names]
+        self._end(chosen)
+
+    def _end(self, records: Sequence[Record]) -> None:
+        """Ask all at once (none needs another one to end well), then kill what is left of each."""
+        table = everyone()
+        left: dict[str, list[tuple[int, int]]] = {}
+        for record in sorted(records, key=lambda r: r.sequence, reverse=True):
+            ours = belongings(record, table)
+            left[record.name] = [(p.pid, p.started) for p in ours]
+            first = leader(record)
+            for pid in [first.pid] if first else [p.pid for p in ours]:
+                _signal(pid, record.stop)
+        for record in records:
+            self._await_end(record, left[record.name])
+            (self.folder / f"{record.name}.json").unlink(missing_ok=True)
+
+    def _await_end(self, record: Record, known: list[tuple[int, int]]) -> None:
+        """Processes that were seen once count also if they have left their session and lost their parent."""
+        begun = time.monotonic()
+        while True:
+            self._reap(record.name)
+            table = everyone()
+            again = [p for p in table if (p.pid, p.started) in known and p.alive]
+            ours = {p.pid: p for p in (*again, *belongings(record, table))}
+            if not ours:
+                return
+            waited = time.monotonic() - begun
+            if waited > record.grace + 10:
+                raise JobError(record.name, f"can't be ended: {sorted(ours)} are still there")
+            if waited > record.grace or (leader(record) is None and waited > 1):
+                for pid in ours:
+                    _signal(pid, signal.SIGKILL)
+            time.sleep(POLL)
+
+    def _reap(self, name: str) -> None:
+        child = self._children.get(name)
+        if child is not None and child.poll() is not None:
+            del self._children[name]
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _logs(service: Service) -> tuple[Path, ...]:
+    return (service.log, *service.logs)
+
+
+def _environment(service: Service) -> dict[str, str]:
+    """Little of the caller's: a lab must not depend on the shell that it was started from."""
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
+    return {"LC_ALL": "C.UTF-8", **keep, **service.env}
+
+
+@contextlib.contextmanager
+def _stdin(fifo: Path | None):
+    if fifo is None:
+        yield subprocess.DEVNULL
+        return
+    fifo.parent.mkdir(parents=True, exist_ok=True)
+    if not fifo.is_fifo():
+        fifo.unlink(missing_ok=True)
+        os.mkfifo(fifo, 0o600)
+    # Read and write: the process is its own writer, so the end of file never comes.
+    number = os.open(fifo, os.O_RDWR)
+    try:
+        yield number
+    finally:
+        os.close(number)
