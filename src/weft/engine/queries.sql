@@ -1,0 +1,186 @@
+-- Every statement that weft runs, by name. `%(x)s` are psycopg parameters.
+
+-- name: insert_site
+-- A new generation of the site.
+INSERT INTO site (name, document, applied_at, applied_by)
+VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
+
+-- name: current_site
+-- The newest generation.
+SELECT generation, name, document, applied_at, applied_by FROM site ORDER BY generation DESC LIMIT 1;
+
+-- name: current_site_generation
+-- Only its number, to see whether a cached one is stale.
+SELECT max(generation) AS generation FROM site;
+
+-- name: lock_capacity
+-- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
+SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
+
+-- name: node_holds
+-- Which pod holds which node.
+SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id FROM node_hold h JOIN pod p ON p.id = h.pod_id;
+
+-- name: number_holds
+-- Which P_Keys and VLANs are taken, by space.
+SELECT space, number, pod_id FROM number_hold;
+
+-- name: hold_node
+INSERT INTO node_hold (node, pod_id, since) VALUES (%(node)s, %(pod_id)s, %(at)s);
+
+-- name: hold_number
+INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
+
+-- name: give_back_node
+DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
+
+-- name: give_back_nodes
+DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
+
+-- name: give_back_numbers
+DELETE FROM number_hold WHERE pod_id = %(pod_id)s;
+
+-- name: quarantines
+SELECT node, reason, since, pod_id FROM quarantine;
+
+-- name: quarantine
+-- The first reason stays: it is the one to look into.
+INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
+ON CONFLICT (node) DO NOTHING;
+
+-- name: clear_quarantine
+DELETE FROM quarantine WHERE node = %(node)s;
+
+-- name: insert_pod
+INSERT INTO pod (id, project_id, name, created_by, created_at, plan, state, since, lease_end, next_at)
+VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(plan)s, %(state)s, %(at)s, %(lease_end)s, %(at)s);
+
+-- name: insert_resource
+INSERT INTO resource (pod_id, key, kind, position, document)
+VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
+
+-- name: pods_of_project
+-- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
+SELECT id, project_id, name, state, reason, since, created_at, lease_end,
+    plan -> 'order' -> 'nodes' ->> 'count' AS nodes, plan ->> 'fabric' AS fabric, plan -> 'allotment' ->> 'pkey' AS pkey
+FROM pod
+WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
+  AND (state <> 'RELEASED' OR released_at > %(since)s)
+ORDER BY name, created_at;
+
+-- name: pod_by_id
+SELECT * FROM pod WHERE id = %(id)s;
+
+-- name: pod_by_name
+-- The live one of that name, else the one released last.
+SELECT * FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
+ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 1;
+
+-- name: pods_by_name_anywhere
+-- For operators, who see all projects.
+SELECT * FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
+
+-- name: live_pods
+SELECT * FROM pod WHERE state <> 'RELEASED' ORDER BY created_at, id;
+
+-- name: count_pods
+SELECT state, count(*) AS number FROM pod GROUP BY state;
+
+-- name: resources_of
+SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
+
+-- name: outside_ids_of_live_pods
+-- What the audit takes as owned.
+SELECT r.pod_id, r.key, r.kind, r.outside_id, r.state, r.document FROM resource r JOIN pod p ON p.id = r.pod_id
+WHERE p.state <> 'RELEASED' AND r.state <> 'absent';
+
+-- name: release_pod
+-- The wish only; the loop does the work. Waking is part of it.
+UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s, failures = 0
+WHERE id = %(id)s AND wanted = 'present' RETURNING id;
+
+-- name: wake_pod
+UPDATE pod SET woken = woken + 1, next_at = %(at)s WHERE id = %(id)s AND state <> 'RELEASED';
+
+-- name: end_leases
+-- Pods whose lease has ended become pods to release.
+UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s
+WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' RETURNING id;
+
+-- name: take_pod
+-- The pod that has waited longest, if no worker holds it; the token grows, so an older holder is refused.
+UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second'
+WHERE id = (
+    SELECT id FROM pod
+    WHERE state <> 'RELEASED' AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT 1
+) RETURNING *;
+
+-- name: next_pod_at
+-- Seconds until the next pod is due (or its holder's time is out), to know how long to sleep.
+SELECT extract(epoch FROM min(greatest(next_at, coalesce(held_until, next_at))) - now()) AS seconds
+FROM pod WHERE state <> 'RELEASED';
+
+-- name: extend_lease
+UPDATE pod SET held_until = now() + %(hold)s * interval '1 second'
+WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted, woken;
+
+-- name: check_token
+-- The fence, in the same transaction as the write it guards.
+SELECT wanted, woken FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+
+-- name: give_up_pod
+-- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
+UPDATE pod SET worker = NULL, held_until = NULL, failures = %(failures)s,
+    next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
+WHERE id = %(id)s AND token = %(token)s;
+
+-- name: set_pod_state
+UPDATE pod SET state = %(state)s, reason = %(reason)s,
+    since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END
+WHERE id = %(id)s;
+
+-- name: set_pod_released
+UPDATE pod SET state = 'RELEASED', reason = '', since = %(at)s, released_at = %(at)s WHERE id = %(id)s;
+
+-- name: update_resource
+UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,
+    differences = %(differences)s, facts = CASE WHEN %(facts)s::jsonb = '{}' THEN facts ELSE %(facts)s END,
+    attempts = %(attempts)s,
+    started_at = coalesce(started_at, %(at)s),
+    finished_at = CASE WHEN %(state)s IN ('settled', 'absent') THEN %(at)s END
+WHERE pod_id = %(pod_id)s AND key = %(key)s;
+
+-- name: insert_event
+INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, %(at)s, %(type)s, %(message)s, %(key)s);
+
+-- name: events_of
+SELECT sequence, at, type, message, key FROM event
+WHERE pod_id = %(pod_id)s AND sequence > %(after)s ORDER BY sequence LIMIT 1000;
+
+-- name: insert_audit_log
+INSERT INTO audit_log (at, user_name, project_id, action, subject, address, request_id, outcome)
+VALUES (%(at)s, %(user_name)s, %(project_id)s, %(action)s, %(subject)s, %(address)s, %(request_id)s, %(outcome)s);
+
+-- name: audit_log
+SELECT * FROM audit_log WHERE sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
+
+-- name: insert_receipt
+INSERT INTO receipt (pod_id, document, at) VALUES (%(pod_id)s, %(document)s, %(at)s);
+
+-- name: receipt_of
+SELECT document FROM receipt WHERE pod_id = %(pod_id)s;
+
+-- name: secret
+SELECT value FROM secret WHERE name = %(name)s;
+
+-- name: insert_secret
+-- Two first starts at once: one of them wins, both read the winner's.
+INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING;
+
+-- name: notify
+SELECT pg_notify('weft_pod', %(pod_id)s);
+
+-- name: projects
+-- Projects that have, or lately had, pods.
+SELECT DISTINCT project_id FROM pod ORDER BY project_id;

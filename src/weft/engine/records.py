@@ -1,0 +1,133 @@
+"""Rows as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+from weft.model.plan import Plan
+from weft.model.pod import PodState
+from weft.model.resources import Difference, Kind, Resource
+from weft.ports.resources import Scope
+
+
+class RowState(StrEnum):
+    """How far a resource is, as far as weft knows."""
+
+    WANTED = "wanted"
+    """Never asked for: nothing can be outside."""
+    CREATING = "creating"
+    """Asked for, or about to be: look by its name before asking again."""
+    PENDING = "pending"
+    """Accepted; not yet seen at rest."""
+    SETTLED = "settled"
+    """Seen at rest, or accepted where acceptance is all that its dependents need."""
+    BROKEN = "broken"
+    """Seen, and it won't come right by waiting."""
+    DELETING = "deleting"
+    """Removal asked for, not yet seen gone."""
+    ABSENT = "absent"
+    """Seen to be absent: the tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRecord:
+    """One resource of a pod with what is known of it."""
+
+    resource: Resource
+    state: RowState
+    outside_id: str | None
+    reason: str
+    differences: tuple[Difference, ...]
+    facts: Mapping[str, Any]
+    attempts: int
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def key(self) -> str:
+        return self.resource.key
+
+    @property
+    def kind(self) -> Kind:
+        return self.resource.kind
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> ResourceRecord:
+        return cls(
+            resource=Resource.model_validate(row["document"]),
+            state=RowState(row["state"]),
+            outside_id=row["outside_id"],
+            reason=row["reason"],
+            differences=tuple(Difference.model_validate(d) for d in row["differences"]),
+            facts=row["facts"],
+            attempts=row["attempts"],
+            started_at=row["started_at"],
+            finished_at=row["finished_at"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """One pod's row; `plan` is the graph that the loop makes true."""
+
+    id: UUID
+    project_id: str
+    name: str
+    created_by: str
+    created_at: datetime
+    plan: Plan
+    wanted: Literal["present", "absent"]
+    state: PodState
+    reason: str
+    since: datetime
+    lease_end: datetime | None
+    released_at: datetime | None
+    failures: int
+    woken: int
+    token: int
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.plan.site, str(self.id), self.name, self.project_id)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(n.node for n in self.plan.placement.nodes)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> PodRecord:
+        return cls(
+            id=row["id"],
+            project_id=row["project_id"],
+            name=row["name"],
+            created_by=row["created_by"],
+            created_at=row["created_at"],
+            plan=Plan.model_validate(row["plan"]),
+            wanted=row["wanted"],
+            state=PodState(row["state"]),
+            reason=row["reason"],
+            since=row["since"],
+            lease_end=row["lease_end"],
+            released_at=row["released_at"],
+            failures=row["failures"],
+            woken=row["woken"],
+            token=row["token"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be written of one resource; what is None stays."""
+
+    key: str
+    state: RowState
+    outside_id: str | None = None
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    facts: Mapping[str, object] | None = None
+    attempts: int = 0
