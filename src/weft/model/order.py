@@ -6,7 +6,7 @@ from datetime import datetime
 from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from weft.model.base import Document
 from weft.model.ids import Name
@@ -102,7 +102,7 @@ class AccessOrder(Document):
         description="Floating IPs: none, one on the first node, or one on each. Needs a router.",
     )
     user_data: str | None = Field(
-        default=None, max_length=65_535, description="cloud-init user data of each server."
+        default=None, description="cloud-init user data of each server; at most 49149 bytes (Nova's limit)."
     )
 
     @model_validator(mode="after")
@@ -110,6 +110,14 @@ class AccessOrder(Document):
         if self.key_pair is not None and self.ssh_key is not None:
             raise ValueError("give key_pair or ssh_key, not both")
         return self
+
+    @field_validator("user_data")
+    @classmethod
+    def _fits_nova(cls, text: str | None) -> str | None:
+        # Nova takes 65535 bytes of base64 (its schema of `user_data`), which is three quarters of that in plain.
+        if text is not None and len(text.encode()) > 49_149:
+            raise ValueError(f"it has {len(text.encode())} bytes; Nova takes at most 49149")
+        return text
 
 
 class NetworkOrder(Document):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from weft.model.base import Document
@@ -20,6 +22,23 @@ class Allotment(Document):
     vlan: int = Field(description="VLAN of the management network.")
     rdma_cidr: str
     management_cidr: str
+
+
+class UsedNumbers(Document):
+    """What can't be given out now: held by pods, or seen outside to be somebody else's."""
+
+    pkeys: Mapping[str, frozenset[int]] = Field(
+        default_factory=dict, description="Fabric -> P_Keys (15 bits)."
+    )
+    vlans: Mapping[str, frozenset[int]] = Field(
+        default_factory=dict, description="Cloud -> management VLANs."
+    )
+    rdma_cidrs: Mapping[str, frozenset[str]] = Field(
+        default_factory=dict, description="Cloud -> subnets on RDMA networks."
+    )
+    management_cidrs: Mapping[str, frozenset[str]] = Field(
+        default_factory=dict, description="Cloud -> subnets on management networks."
+    )
 
 
 class Plan(Document):

@@ -1,0 +1,230 @@
+"""The graph of a pod: a pure function of order, placement, numbers and site. What is wanted, in full.
+
+The place of a node in `placement.nodes` decides its addresses: a node that replaces another takes its place, so
+that nobody else's address changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.model.errors import ConflictError, InputError
+from weft.model.mark import outside_name
+from weft.model.order import Order
+from weft.model.placement import Placement
+from weft.model.plan import Allotment
+from weft.model.resources import (
+    FloatingIPSpec,
+    Graph,
+    KeyPairSpec,
+    Kind,
+    NetworkSpec,
+    PartitionSpec,
+    PortSpec,
+    Resource,
+    RouterSpec,
+    SecurityGroupSpec,
+    ServerSpec,
+    Spec,
+    SubnetSpec,
+)
+from weft.model.site import Cloud, Hca, Node, Site
+from weft.planning.segments import management_address, management_pool, rdma_address
+
+PARTITION = "partition"
+RDMA_NETWORK, RDMA_SUBNET = "network/rdma", "subnet/rdma"
+MANAGEMENT_NETWORK, MANAGEMENT_SUBNET = "network/management", "subnet/management"
+ROUTER, SECURITY_GROUP, KEY_PAIR = "router", "security_group", "key_pair"
+
+Wanted = tuple[str, Spec, tuple[str, ...]]
+"""Key, what is wanted, and the keys that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of the pod with the adapters that the pod uses, in the order of the devices."""
+
+    index: int
+    node: Node
+    hcas: tuple[Hca, ...]
+
+    @property
+    def management_port(self) -> str:
+        return f"port/{self.node.name}/management"
+
+    def hca_ports(self) -> list[str]:
+        return [f"port/{self.node.name}/{h.name}" for h in self.hcas]
+
+
+def members(order: Order, nodes: Sequence[str], site: Site, fabric: str) -> tuple[Member, ...]:
+    """The pod's nodes, by name, with the adapters that the order uses.
+
+    Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
+    """
+    found: list[Member] = []
+    for index, name in enumerate(nodes):
+        node = site.node_by_name.get(name)
+        if node is None:
+            raise ConflictError(f"node {name} of pod {order.name} isn't in site {site.name} any more")
+        hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
+        if len(hcas) < (order.fabric.hcas_per_node or 1):
+            raise ConflictError(
+                f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
+            )
+        found.append(Member(index, node, hcas))
+    return tuple(found)
+
+
+def podgraph(
+    pod_id: str,
+    order: Order,
+    placement: Placement,
+    allotment: Allotment,
+    site: Site,
+    cloud: str,
+    fabric: str,
+    flavor: str,
+) -> Graph:
+    """Every resource of the pod, needs first, then by key.
+
+    Raises `ConflictError` if a placed node isn't in the site, `InputError` if the order wants a router or a
+    floating IP where the cloud has no external network.
+    """
+    inside = members(order, [n.node for n in placement.nodes], site, fabric)
+    wanted: list[Wanted] = [
+        *_partition(inside, allotment, fabric),
+        *_networks(order, allotment, site, cloud, fabric),
+        *_access(order),
+        *_ports(inside, allotment),
+        *_servers(inside, order, flavor),
+        *_outside(inside, order, cloud, site.clouds[cloud]),
+    ]
+    return Graph(
+        resources=in_order(
+            Resource(
+                key=key,
+                name=outside_name(pod_id, key),
+                where=fabric if spec.kind is Kind.PARTITION else cloud,
+                needs=needs,
+                spec=spec,
+            )
+            for key, spec, needs in wanted
+        )
+    )
+
+
+def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    """Sorted by depth in the graph, then by key: needs come first.
+
+    Raises ValueError for a need that isn't there or a circle: a fault of the program, never of an order.
+    """
+    left = {r.key: r for r in resources}
+    done: dict[str, Resource] = {}
+    while left:
+        ready = sorted(key for key, r in left.items() if all(n in done for n in r.needs))
+        if not ready:
+            raise ValueError(f"needs in a circle, or missing: {sorted(left)}")
+        done.update((key, left.pop(key)) for key in ready)
+    return tuple(done.values())
+
+
+def wants_router(order: Order) -> bool:
+    """A floating IP implies a router."""
+    return order.network.router or order.access.floating_ip != "none"
+
+
+def _partition(inside: Sequence[Member], allotment: Allotment, fabric: str) -> Iterator[Wanted]:
+    # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
+    # Nova, not we, picks which of the physical functions each port gets.
+    guids = sorted(h.port_guid for m in inside for h in m.node.hcas_on(fabric))
+    yield PARTITION, PartitionSpec(pkey=allotment.pkey, members=tuple(guids)), ()
+
+
+def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric: str) -> Iterator[Wanted]:
+    rdma = NetworkSpec(
+        physical_network=site.fabrics[fabric].physical_network, segment=allotment.pkey, port_security=False
+    )
+    management = NetworkSpec(
+        physical_network=site.clouds[cloud].management.physical_network,
+        segment=allotment.vlan,
+        port_security=True,
+    )
+    yield RDMA_NETWORK, rdma, ()
+    yield MANAGEMENT_NETWORK, management, ()
+    # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
+    without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
+    yield RDMA_SUBNET, without, (RDMA_NETWORK,)
+    full = SubnetSpec(
+        network=MANAGEMENT_NETWORK,
+        cidr=allotment.management_cidr,
+        gateway=wants_router(order),
+        dhcp=True,
+        pool=management_pool(allotment.management_cidr),
+    )
+    yield MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,)
+
+
+def _access(order: Order) -> Iterator[Wanted]:
+    ssh_from = sorted(set(order.access.ssh_from))
+    yield SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from))), ()
+    if order.access.ssh_key is not None:
+        yield KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])), ()
+    elif order.access.key_pair is not None:
+        # A plan that was made without the cloud: the key's text is not known, but that there is one is.
+        yield KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"), ()
+
+
+def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
+    rails = max(len(m.hcas) for m in inside)
+    for m in inside:
+        management = PortSpec(
+            network=MANAGEMENT_NETWORK,
+            subnet=MANAGEMENT_SUBNET,
+            address=management_address(allotment.management_cidr, m.index),
+            vnic_type="normal",
+            security_groups=(SECURITY_GROUP,),
+            host=m.node.nova_host,
+        )
+        yield m.management_port, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+        for number, key in enumerate(m.hca_ports()):
+            rdma = PortSpec(
+                network=RDMA_NETWORK,
+                subnet=RDMA_SUBNET,
+                address=rdma_address(allotment.rdma_cidr, m.index, number, rails),
+                vnic_type="direct-physical",
+                host=m.node.nova_host,
+            )
+            yield key, rdma, (RDMA_NETWORK, RDMA_SUBNET)
+
+
+def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wanted]:
+    has_key = order.access.ssh_key is not None or order.access.key_pair is not None
+    key_pair = (KEY_PAIR,) if has_key else ()
+    for m in inside:
+        ports = (m.management_port, *m.hca_ports())
+        server = ServerSpec(
+            host=m.node.nova_host,
+            flavor=flavor,
+            image=order.nodes.image,
+            key_pair=KEY_PAIR if has_key else None,
+            user_data=order.access.user_data,
+            ports=ports,
+        )
+        # The partition first: a server must never see the fabric without its own key.
+        yield f"server/{m.node.name}", server, (PARTITION, *key_pair, *ports)
+
+
+def _outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
+    if not wants_router(order):
+        return
+    external = place.external_network
+    if external is None:
+        field = "network.router" if order.network.router else "access.floating_ip"
+        value = order.network.router or order.access.floating_ip
+        raise InputError(field, value, f"cloud {cloud} has no external network in the site")
+    yield ROUTER, RouterSpec(external_network=external, subnets=(MANAGEMENT_SUBNET,)), (MANAGEMENT_SUBNET,)
+    wanted = {"none": 0, "first": 1, "each": len(inside)}[order.access.floating_ip]
+    for m in inside[:wanted]:
+        spec = FloatingIPSpec(external_network=external, port=m.management_port)
+        yield f"floating_ip/{m.node.name}", spec, (ROUTER, m.management_port)

@@ -1,0 +1,160 @@
+"""Numbers for a pod: P_Key, VLAN, subnets and addresses. Lowest free first, so that the same state gives the same.
+
+The P_Key is at the same time the Neutron segmentation id of the RDMA network (VLAN 101 is P_Key 0x65), as
+Neutron's InfiniBand drivers have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from ipaddress import IPv4Address, IPv4Network
+
+from weft.model.errors import InputError
+from weft.model.order import NetworkOrder
+from weft.model.placement import Explanation, Refusal
+from weft.model.plan import Allotment, UsedNumbers
+from weft.model.site import Range, Site
+
+MANAGEMENT_OFFSET = 16
+"""Servers' management addresses start here: below are the gateway (1) and the cloud's DHCP ports (2 to 15)."""
+
+
+def allot(
+    site: Site, cloud: str, fabric: str, network: NetworkOrder, used: UsedNumbers, nodes: int, hcas: int
+) -> Allotment | Refusal:
+    """The numbers for a pod of `nodes` nodes with up to `hcas` adapters each.
+
+    Returns a `Refusal` when a range or block is exhausted.
+    Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
+    """
+    wanted = _given(network, nodes, hcas)
+    place, rails = site.clouds[cloud], site.fabrics[fabric]
+    pkey = lowest_free(rails.segments, used.pkeys.get(fabric, frozenset()))
+    if pkey is None:
+        return _exhausted(f"fabric {fabric}: all P_Keys of its range {_text(rails.segments)} are in use")
+    management = place.management
+    vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
+    if vlan is None:
+        return _exhausted(f"cloud {cloud}: all management VLANs {_text(management.segments)} are in use")
+    taken = _networks(used.rdma_cidrs.get(cloud, ())) + wanted
+    rdma = network.rdma or cut(place.rdma_addresses, place.rdma_prefix, rdma_size(nodes, hcas), taken)
+    if rdma is None:
+        return _no_block(cloud, "rdma_addresses", place.rdma_addresses, rdma_size(nodes, hcas))
+    taken = [*_networks(used.management_cidrs.get(cloud, ())), *wanted, rdma]
+    size = management_size(nodes)
+    ethernet = network.management or cut(management.addresses, management.prefix, size, taken)
+    if ethernet is None:
+        return _no_block(cloud, "management.addresses", management.addresses, size)
+    return Allotment(pkey=pkey, vlan=vlan, rdma_cidr=str(rdma), management_cidr=str(ethernet))
+
+
+def lowest_free(numbers: Range, used: Collection[int]) -> int | None:
+    """The lowest number of the range that isn't used, or None."""
+    return next((n for n in numbers.numbers() if n not in used), None)
+
+
+def cut(block: IPv4Network, prefix: int, size: int, used: Iterable[IPv4Network]) -> IPv4Network | None:
+    """The lowest subnet of the block with at least `size` addresses that overlaps none of `used`, or None.
+
+    `prefix` is the usual prefix length; a pod that needs more addresses gets a larger subnet.
+    """
+    length = min(prefix, prefix_for(size))
+    if length < block.prefixlen:
+        return None
+    step = 1 << (32 - length)
+    start, end = int(block.network_address), int(block.broadcast_address)
+    for other in sorted(used, key=lambda n: int(n.network_address)):
+        if int(other.broadcast_address) < start:
+            continue
+        if int(other.network_address) >= start + step:
+            break
+        start = -(-(int(other.broadcast_address) + 1) // step) * step
+    return IPv4Network((start, length)) if start + step - 1 <= end else None
+
+
+def prefix_for(size: int) -> int:
+    """The longest prefix length (smallest subnet) with at least `size` addresses in all."""
+    return 32 - max(size - 1, 1).bit_length()
+
+
+def rdma_size(nodes: int, hcas: int) -> int:
+    """Addresses that the RDMA subnet needs: one an adapter, and the network's and the broadcast address."""
+    return nodes * hcas + 2
+
+
+def management_size(nodes: int) -> int:
+    """Addresses that the management subnet needs, the cloud's own and the broadcast address included."""
+    return MANAGEMENT_OFFSET + nodes + 1
+
+
+def rdma_address(cidr: str, node: int, hca: int, hcas: int) -> str:
+    """Address of adapter `hca` (from 0) of node `node` (from 0) where each node has up to `hcas`."""
+    return str(IPv4Network(cidr)[1 + node * hcas + hca])
+
+
+def management_address(cidr: str, node: int) -> str:
+    """Management address of node `node` (from 0)."""
+    return str(IPv4Network(cidr)[MANAGEMENT_OFFSET + node])
+
+
+def management_pool(cidr: str) -> tuple[str, str]:
+    """First and last address that the cloud itself may give out."""
+    network = IPv4Network(cidr)
+    return str(network[2]), str(network[MANAGEMENT_OFFSET - 1])
+
+
+def _given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Network]:
+    """The order's own subnets, checked."""
+    sizes = {"rdma": rdma_size(nodes, hcas), "management": management_size(nodes)}
+    given = {"rdma": network.rdma, "management": network.management}
+    for name, cidr in given.items():
+        if cidr is None:
+            continue
+        if reason := unusable(cidr):
+            raise InputError(f"network.{name}", str(cidr), f"give a unicast network; this one is {reason}")
+        if cidr.num_addresses < sizes[name]:
+            raise InputError(
+                f"network.{name}",
+                str(cidr),
+                f"{nodes} nodes need {sizes[name]} addresses: at least a /{prefix_for(sizes[name])}",
+            )
+    if network.rdma and network.management and network.rdma.overlaps(network.management):
+        raise InputError(
+            "network.management", str(network.management), f"it must not overlap network.rdma {network.rdma}"
+        )
+    return [n for n in given.values() if n is not None]
+
+
+def unusable(cidr: IPv4Network) -> str:
+    """Why hosts can't have addresses in this network, or nothing."""
+    first = IPv4Address(int(cidr.network_address))
+    for bad, reason in (
+        (first.is_multicast, "for multicast"),
+        (first.is_loopback, "for loopback"),
+        (first.is_link_local, "link-local"),
+        (cidr.overlaps(IPv4Network("0.0.0.0/8")), '"this network" (0.0.0.0/8)'),
+        (first.is_reserved, "reserved"),
+    ):
+        if bad:
+            return reason
+    return ""
+
+
+def _networks(cidrs: Iterable[str]) -> list[IPv4Network]:
+    return [IPv4Network(c) for c in sorted(cidrs)]
+
+
+def _text(numbers: Range) -> str:
+    return f"{numbers.first} to {numbers.last}"
+
+
+def _exhausted(reason: str) -> Refusal:
+    return Refusal(
+        reason=reason,
+        explanation=Explanation(considered=0, chosen=reason),
+        would_fit=("any order, once a pod there is released or the operator widens the range",),
+    )
+
+
+def _no_block(cloud: str, field: str, block: IPv4Network, size: int) -> Refusal:
+    return _exhausted(f"cloud {cloud}: no free subnet of {size} addresses is left in {field} {block}")
