@@ -1,0 +1,191 @@
+"""A cloud in memory behind the same ports as the OpenStack driver: seeded latency, faults to plant.
+
+    cloud = FakeCloud(seed=1)
+    token = cloud.add_user("alice", project="team-a", roles=("member",))
+    cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT)           # the ports are made, the answer is lost
+    cloud.plant(Fault.BROKEN, key="server/gpu02", reason="No valid host was found.")
+    cloud.thing("server/gpu01").fields["host"] = "gpu09"     # somebody's careless hand
+
+What it refuses is what the real one refuses: a segment or an address given twice, a network with ports on it, a
+second whole adapter on one host, more than the quota. It passes the contract suite of the real driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from weft.model.errors import InputError, PermanentError, UnauthenticatedError
+from weft.model.order import Order
+from weft.model.quota import needed_quota
+from weft.model.resources import Graph, Kind, Marked, Observed, Outcome, Resource
+from weft.ports.cloud import Caller, QuotaRow
+from weft.ports.resources import Scope
+from weft.testing.cloud_rules import refusal_of_creation, used_quota
+from weft.testing.cloud_state import IMMUTABLE, Fault, caller, oldest, wanted_fields
+from weft.testing.cloud_store import CloudStore
+
+__all__ = ["FakeCloud", "Fault"]
+
+
+class FakeCloud(CloudStore):
+    """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Safe to use from many threads."""
+
+    # -- people ----------------------------------------------------------------------------------------------
+
+    def add_user(
+        self,
+        name: str,
+        project: str | None = None,
+        roles: Sequence[str] = ("member",),
+        *,
+        system: bool = False,
+        valid: timedelta = timedelta(hours=1),
+    ) -> str:
+        """A user with a token, which is returned; project id and name are the same."""
+        with self._lock:
+            token = f"token-{name}-{self._seeded.id()[:8]}"
+            self.offers.tokens[token] = caller(name, project, roles, self.clock.now() + valid, system)
+        return token
+
+    def revoke(self, token: str) -> None:
+        del self.offers.tokens[token]
+
+    # -- ResourceDriver --------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        return frozenset(Kind) - {Kind.PARTITION}
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        for kind in sorted({r.kind for r in wanted}):
+            self._call("find", kind)
+        with self._lock:
+            now = self.clock.monotonic()
+            mine = self._mine(scope)
+            known = {**{key: oldest(ts).id for key, ts in mine.items()}, **ids}
+            return {
+                r.key: oldest(mine[r.key]).observed(wanted_fields(r, known), now)
+                for r in wanted
+                if r.key in mine
+            }
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        def one(resource: Resource) -> Outcome:
+            fields = wanted_fields(resource, ids)
+            refusal = refusal_of_creation(
+                resource.spec.kind, resource.name, fields, scope.project_id, self.things(), self.offers
+            )
+            if refusal is not None:
+                # A conflict with what a lost answer made is no conflict.
+                same = self._mine(scope).get(resource.key)
+                return Outcome(oldest(same).id) if same else self._refused("create", resource, refusal)
+            thing = self._put(
+                resource.kind, resource.name, scope.project_id, scope.mark(resource.key), fields
+            )
+            self._spoil(thing, resource)
+            return Outcome(thing.id)
+
+        return self._each("create", wanted, one)
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        def one(resource: Resource) -> Outcome:
+            same = self._mine(scope).get(resource.key)
+            if not same:
+                return self._refused("update", resource, "it isn't there")
+            thing, fields = oldest(same), wanted_fields(resource, ids)
+            changed = {n for n, v in fields.items() if thing.fields.get(n) != v}
+            fixed = sorted(changed & IMMUTABLE.get(resource.kind, frozenset()))
+            if fixed:
+                return self._refused("update", resource, f"{', '.join(fixed)} can't be changed")
+            thing.fields.update(fields)
+            return Outcome(thing.id)
+
+        return self._each("update", wanted, one)
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        def one(resource: Resource) -> Outcome:
+            outcome = Outcome()
+            for thing in self._mine(scope).get(resource.key, []):
+                outcome = self._remove(thing, resource.key)
+            return outcome
+
+        return self._each("delete", wanted, one)
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        self._call("marked", None)
+        return [
+            Marked(
+                t.kind,
+                self.name,
+                t.id,
+                t.name,
+                t.mark.pod_id,
+                t.project_id,
+                {"key": t.mark.key, **t.all_facts()},
+            )
+            for t in self.things()
+            if t.mark and t.mark.site == site and (not projects or t.project_id in projects)
+        ]
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        self._call("remove", None)
+        outcomes: dict[str, Outcome] = {}
+        with self._lock:
+            for marked in things:
+                thing = self._things.get(marked.id)
+                if thing is None:
+                    outcomes[marked.id] = Outcome()
+                elif thing.mark is None or thing.mark.pod_id != marked.pod_id:
+                    asked = f"remove {marked.kind} {marked.name}"
+                    error = PermanentError(asked, self.name, "it doesn't bear our mark", "look at it by hand")
+                    outcomes[marked.id] = Outcome(error=error)
+                else:
+                    outcomes[marked.id] = self._remove(thing, thing.mark.key)
+        return outcomes
+
+    # -- Identity and CloudFacts -----------------------------------------------------------------------------
+
+    def check(self, token: str) -> Caller:
+        self._call("check", None)
+        known = self.offers.tokens.get(token)
+        if known is None or known.expires_at <= self.clock.now():
+            raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
+        return known
+
+    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+        self._call("facts", None)
+        if order.nodes.image not in self.offers.images:
+            raise InputError("nodes.image", order.nodes.image, "the cloud has no such image")
+        if flavor not in self.offers.flavors:
+            raise InputError("nodes.flavor", flavor, "the cloud has no such flavor")
+
+    def public_key(self, user_id: str, key_pair: str) -> str:
+        self._call("facts", None)
+        text = self.offers.key_pairs.get((user_id, key_pair))
+        if text is None:
+            raise InputError("access.key_pair", key_pair, "the user has no such key pair")
+        return text
+
+    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+        self._call("facts", None)
+        offered = self.offers.flavors[flavor]
+        rows: list[QuotaRow] = []
+        for name, wanted in sorted(needed_quota(graph, offered.vcpus, offered.ram).items()):
+            limit = self.offers.quotas.get((project_id, name), -1)
+            used = used_quota(name, project_id, self.things(), self.offers)
+            if limit >= 0 and used + wanted > limit:
+                rows.append(QuotaRow(name, limit, used, wanted))
+        return rows
+
+    def hosts(self) -> Mapping[str, str]:
+        self._call("facts", None)
+        return dict(self.offers.hosts)

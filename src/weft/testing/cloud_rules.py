@@ -1,0 +1,162 @@
+"""What the fake cloud refuses, as the real services do, and what servers do to their ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.model.quota import RULES_OF_A_GROUP
+from weft.model.resources import Kind
+from weft.testing.cloud_state import Offers, Thing
+
+
+def refusal_of_creation(
+    kind: Kind,
+    name: str,
+    fields: Mapping[str, object],
+    project_id: str,
+    things: Sequence[Thing],
+    offers: Offers,
+) -> str | None:
+    """Why the cloud won't make it, or None."""
+    limit = offers.quotas.get((project_id, _QUOTA[kind]), -1)
+    if 0 <= limit <= used_quota(_QUOTA[kind], project_id, things, offers):
+        return f"Quota exceeded for resources: {_QUOTA[kind]}, limit {limit}"
+    same = [t for t in things if t.kind is kind]
+    rule = _RULES.get(kind)
+    return rule(name, fields, same, things, offers) if rule else None
+
+
+def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
+    """What still needs it, or None."""
+    users = {
+        Kind.NETWORK: (Kind.PORT,),
+        Kind.SUBNET: (Kind.PORT, Kind.ROUTER),
+        Kind.SECURITY_GROUP: (Kind.PORT,),
+        Kind.ROUTER: (Kind.FLOATING_IP,),
+    }
+    for other in things:
+        if other.kind in users.get(thing.kind, ()) and _mentions(other, thing):
+            return f"HTTP 409: still in use by {other.kind} {other.name}"
+    return None
+
+
+def used_quota(name: str, project_id: str, things: Sequence[Thing], offers: Offers) -> int:
+    """How much of a quota the project uses now."""
+    mine = [t for t in things if t.project_id == project_id]
+    servers = [t for t in mine if t.kind is Kind.SERVER]
+    if name in ("cores", "RAM (MiB)"):
+        flavors = [offers.flavors[str(s.fields.get("flavor"))] for s in servers if s.fields.get("flavor")]
+        return sum(f.vcpus if name == "cores" else f.ram for f in flavors)
+    if name == "security group rules":
+        groups = [t for t in mine if t.kind is Kind.SECURITY_GROUP]
+        return sum(RULES_OF_A_GROUP + len(_many(g, "ssh_from")) for g in groups)
+    return sum(1 for t in mine if _QUOTA[t.kind] == name)
+
+
+def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
+    """Why the scheduler finds no host for a new server, or an empty string."""
+    if server.kind is not Kind.SERVER:
+        return ""
+    host = str(server.fields.get("host"))
+    if offers.hosts.get(host) != "up":
+        return f"No valid host was found. {host} is {offers.hosts.get(host, 'unknown')}"
+    whole = {t.id for t in things if t.fields.get("vnic_type") == "direct-physical"}
+    for other in things:
+        rival = other.kind is Kind.SERVER and other.id != server.id and other.fields.get("host") == host
+        if (
+            rival
+            and not other.broken
+            and whole.intersection(_many(server, "ports"))
+            and whole.intersection(_many(other, "ports"))
+        ):
+            return f"No valid host was found. The adapters of {host} are with {other.name}"
+    return ""
+
+
+def bind_ports(server: Thing, things: Mapping[str, Thing], away: bool = False) -> None:
+    """A server's ports are bound on its host when it comes, and unbound when it goes."""
+    if server.kind is not Kind.SERVER:
+        return
+    for port in (things[i] for i in _many(server, "ports") if i in things):
+        physical = port.fields.get("vnic_type") == "direct-physical"
+        port.facts["device_id"] = "" if away else server.id
+        port.facts["vif_type"] = "unbound" if away else ("hostdev_physical" if physical else "ovs")
+        port.facts["bound_host"] = "" if away else server.fields.get("host")
+
+
+def _network(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    where = (fields["physical_network"], fields["segment"])
+    for other in same:
+        if (other.fields.get("physical_network"), other.fields.get("segment")) == where:
+            return f"HTTP 409: VLAN {where[1]} on {where[0]} is in use by {other.name}"
+    return None
+
+
+def _port(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    where = (fields["network"], fields["address"])
+    for other in same:
+        if (other.fields.get("network"), other.fields.get("address")) == where:
+            return f"HTTP 409: address {where[1]} is in use by {other.name}"
+    return None
+
+
+def _server(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    host = str(fields["host"])
+    if host not in offers.hosts:
+        return f"HTTP 400: compute host {host} could not be found"
+    wanted = fields["ports"]
+    assert isinstance(wanted, tuple)
+    for other in same:
+        if taken := set(wanted) & set(_many(other, "ports")):
+            return f"HTTP 409: port {min(taken)} is in use by {other.name}"
+    return None
+
+
+def _key_pair(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    return next((f"HTTP 409: key pair {t.name} is there" for t in same if t.name == name), None)
+
+
+def _external(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    external = fields["external_network"]
+    return None if external in offers.external_networks else f"HTTP 404: no external network {external}"
+
+
+_RULES = {
+    Kind.NETWORK: _network,
+    Kind.PORT: _port,
+    Kind.SERVER: _server,
+    Kind.KEY_PAIR: _key_pair,
+    Kind.ROUTER: _external,
+    Kind.FLOATING_IP: _external,
+}
+
+_QUOTA = {
+    Kind.NETWORK: "networks",
+    Kind.SUBNET: "subnets",
+    Kind.ROUTER: "routers",
+    Kind.SECURITY_GROUP: "security groups",
+    Kind.KEY_PAIR: "key pairs",
+    Kind.PORT: "ports",
+    Kind.FLOATING_IP: "floating IPs",
+    Kind.SERVER: "servers",
+    Kind.PARTITION: "",
+}
+
+
+def _many(thing: Thing, field: str) -> tuple[str, ...]:
+    value = thing.fields.get(field, ())
+    return tuple(str(v) for v in value) if isinstance(value, tuple) else (str(value),)
+
+
+def _mentions(user: Thing, thing: Thing) -> bool:
+    return any(thing.id in _many(user, name) for name in user.fields)

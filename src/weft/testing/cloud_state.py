@@ -1,0 +1,209 @@
+"""What the fake cloud holds: things, faults to plant, and the people and offers of the cloud."""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from weft.model.mark import Mark
+from weft.model.resources import Difference, Kind, Observed, Resource, Status
+from weft.ports.cloud import Caller
+
+IMMUTABLE: Mapping[Kind, frozenset[str]] = {
+    Kind.NETWORK: frozenset({"physical_network", "segment"}),
+    Kind.SUBNET: frozenset({"network", "cidr"}),
+    Kind.PORT: frozenset({"network", "subnet", "address", "vnic_type", "host"}),
+    Kind.FLOATING_IP: frozenset({"external_network"}),
+    Kind.KEY_PAIR: frozenset({"public_key"}),
+    Kind.SERVER: frozenset({"host", "flavor", "image", "key_pair", "user_data", "ports"}),
+}
+"""Fields that `update` can't mend, as in a real cloud: the thing must be made anew."""
+
+REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port", "ports", "key_pair"})
+"""Fields of specs that are keys of other resources."""
+
+
+class Fault(StrEnum):
+    """What can go wrong; see `FakeCloud.plant`."""
+
+    LOST_ANSWER = "lost answer"
+    """The work is done, the answer is a `TemporaryError`."""
+    ERROR_500 = "error 500"
+    """Nothing is done, the answer is a `TemporaryError`."""
+    UNREACHABLE = "unreachable"
+    """Nothing is done, the answer is an `UnknownError`."""
+    REFUSED = "refused"
+    """Nothing is done, the answer is a `PermanentError` (quota, policy …)."""
+    BROKEN = "broken"
+    """What is created comes out broken (server ERROR, port binding_failed); `reason` says why."""
+    STUCK = "stuck"
+    """What is created never settles (port DOWN, server BUILD)."""
+    UNDELETABLE = "undeletable"
+    """A deletion is accepted, and the thing stays."""
+    SLOW = "slow"
+    """The call takes `seconds` longer."""
+
+
+@dataclass(slots=True)
+class Planted:
+    """A planted fault; `hits` counts how often it struck."""
+
+    fault: Fault
+    verb: str | None
+    kind: Kind | None
+    key: str
+    left: int | None
+    reason: str
+    seconds: float
+    hits: int = 0
+
+    def strikes(self, verb: str, kind: Kind | None, key: str) -> bool:
+        """Whether it meets this call; if so it is counted, and used up in the end."""
+        fits = (
+            self.left != 0
+            and (self.verb is None or self.verb == verb)
+            and (self.kind is None or self.kind is kind)
+            and fnmatch.fnmatchcase(key, self.key)
+        )
+        if fits:
+            self.hits += 1
+            if self.left is not None:
+                self.left -= 1
+        return fits
+
+    def lift(self) -> None:
+        """Take the fault away."""
+        self.left = 0
+
+
+@dataclass(slots=True)
+class Thing:
+    """Something that the cloud has. Tests may change every field, as a careless hand would.
+
+    Attributes:
+        fields: the spec's fields with ids for keys; a change here is a difference that `find` reports.
+        ready_at: monotonic seconds from which it is settled.
+        gone_at: monotonic seconds from which it is gone; None while nobody asked for that.
+        broken: why it is broken, or empty.
+        stuck: why it doesn't settle, or empty.
+    """
+
+    kind: Kind
+    id: str
+    name: str
+    project_id: str
+    mark: Mark | None
+    sequence: int
+    fields: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
+    ready_at: float = 0.0
+    gone_at: float | None = None
+    broken: str = ""
+    stuck: str = ""
+    undeletable: bool = False
+
+    def observed(self, wanted: Mapping[str, object], now: float) -> Observed:
+        """As `find` shows it; `wanted` has ids for keys."""
+        if self.gone_at is not None:
+            return Observed(self.id, Status.PENDING, "being deleted", facts=self.all_facts())
+        if self.broken:
+            status, reason = Status.BROKEN, self.broken
+        elif self.stuck and (self.kind is not Kind.PORT or self.facts.get("device_id")):
+            # A port without a server is at rest, whatever it will do later.
+            status, reason = Status.PENDING, self.stuck
+        elif now < self.ready_at:
+            status, reason = Status.PENDING, "BUILD" if self.kind is Kind.SERVER else "DOWN"
+        else:
+            status, reason = Status.SETTLED, ""
+        differences = tuple(
+            Difference(field=name, wanted=_text(value), observed=_text(self.fields.get(name)))
+            for name, value in wanted.items()
+            if name in self.fields and self.fields[name] != value
+        )
+        return Observed(self.id, status, reason, differences, self.all_facts())
+
+    def all_facts(self) -> dict[str, object]:
+        return {**self.fields, **self.facts}
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def wanted_fields(resource: Resource, ids: Mapping[str, str]) -> dict[str, object]:
+    """The fields of a spec with ids in the place of keys (a key without an id stays a key)."""
+
+    def swap(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(ids.get(str(v), v) for v in value)
+        return ids.get(value, value) if isinstance(value, str) else value
+
+    fields: dict[str, object] = {}
+    for name in type(resource.spec).model_fields:
+        value: object = getattr(resource.spec, name)
+        if name != "kind":
+            fields[name] = swap(value) if name in REFERENCES else value
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class FakeFlavor:
+    """A Nova flavor."""
+
+    vcpus: int = 8
+    ram: int = 65_536
+    alias: str | None = None
+
+
+@dataclass(slots=True)
+class Offers:
+    """What the cloud offers, and to whom; tests change it as they like."""
+
+    images: set[str] = field(default_factory=lambda: {"ubuntu-24.04"})
+    flavors: dict[str, FakeFlavor] = field(
+        default_factory=lambda: {"gpu8": FakeFlavor(96, 1_048_576, "h100:8"), "gpu1": FakeFlavor()}
+    )
+    external_networks: set[str] = field(default_factory=lambda: {"public"})
+    key_pairs: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    quotas: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """(project, quota's name as in `weft.model.quota`) -> limit; none: without limit."""
+    hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
+    """Nova host -> `up`, or why not."""
+    tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])
+
+
+@dataclass(slots=True)
+class Seeded:
+    """Chance that is the same for the same seed."""
+
+    rng: random.Random
+
+    def id(self) -> str:
+        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+
+    def around(self, seconds: float) -> float:
+        """Between 0.8 and 1.2 times as many seconds."""
+        return seconds * self.rng.uniform(0.8, 1.2)
+
+
+def oldest(things: Sequence[Thing]) -> Thing:
+    """Of several with the same mark the oldest counts."""
+    return min(things, key=lambda t: t.sequence)
+
+
+def caller(name: str, project: str | None, roles: Sequence[str], expires: datetime, system: bool) -> Caller:
+    """A caller whose user id is made of its name; project id and name are the same."""
+    return Caller(
+        user_id=f"user-{name}",
+        user_name=name,
+        project_id=project,
+        project_name=project,
+        roles=frozenset(roles),
+        expires_at=expires,
+        system=system,
+    )

@@ -1,0 +1,252 @@
+"""The fake cloud's inside: what is there, how long things take, and where planted faults strike."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.mark import Mark
+from weft.model.resources import Kind, Outcome, Resource
+from weft.ports.clock import Clock
+from weft.ports.resources import Scope
+from weft.testing.cloud_rules import bind_ports, failed_boot, refusal_of_deletion
+from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing, oldest
+
+REQUEST_SECONDS = 0.2
+SETTLE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 3.0}
+DELETE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 1.0}
+"""What a small real cloud takes; `latency` scales all of it."""
+
+
+class WallClock:
+    """The real time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class CloudStore:
+    """Things, faults and time of a `FakeCloud`.
+
+    Args:
+        seed: same seed, same ids and same latencies (for the same order of calls).
+        name: the cloud's name: `where` of its resources.
+        latency: 1.0 takes about as long as a small real cloud, 0 no time at all.
+        clock: whose time passes; the real one if None.
+
+    Attributes:
+        offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
+        calls: `verb kind` -> how many calls a real cloud would have seen a batch for.
+    """
+
+    def __init__(
+        self, seed: int = 1, name: str = "lab", latency: float = 0.01, clock: Clock | None = None
+    ) -> None:
+        self.name = name
+        self.latency = latency
+        self.clock: Clock = clock or WallClock()
+        self.offers = Offers()
+        self.faults: list[Planted] = []
+        self.calls: Counter[str] = Counter()
+        self._seeded = Seeded(random.Random(seed))
+        self._things: dict[str, Thing] = {}
+        self._sequence = 0
+        self._lock = threading.RLock()
+
+    def plant(
+        self,
+        fault: Fault,
+        *,
+        verb: str | None = None,
+        kind: Kind | None = None,
+        key: str = "*",
+        times: int | None = 1,
+        reason: str = "",
+        seconds: float = 1.0,
+    ) -> Planted:
+        """Plant a fault for the next `times` calls that fit (None: until it is lifted).
+
+        Args:
+            verb: find, create, update, delete, marked, remove, check, facts; by default what suits the fault.
+            key: pattern of the resource's key. Without one, a fault of the whole call (lost answer, error 500,
+                unreachable, refused) raises for the whole batch; with one it is that resource's outcome.
+            reason: what the cloud says.
+        """
+        of_fault = {
+            Fault.LOST_ANSWER: "create",
+            Fault.REFUSED: "create",
+            Fault.BROKEN: "create",
+            Fault.STUCK: "create",
+            Fault.UNDELETABLE: "delete",
+        }
+        planted = Planted(fault, verb or of_fault.get(fault), kind, key, times, reason, seconds)
+        with self._lock:
+            self.faults.append(planted)
+        return planted
+
+    def add(self, kind: Kind, name: str, project: str, mark: Mark | None = None, **fields: object) -> Thing:
+        """Put something there by another hand: an orphan with a mark, or a stranger without."""
+        with self._lock:
+            return self._put(kind, name, project, mark, dict(fields))
+
+    def lose(self, thing: Thing) -> None:
+        """Somebody deletes it by hand."""
+        with self._lock:
+            self._things.pop(thing.id, None)
+
+    def things(self, kind: Kind | None = None) -> list[Thing]:
+        """Everything that is there, oldest first."""
+        with self._lock:
+            self._forget_the_gone()
+            return [t for t in self._things.values() if kind is None or t.kind is kind]
+
+    def thing(self, key: str) -> Thing:
+        """The oldest thing whose mark has this key. KeyError if there is none."""
+        found = [t for t in self.things() if t.mark and t.mark.key == key]
+        if not found:
+            raise KeyError(key)
+        return oldest(found)
+
+    @property
+    def servers(self) -> list[Thing]:
+        return self.things(Kind.SERVER)
+
+    @property
+    def ports(self) -> list[Thing]:
+        return self.things(Kind.PORT)
+
+    # -- for the ports ---------------------------------------------------------------------------------------
+
+    def _mine(self, scope: Scope) -> dict[str, list[Thing]]:
+        """Key -> things that bear the pod's mark, oldest first."""
+        mine: dict[str, list[Thing]] = {}
+        for thing in self.things():
+            mark = thing.mark
+            if mark and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
+                mine.setdefault(mark.key, []).append(thing)
+        return mine
+
+    def _put(
+        self, kind: Kind, name: str, project_id: str, mark: Mark | None, fields: dict[str, object]
+    ) -> Thing:
+        self._sequence += 1
+        settle = self._seeded.around(SETTLE_SECONDS.get(kind, 0.0)) * self.latency
+        thing = Thing(
+            kind, self._seeded.id(), name, project_id, mark, self._sequence, fields,
+            ready_at=self.clock.monotonic() + settle,
+        )  # fmt: skip
+        self._things[thing.id] = thing
+        bind_ports(thing, self._things)
+        if kind is Kind.FLOATING_IP:
+            thing.facts["address"] = f"203.0.113.{self._sequence % 254 + 1}"
+        return thing
+
+    def _remove(self, thing: Thing, key: str) -> Outcome:
+        refusal = refusal_of_deletion(thing, self.things())
+        if refusal is not None:
+            return Outcome(error=TemporaryError(f"delete {thing.kind} {thing.name}", self.name, refusal))
+        if any(p.strikes("delete", thing.kind, key) for p in self._planted(Fault.UNDELETABLE)):
+            thing.undeletable = True
+        elif thing.gone_at is None and not thing.undeletable:
+            delay = self._seeded.around(DELETE_SECONDS.get(thing.kind, 0.0)) * self.latency
+            thing.gone_at = self.clock.monotonic() + delay
+        return Outcome(thing.id)
+
+    def _forget_the_gone(self) -> None:
+        now = self.clock.monotonic()
+        for thing in [t for t in self._things.values() if t.gone_at is not None and t.gone_at <= now]:
+            del self._things[thing.id]
+            bind_ports(thing, self._things, away=True)
+
+    def _each(
+        self, verb: str, wanted: Sequence[Resource], one: Callable[[Resource], Outcome]
+    ) -> dict[str, Outcome]:
+        """Do `one` for each resource; faults of single resources become their outcomes."""
+        lost = [self._call(verb, kind) for kind in sorted({r.kind for r in wanted})]
+        outcomes: dict[str, Outcome] = {}
+        with self._lock:
+            for resource in wanted:
+                planted = self._strike(verb, resource.kind, resource.key)
+                if planted is None:
+                    outcomes[resource.key] = one(resource)
+                    continue
+                if planted.fault is Fault.LOST_ANSWER:
+                    one(resource)
+                asked = f"{verb} {resource.kind} {resource.name}"
+                outcomes[resource.key] = Outcome(error=self._error(planted, asked))
+        for error in lost:
+            if error is not None:
+                raise error
+        return outcomes
+
+    def _call(self, verb: str, kind: Kind | None) -> OutsideError | None:
+        """One call: it takes its time, and a fault of whole calls strikes here.
+
+        A lost answer is returned, not raised: the work must be done first.
+        """
+        with self._lock:
+            self.calls[f"{verb} {kind}" if kind else verb] += 1
+            seconds = self._seeded.around(REQUEST_SECONDS) * self.latency
+            slow = [p for p in self._planted(Fault.SLOW) if p.strikes(verb, kind, "*")]
+            seconds += sum(p.seconds for p in slow)
+            whole = [p for p in self._planted(*_OF_CALLS) if p.key == "*" and p.strikes(verb, kind, "*")]
+        if seconds:
+            self.clock.sleep(seconds)
+        if not whole:
+            return None
+        error = self._error(whole[0], f"{verb} {kind}" if kind else verb)
+        if whole[0].fault is Fault.LOST_ANSWER and verb not in ("find", "marked", "check", "facts"):
+            return error
+        raise error
+
+    def _strike(self, verb: str, kind: Kind, key: str) -> Planted | None:
+        """A fault of one call that was planted for keys."""
+        for planted in self._planted(*_OF_CALLS):
+            if planted.key != "*" and planted.strikes(verb, kind, key):
+                return planted
+        return None
+
+    def _spoil(self, thing: Thing, resource: Resource) -> None:
+        """What comes out of a creation otherwise than wanted."""
+        thing.broken = failed_boot(thing, self.things(), self.offers)
+        for planted in self._planted(Fault.BROKEN, Fault.STUCK):
+            if planted.strikes("create", resource.kind, resource.key):
+                if planted.fault is Fault.BROKEN:
+                    thing.broken = planted.reason or "No valid host was found."
+                else:
+                    thing.stuck = planted.reason or "DOWN"
+
+    def _planted(self, *faults: Fault) -> list[Planted]:
+        return [p for p in self.faults if p.fault in faults and p.left != 0]
+
+    def _error(self, planted: Planted, asked: str) -> OutsideError:
+        of = f"fake cloud {self.name}"
+        if planted.fault is Fault.REFUSED:
+            return PermanentError(asked, of, planted.reason or "refused", "change the order or the cloud")
+        if planted.fault is Fault.UNREACHABLE:
+            return UnknownError(asked, of, planted.reason or "connection refused", delay=self._delay())
+        answer = planted.reason or ("no answer" if planted.fault is Fault.LOST_ANSWER else "HTTP 500")
+        return TemporaryError(asked, of, answer, delay=self._delay())
+
+    def _delay(self) -> float:
+        return 5.0 * self.latency
+
+    def _refused(self, verb: str, resource: Resource, why: str) -> Outcome:
+        asked = f"{verb} {resource.kind} {resource.name}"
+        return Outcome(
+            error=PermanentError(asked, f"fake cloud {self.name}", why, "see the cause away first")
+        )
+
+
+_OF_CALLS = (Fault.LOST_ANSWER, Fault.ERROR_500, Fault.UNREACHABLE, Fault.REFUSED)
