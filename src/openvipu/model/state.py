@@ -1,0 +1,100 @@
+"""The controller's whole state as one immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from openvipu.model.errors import NotFound
+from openvipu.model.partition import Partition
+from openvipu.model.site import Agent, Allocation, Cluster, User
+
+T = TypeVar("T")
+
+
+def _empty() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``--init`` fixed. ``agent_key`` is what this controller shows to its agents."""
+
+    controller_id: str
+    agent_key: str
+    secure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that survives a restart. ``generation`` is the last one given to a partition."""
+
+    settings: Settings
+    generation: int = 0
+    agents: Mapping[str, Agent] = field(default_factory=_empty)
+    clusters: Mapping[str, Cluster] = field(default_factory=_empty)
+    allocations: Mapping[str, Allocation] = field(default_factory=_empty)
+    users: Mapping[str, User] = field(default_factory=_empty)
+    partitions: Mapping[str, Partition] = field(default_factory=_empty)
+
+    def agent(self, id_: str) -> Agent:
+        return _find(self.agents, "agent", id_)
+
+    def cluster(self, id_: str) -> Cluster:
+        return _find(self.clusters, "cluster", id_)
+
+    def allocation(self, id_: str) -> Allocation:
+        return _find(self.allocations, "allocation", id_)
+
+    def user(self, id_: str) -> User:
+        return _find(self.users, "user", id_)
+
+    def partition(self, id_: str) -> Partition:
+        return _find(self.partitions, "partition", id_)
+
+    def with_agent(self, agent: Agent) -> State:
+        return replace(self, agents=_put(self.agents, agent.id, agent))
+
+    def with_cluster(self, cluster: Cluster) -> State:
+        return replace(self, clusters=_put(self.clusters, cluster.id, cluster))
+
+    def with_allocation(self, allocation: Allocation) -> State:
+        return replace(self, allocations=_put(self.allocations, allocation.id, allocation))
+
+    def with_user(self, user: User) -> State:
+        return replace(self, users=_put(self.users, user.id, user))
+
+    def with_partition(self, partition: Partition) -> State:
+        return replace(self, partitions=_put(self.partitions, partition.id, partition))
+
+    def without_agent(self, id_: str) -> State:
+        return replace(self, agents=_drop(self.agents, id_))
+
+    def without_cluster(self, id_: str) -> State:
+        return replace(self, clusters=_drop(self.clusters, id_))
+
+    def without_allocation(self, id_: str) -> State:
+        return replace(self, allocations=_drop(self.allocations, id_))
+
+    def without_user(self, id_: str) -> State:
+        return replace(self, users=_drop(self.users, id_))
+
+    def without_partition(self, id_: str) -> State:
+        return replace(self, partitions=_drop(self.partitions, id_))
+
+
+def _find(things: Mapping[str, T], kind: str, id_: str) -> T:
+    try:
+        return things[id_]
+    except KeyError:
+        raise NotFound(f"{kind} {id_!r} doesn't exist") from None
+
+
+def _put(things: Mapping[str, T], key: str, value: T) -> Mapping[str, T]:
+    return MappingProxyType({**things, key: value})
+
+
+def _drop(things: Mapping[str, T], key: str) -> Mapping[str, T]:
+    return MappingProxyType({other: value for other, value in things.items() if other != key})

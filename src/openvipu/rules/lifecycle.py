@@ -1,0 +1,83 @@
+"""States of a partition: which step leads where. Numbers and names as the user API has them.
+
+====================  ===================  =========================================================
+step                  (ready, operation)   when
+====================  ===================  =========================================================
+admitted              PENDING, CREATING    the request is accepted, the IPUs are reserved
+activated             ACTIVE, IDLE         every machine is configured and every link trained
+broken                ERROR, IDLE          the hardware reported an error; a reset is about to follow
+resetting             ERROR, RESETTING     a reset runs, by a user or by itself
+failed                ERROR, FAILED        no more tries, or automatic reset is off
+removing              unchanged, REMOVING  until every machine has been cleared
+====================  ===================  =========================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openvipu.model.errors import Conflict
+from openvipu.model.partition import Operation, Partition, Ready
+
+MAX_AUTO_RESETS = 3
+"""Tries before a partition is FAILED. The number of the closed controller isn't public: our choice."""
+
+BUSY = (Operation.CREATING, Operation.RESETTING, Operation.REMOVING)
+
+
+def activated(partition: Partition) -> Partition:
+    """It works; past errors and tries are forgotten."""
+    return replace(partition, ready=Ready.ACTIVE, operation=Operation.IDLE, errors=(), retries=0)
+
+
+def broken(partition: Partition, errors: tuple[str, ...]) -> Partition:
+    """An error was seen and something is going to be done about it."""
+    return replace(partition, ready=Ready.ERROR, operation=Operation.IDLE, errors=errors)
+
+
+def failed(partition: Partition, errors: tuple[str, ...]) -> Partition:
+    """Given up, until a user resets or removes it."""
+    return replace(partition, ready=Ready.ERROR, operation=Operation.FAILED, errors=errors)
+
+
+def may_retry(partition: Partition) -> bool:
+    """Is another automatic reset allowed?"""
+    return partition.auto_reset and partition.retries < MAX_AUTO_RESETS
+
+
+def auto_resetting(partition: Partition, now: float) -> Partition:
+    """The next automatic reset begins. ``now`` is seconds since the epoch."""
+    return replace(
+        partition,
+        ready=Ready.ERROR,
+        operation=Operation.RESETTING,
+        retries=partition.retries + 1,
+        last_auto_reset=now,
+    )
+
+
+def resetting(partition: Partition, relocatable: bool) -> Partition:
+    """A user's reset begins; the counter of automatic ones starts again.
+
+    ``relocatable`` true overrides what was said at creation, false leaves it [API].
+    """
+    if partition.operation is Operation.REMOVING:
+        raise Conflict(f"partition {partition.id!r} is being removed")
+    return replace(
+        partition,
+        operation=Operation.RESETTING,
+        retries=0,
+        relocatable=partition.relocatable or relocatable,
+    )
+
+
+def removing(partition: Partition, force: bool) -> Partition:
+    """The removal begins. A second request for it is no error; ``force`` once given stays."""
+    return replace(
+        partition, operation=Operation.REMOVING, force_removal=partition.force_removal or force
+    )
+
+
+def backoff_seconds(base: float, retries: int) -> float:
+    """Pause before the next automatic reset: ``base`` times 1, 2, 4. Exponential is our choice."""
+    return base * 2.0 ** max(0, retries - 1)
