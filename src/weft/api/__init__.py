@@ -1,1 +1,1 @@
-"""HTTP door."""
+"""The HTTP door: `weft.api.app.create_app`."""

@@ -1,0 +1,133 @@
+"""The HTTP API: `create_app` puts routes, errors and the edge together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from fastapi import FastAPI, Response
+from fastapi import Request as HttpRequest
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from prometheus_client.registry import Collector
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.types import ExceptionHandler
+
+import weft
+from weft.api import operator, pods, versions
+from weft.api.documents import Problem, QuarantineRequest, RepairRequest
+from weft.api.edge import Edge
+from weft.api.metrics import Metrics
+from weft.app.policy import Policy
+from weft.app.redact import RedactedVerbs
+from weft.app.verbs import Verbs
+from weft.model.errors import InputError, TemporaryError, UnauthenticatedError, WeftError
+from weft.model.order import Order
+from weft.model.problems import TYPE_PREFIX, row_of, to_problem
+from weft.model.site import Site
+from weft.model.validate import input_errors
+from weft.ports.cloud import Identity
+
+_PLAIN = {
+    404: "there is no such address; /openapi.json lists them all",
+    405: "this address does not know the method",
+}
+
+
+def create_app(
+    verbs: Verbs,
+    identity: Identity,
+    policy: Policy | None = None,
+    *,
+    collectors: Iterable[Collector] = (),
+    public_url: str | None = None,
+    auth_url: str = "",
+) -> FastAPI:
+    """The API as an ASGI application.
+
+    Args:
+        policy: says who is shown the operator's details; give the verbs the same one. None: the defaults.
+        collectors: further collectors of /metrics.
+        public_url: how clients reach `/`, if a proxy in front changes it; None: as the request names it.
+        auth_url: Keystone's address, told to clients that come without a token.
+    """
+    app = FastAPI(
+        title="weft",
+        version=weft.__version__,
+        description="Orders accelerators with an isolated RDMA network from an OpenStack cloud.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses={"default": {"model": Problem, "description": "An error (RFC 9457)."}},
+    )
+    app.state.verbs = RedactedVerbs(verbs, policy or Policy())
+    app.state.identity = identity
+    app.state.public_url = public_url
+    app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
+    app.state.metrics = Metrics(collectors)
+    for router in (versions.router, pods.router, operator.router):
+        app.include_router(router)
+    app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
+    app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))
+    app.add_exception_handler(RequestValidationError, cast(ExceptionHandler, _on_bad_parameters))
+    app.add_middleware(Edge, metrics=app.state.metrics)
+    app.openapi = lambda: _openapi(app)
+    return app
+
+
+def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
+    row = row_of(error)
+    headers: dict[str, str] = {}
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = http.app.state.challenge
+    problem = to_problem(error, _path(http), http.state.request_id)
+    if isinstance(error, TemporaryError):
+        headers["Retry-After"] = str(problem["retry_after"])
+    return _problem(problem, row.status, headers)
+
+
+def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
+    """What the router itself refuses: unknown address, wrong method, too large, wrong type."""
+    problem = {
+        "type": f"{TYPE_PREFIX}http",
+        "title": {404: "Not found", 405: "Method not allowed"}.get(error.status_code, "Bad request"),
+        "status": error.status_code,
+        "detail": _PLAIN.get(error.status_code, error.detail),
+        "instance": _path(http),
+        "request_id": http.state.request_id,
+    }
+    return _problem(problem, error.status_code, error.headers)
+
+
+def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
+    """Bad query parameters; bodies are read by `weft.api.asking`."""
+    rows = [{**row, "loc": tuple(row["loc"])[1:]} for row in error.errors()]
+    return _on_weft_error(http, cast(InputError, input_errors(rows, "query")))
+
+
+def _problem(problem: Mapping[str, object], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    body = json.dumps(problem, default=str)
+    return Response(body, status, headers, "application/problem+json")
+
+
+def _path(http: HttpRequest) -> str:
+    return http.url.path
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's schema, with the bodies that the routes read themselves."""
+    if not app.openapi_schema:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        bodies = (Order, Site, RepairRequest, QuarantineRequest)
+        _, definitions = models_json_schema(
+            [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
+        )
+        known = schema["components"]["schemas"]
+        for name, definition in definitions["$defs"].items():
+            known.setdefault(name, definition)
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,132 @@
+"""From an HTTP request to what a verb takes: who asks, and a checked body; and from a value to an answer.
+
+The caller is checked before a byte of the body is read, and bodies are parsed in the handler's thread, so that
+neither a stranger nor a large site file holds up the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends, Response
+from fastapi import Request as HttpRequest
+from fastapi.security import APIKeyHeader
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from weft.app.verbs import Request, Verbs
+from weft.model.errors import InputError, UnauthenticatedError
+from weft.model.validate import parse, refuse_nul
+from weft.ports.cloud import Identity
+
+MIB = 1 << 20
+_M = TypeVar("_M", bound=BaseModel)
+
+_token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
+
+
+def verbs_of(http: HttpRequest) -> Verbs:
+    """The verbs that `create_app` was given."""
+    return cast(Verbs, http.app.state.verbs)
+
+
+def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
+    """Who asks. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone can't be asked."""
+    if not token:
+        raise UnauthenticatedError("no token: sign in to Keystone and send the token as X-Auth-Token")
+    identity = cast(Identity, http.app.state.identity)
+    caller = identity.check(token)
+    http.state.caller = caller
+    return Request(caller, http.client.host if http.client else "", http.state.request_id)
+
+
+Asker = Annotated[Request, Depends(asker)]
+Door = Annotated[Verbs, Depends(verbs_of)]
+
+
+def raw_body(limit: int) -> Callable[..., Any]:
+    """A dependency that reads a JSON body of at most `limit` bytes, after the caller was checked."""
+
+    async def read(http: HttpRequest, request: Asker) -> bytes:
+        kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, f"send the body as application/json, not as {kind or 'nothing'}")
+        length = http.headers.get("content-length", "")
+        if length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
+        body = bytearray()
+        async for chunk in http.stream():
+            body += chunk
+            if len(body) > limit:
+                raise _too_large(limit)
+        return bytes(body)
+
+    return read
+
+
+def _too_large(limit: int) -> HTTPException:
+    return HTTPException(413, f"the body is larger than {limit // MIB} MiB, which is the most that is read here")
+
+
+SmallBody = Annotated[bytes, Depends(raw_body(MIB))]
+LargeBody = Annotated[bytes, Depends(raw_body(64 * MIB))]
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """The JSON object in a body. Raises `InputError` for anything else, also for a name given twice."""
+    try:
+        value = json.loads(body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+    except RecursionError:
+        raise InputError("body", "…", "JSON that is not nested so deeply") from None
+    except json.JSONDecodeError as error:
+        raise InputError("body", _near(error), f"JSON ({error.msg} at line {error.lineno})") from None
+    except UnicodeDecodeError:
+        raise InputError("body", body[:40], "JSON in UTF-8") from None
+    except ValueError as error:
+        raise InputError("body", "…", f"JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise InputError("body", value, "a JSON object")
+    return cast(dict[str, object], value)
+
+
+def document(model: type[_M], body: bytes) -> _M:
+    """The value in a body. Raises `InputErrors` with a sentence for each wrong or unknown field."""
+    return parse(model, json_object(body))
+
+
+def plain_object(body: bytes) -> dict[str, object]:
+    """A JSON object whose fields the verb itself checks."""
+    value = json_object(body)
+    refuse_nul(value)
+    return value
+
+
+def answer(value: BaseModel, status: int = 200, location: str | None = None) -> Response:
+    """A document as JSON, without validating again what was made here."""
+    headers = {"Location": location} if location else None
+    return Response(value.model_dump_json(), status, headers, "application/json")
+
+
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """OpenAPI's `requestBody` for a route that reads its body with `document`."""
+    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+
+
+def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twin!r} is given twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _near(error: json.JSONDecodeError) -> str:
+    return error.doc[max(0, error.pos - 10) : error.pos + 20]

@@ -1,0 +1,65 @@
+"""Bodies that only the HTTP API has: envelopes of lists, and small requests."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.views import AuditLogEntry, EventView, NodeView, PodSummary
+
+
+class PodList(Document):
+    pods: tuple[PodSummary, ...]
+
+
+class EventList(Document):
+    events: tuple[EventView, ...]
+
+
+class NodeList(Document):
+    nodes: tuple[NodeView, ...]
+
+
+class AuditLog(Document):
+    entries: tuple[AuditLogEntry, ...]
+
+
+class RepairRequest(Document):
+    """Body of POST /v1/audit."""
+
+    repair: Literal[True] = Field(description="Mend what is weft's.")
+
+
+class QuarantineRequest(Document):
+    """Body of PUT /v1/nodes/{name}/quarantine."""
+
+    reason: str = Field(min_length=1, max_length=500, description="Why the node may not be ordered.")
+
+
+class InputProblem(Document):
+    """One wrong value in a problem document."""
+
+    field: str
+    value: str
+    allowed: str
+    where: str | None = None
+
+
+class Problem(Document):
+    """An error (RFC 9457, application/problem+json)."""
+
+    type: str = Field(description="urn:weft:problem:… : one for each class of errors.")
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    request_id: str = ""
+    errors: tuple[InputProblem, ...] = Field(default=(), description="Bad input: one for each value.")
+    explanation: dict[str, object] = Field(default_factory=dict, description="Why an order was refused.")
+    asked: str = Field(default="", description="Failed outside: what was asked.")
+    of: str = Field(default="", description="… of whom.")
+    answer: str = Field(default="", description="… what came back.")
+    then: str = Field(default="", description="… what happens, or must be done, next.")
+    retry_after: int | None = Field(default=None, description="Worth trying again after so many seconds.")

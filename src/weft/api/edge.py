@@ -1,0 +1,106 @@
+"""Around every request: its id, the log line, the metrics, and the last net under unforeseen errors."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import re
+import time
+import uuid
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.api.metrics import Metrics
+from weft.model.errors import WeftError
+from weft.model.problems import to_problem
+
+REQUEST_ID = contextvars.ContextVar("weft_request_id", default="-")
+HEADER = b"x-openstack-request-id"
+_GIVEN = re.compile(r"req-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+_log = logging.getLogger("weft.api")
+
+
+class RequestIdFilter(logging.Filter):
+    """Gives each log record the `request_id` of the request that it belongs to, `-` outside of one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.request_id = REQUEST_ID.get()
+        return True
+
+
+class Edge:
+    """ASGI middleware; see the module's docstring.
+
+    Every answer has an id of its own in `X-OpenStack-Request-ID`; one that the client sent (OpenStack's global
+    request id) is written beside it in the log, so that one order can be followed through all services.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = f"req-{uuid.uuid4()}"
+        scope.setdefault("state", {})["request_id"] = request_id
+        token = REQUEST_ID.set(request_id)
+        started = time.perf_counter()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (HEADER, request_id.encode())]
+            await send(message)
+
+        try:
+            with self._metrics.in_flight.track_inprogress():
+                await self._app(scope, receive, send_with_id)
+        except Exception:
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            if status:
+                raise  # half an answer is out: only cutting the connection tells the client
+            await _send_failure(scope, send_with_id, request_id)
+        finally:
+            self._note(scope, status, time.perf_counter() - started)
+            REQUEST_ID.reset(token)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        route = getattr(scope.get("route"), "path", "") or "(none)"
+        self._metrics.answered(method, route, status, seconds)
+        caller = scope.get("state", {}).get("caller")
+        client = scope.get("client")
+        level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
+        _log.log(
+            level,
+            "%s %s %s %.0f ms user=%s project=%s from=%s global=%s",
+            method,
+            scope["path"].encode("ascii", "backslashreplace").decode(),
+            status or "cut off",
+            seconds * 1000,
+            caller.user_id if caller else "-",
+            (caller.project_id or "-") if caller else "-",
+            client[0] if client else "-",
+            _global_id(scope),
+        )
+
+
+def _global_id(scope: Scope) -> str:
+    given = next((value.decode("latin-1") for key, value in scope["headers"] if key == HEADER), "")
+    return given if _GIVEN.match(given) else "-"
+
+
+async def _send_failure(scope: Scope, send: Any, request_id: str) -> None:
+    error = WeftError(f"weft failed at this request; its log tells why under {request_id}")
+    body = json.dumps(to_problem(error, scope["path"], request_id)).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,36 @@
+"""What Prometheus may read of the API; further collectors come from the app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.registry import Collector
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """One registry an app, so that two apps in one process don't meet."""
+
+    def __init__(self, collectors: Iterable[Collector] = ()) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "weft_api_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "weft_api_request_seconds",
+            "Time to answer; routes with `wait` wait on purpose.",
+            ("method", "route"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "weft_api_requests_in_flight", "Requests being answered now.", registry=self.registry
+        )
+        for collector in collectors:
+            self.registry.register(collector)
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)

@@ -1,0 +1,83 @@
+"""/v1/pods: order, look, release."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
+
+from weft.api.asking import Asker, Door, SmallBody, answer, body_schema, document
+from weft.api.documents import EventList, PodList
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.receipt import SignedReceipt
+from weft.model.views import PodView
+
+LONGEST_WAIT = 30.0
+"""Seconds that a request for events may wait."""
+WAITERS = 200
+"""Requests that may wait at once, in threads of their own; the next ones get their answer without waiting."""
+
+router = APIRouter(prefix="/v1/pods", tags=["pods"])
+_order = body_schema(Order)
+
+
+@router.post("/plan", response_model=Plan, openapi_extra=_order)
+def plan_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
+    """What an order would be, without touching anything."""
+    return answer(verbs.plan_pod(request, document(Order, body)))
+
+
+@router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
+def create_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
+    """Order a pod; it goes on by itself, follow it by its events."""
+    pod = verbs.create_pod(request, document(Order, body))
+    return answer(pod, 202, f"/v1/pods/{pod.id}")
+
+
+@router.get("", response_model=PodList)
+def list_pods(request: Asker, verbs: Door, all_projects: bool = False) -> Response:
+    """Live pods, and released ones of the last day, by name."""
+    return answer(PodList(pods=tuple(verbs.list_pods(request, all_projects))))
+
+
+@router.get("/{name}", response_model=PodView)
+def show_pod(request: Asker, verbs: Door, name: str) -> Response:
+    """One pod, by name or id."""
+    return answer(verbs.show_pod(request, name))
+
+
+@router.get("/{name}/events", response_model=EventList)
+async def pod_events(
+    request: Asker,
+    verbs: Door,
+    http: HttpRequest,
+    name: str,
+    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="Only events with a higher sequence.")] = 0,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first.")] = 0.0,
+) -> Response:
+    """What happened to a pod."""
+    state = http.app.state
+    waiters: CapacityLimiter | None = getattr(state, "waiters", None)
+    if waiters is None:
+        waiters = state.waiters = CapacityLimiter(WAITERS)
+    room = wait > 0 and waiters.available_tokens > 0
+    ask = partial(verbs.pod_events, request, name, after, wait if room else 0.0)
+    events = await anyio.to_thread.run_sync(ask, limiter=waiters if room else None, abandon_on_cancel=True)
+    return answer(EventList(events=tuple(events)))
+
+
+@router.post("/{name}/release", response_model=PodView, status_code=202)
+def release_pod(request: Asker, verbs: Door, name: str) -> Response:
+    """Take a pod back; asking twice is fine."""
+    return answer(verbs.release_pod(request, name), 202)
+
+
+@router.get("/{name}/receipt", response_model=SignedReceipt)
+def pod_receipt(request: Asker, verbs: Door, name: str) -> Response:
+    """The signed receipt of a released pod."""
+    return answer(verbs.pod_receipt(request, name))

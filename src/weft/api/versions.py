@@ -1,0 +1,63 @@
+"""The version document at `/` and what watches a service asks: /healthz, /readyz, /metrics.
+
+Shape: OpenStack API SIG, "Microversion specification" and "Version discovery" (`versions` with id, status, links);
+keystoneauth1.discover reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastapi import APIRouter, Response
+from fastapi import Request as HttpRequest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from weft.api.asking import Door, answer
+from weft.api.metrics import Metrics
+from weft.model.views import Health
+
+router = APIRouter(tags=["service"])
+
+
+def _version(http: HttpRequest) -> dict[str, Any]:
+    base = cast(str | None, http.app.state.public_url) or str(http.base_url)
+    return {
+        "id": "v1.0",
+        "status": "CURRENT",
+        "min_version": "",
+        "version": "",
+        "links": [{"rel": "self", "href": f"{base.rstrip('/')}/v1/"}],
+    }
+
+
+@router.get("/")
+async def versions(http: HttpRequest) -> dict[str, Any]:
+    """Versions of the API, as every OpenStack client discovers them."""
+    return {"versions": [_version(http)]}
+
+
+@router.get("/v1")
+@router.get("/v1/", include_in_schema=False)
+async def version(http: HttpRequest) -> dict[str, Any]:
+    """This version of the API."""
+    return {"version": _version(http)}
+
+
+@router.get("/healthz", response_class=Response)
+async def healthz() -> Response:
+    """Whether the process answers at all."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
+def readyz(verbs: Door) -> Response:
+    """Whether it can do its work: 503 if not, with the part that fails."""
+    health = verbs.health()
+    return answer(health, 200 if health.ready else 503)
+
+
+@router.get("/metrics", response_class=Response)
+def metrics(http: HttpRequest) -> Response:
+    """Prometheus' text format; counts only, nothing of any tenant."""
+    registry = cast(Metrics, http.app.state.metrics).registry
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

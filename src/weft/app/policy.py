@@ -1,0 +1,168 @@
+"""Who may do what: oslo.policy rules, as every OpenStack operator knows them.
+
+The operator is: role `admin` with system scope, or role `admin` in the project named `admin` (the one that
+`keystone-manage bootstrap` makes). A role `admin` in any other project rules only that project. An operator
+who wants it otherwise overrides the rule `operator` in a policy file of their own (`--policy`), for example
+with `role:admin and project_id:<id>`. The file is read once, at start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oslo_config import cfg
+from oslo_policy import policy as oslo
+from yaml import YAMLError
+
+from weft.model.errors import ForbiddenError, InputError
+from weft.ports.cloud import Caller
+
+_READER = "rule:project_reader or rule:operator or rule:system_reader"
+_OPERATOR_READS = "rule:operator or rule:system_reader"
+
+_BASE = (
+    oslo.RuleDefault(
+        "operator",
+        "role:admin and (system_scope:all or project_name:admin)",
+        "Operators: see and change everything.",
+    ),
+    oslo.RuleDefault(
+        "system_reader",
+        "system_scope:all and (role:reader or role:member or role:manager)",
+        "Operators who may only look.",
+    ),
+    oslo.RuleDefault(
+        "project_reader",
+        "(role:reader or role:member or role:manager or role:admin) and project_id:%(project_id)s",
+        "Whoever may look at a project's pods.",
+    ),
+    oslo.RuleDefault(
+        "project_member",
+        "(role:member or role:manager or role:admin) and project_id:%(project_id)s",
+        "Whoever may order and release a project's pods.",
+    ),
+)
+
+
+def _documented(
+    name: str, check: str, description: str, path: str, method: str = "GET"
+) -> oslo.DocumentedRuleDefault:
+    return oslo.DocumentedRuleDefault(name, check, description, [{"path": path, "method": method}])
+
+
+_RULES = (
+    _documented("pods:list", _READER, "List a project's pods.", "/v1/pods"),
+    _documented(
+        "pods:list_all_projects", _OPERATOR_READS, "List the pods of all projects.", "/v1/pods?all_projects=true"
+    ),
+    _documented("pods:show", _READER, "Show a pod; also decides whether it is known to be there.", "/v1/pods/{name}"),
+    _documented("pods:events", _READER, "Show what happened to a pod.", "/v1/pods/{name}/events"),
+    _documented("pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"),
+    _documented("pods:plan", _READER, "Plan an order without touching anything.", "/v1/pods/plan", "POST"),
+    _documented("pods:create", "rule:project_member", "Order a pod.", "/v1/pods", "POST"),
+    _documented(
+        "pods:release",
+        "rule:project_member or rule:operator",
+        "Release a pod.",
+        "/v1/pods/{name}/release",
+        "POST",
+    ),
+    _documented("site:show", _OPERATOR_READS, "Show the site and its fabrics' managers.", "/v1/site"),
+    _documented("site:apply", "rule:operator", "Apply a site.", "/v1/site", "PUT"),
+    _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
+    _documented(
+        "nodes:quarantine",
+        "rule:operator",
+        "Put a node into quarantine, or take it out.",
+        "/v1/nodes/{name}/quarantine",
+        "PUT",
+    ),
+    _documented("audit:check", _OPERATOR_READS, "Compare everything outside with what is owned.", "/v1/audit"),
+    _documented("audit:repair", "rule:operator", "Mend what is weft's.", "/v1/audit", "POST"),
+    _documented("audit_log:list", _OPERATOR_READS, "Read who did what.", "/v1/audit-log"),
+    _documented(
+        "details:show",
+        _OPERATOR_READS,
+        "See GUIDs, hosts' addresses and other projects' names inside plans, pods, events and errors.",
+        "/v1/pods/{name}",
+    ),
+)
+
+
+def list_rules() -> list[oslo.RuleDefault]:
+    """All rules with their defaults: entry point `oslo.policy.policies`, for oslopolicy-sample-generator."""
+    return [*_BASE, *_RULES]
+
+
+class Policy:
+    """The rules in force.
+
+    Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names a rule that
+    there isn't, or has a check that can't be parsed or refers to an unknown rule.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        rules = {rule.name: rule.check for rule in list_rules()}
+        own = _read(file) if file else {}
+        for name, check in own.items():
+            if name not in rules:
+                raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", str(file))
+            rules[name] = _parse(name, check, str(file))
+        conf = cfg.ConfigOpts()
+        conf([], project="weft", default_config_files=[], default_config_dirs=[])
+        self._enforcer = oslo.Enforcer(conf, rules=rules, use_conf=False)
+        try:
+            self._enforcer.check_rules(raise_on_violation=True)
+        except oslo.InvalidDefinitionError:
+            raise InputError(
+                "rules", sorted(own), "rules that refer to known rules only, and never in a circle", str(file)
+            ) from None
+
+    def allows(self, rule: str, caller: Caller, target_project: str | None = None) -> bool:
+        """Whether the caller may do `rule` in `target_project`; None: in no project (site, nodes, audit)."""
+        # A key that is None must be left out: oslo.policy compares texts, and "None" equals "None".
+        credentials: dict[str, object] = {"roles": sorted(caller.roles), "user_id": caller.user_id}
+        if caller.project_id:
+            credentials["project_id"] = caller.project_id
+            credentials["project_name"] = caller.project_name or ""
+        if caller.system:
+            credentials["system_scope"] = "all"
+        target = {"project_id": target_project} if target_project else {}
+        return bool(self._enforcer.enforce(rule, target, credentials))
+
+    def check(self, rule: str, caller: Caller, target_project: str | None = None) -> None:
+        """Raise `ForbiddenError` unless `allows`."""
+        if not self.allows(rule, caller, target_project):
+            roles = ", ".join(sorted(caller.roles)) or "none"
+            scope = "the system" if caller.system else f"project {caller.project_name or caller.project_id or '-'}"
+            raise ForbiddenError(
+                f"{caller.user_name} may not do {rule}: roles in {scope} are {roles}; "
+                f"ask an operator for the role it needs, or sign in to another project"
+            )
+
+    def is_operator(self, caller: Caller) -> bool:
+        """Whether the caller sees the operator's details (rule `details:show`)."""
+        return self.allows("details:show", caller)
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        parsed: object = oslo.parse_file_contents(file.read_text())
+    except OSError as error:
+        raise InputError("policy", str(file), f"a file that can be read ({error.strerror})") from None
+    except (ValueError, YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError("policy", str(file), f"a YAML file of rules ({reason})") from None
+    if not isinstance(parsed, dict):
+        raise InputError("policy", str(file), "a YAML file with one mapping of rule names to checks")
+    for name, check in parsed.items():
+        if not isinstance(check, str):
+            raise InputError(str(name), check, "a check as one text, such as 'role:member'", str(file))
+    return {str(name): str(check) for name, check in parsed.items()}
+
+
+def _parse(name: str, check: str, file: str) -> oslo._checks.BaseCheck:
+    parsed = oslo.RuleDefault(name, check).check
+    if check.strip() != "!" and str(parsed) == "!":  # oslo.policy takes what it can't parse for "never"
+        raise InputError(name, check, "a check of oslo.policy, such as 'role:member and rule:operator'", file)
+    return parsed

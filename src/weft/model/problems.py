@@ -1,0 +1,180 @@
+"""Errors as problem documents (RFC 9457) and back: the ONE table of error classes, HTTP statuses and exit codes.
+
+The HTTP API turns errors into documents by it, the client turns documents back into the same errors by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    OutsideError,
+    PermanentError,
+    RefusedError,
+    TemporaryError,
+    UnauthenticatedError,
+    UnknownError,
+    WeftError,
+)
+
+TYPE_PREFIX = "urn:weft:problem:"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one class of errors is shown.
+
+    Attributes:
+        slug: end of the problem's `type`.
+        status: HTTP status.
+        title: short, the same for every error of the class (RFC 9457 §3.1.3).
+        exit_code: of the command line: 2 the asker's own, 1 failed or refused by state.
+    """
+
+    error: type[WeftError]
+    slug: str
+    status: int
+    title: str
+    exit_code: int
+
+
+TABLE: tuple[Row, ...] = (  # subclasses first: the first row that fits counts
+    Row(InputError, "input", 400, "A value is not allowed", 2),
+    Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2),
+    Row(ForbiddenError, "forbidden", 403, "Not allowed", 2),
+    Row(NotFoundError, "not-found", 404, "Not found", 2),
+    Row(ConflictError, "conflict", 409, "Not possible in the present state", 2),
+    Row(RefusedError, "refused", 422, "The order can't be served", 1),
+    Row(UnknownError, "unknown", 503, "The state outside can't be read", 1),
+    Row(TemporaryError, "temporary", 503, "Failed outside, worth trying again", 1),
+    Row(PermanentError, "permanent", 502, "Failed outside", 1),
+    Row(OutsideError, "outside", 502, "Failed outside", 1),
+    Row(WeftError, "internal", 500, "weft failed", 1),
+)
+_BY_SLUG = {row.slug: row for row in TABLE}
+_BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
+_LONGEST_VALUE = 200
+
+
+def row_of(error: WeftError) -> Row:
+    """The row of an error's class."""
+    return next(row for row in TABLE if isinstance(error, row.error))
+
+
+def exit_code(error: WeftError) -> int:
+    """Exit code of the command line for an error."""
+    return row_of(error).exit_code
+
+
+def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> dict[str, object]:
+    """The problem document of an error, ready for JSON.
+
+    Beside the members of RFC 9457: `request_id`; `errors` (field, value, allowed, where) of bad input;
+    `explanation` of a refused order; `asked`, `of`, `answer`, `then` of what failed outside, with
+    `retry_after` in seconds if it is worth trying again.
+    """
+    row = row_of(error)
+    problem: dict[str, object] = {
+        "type": TYPE_PREFIX + row.slug,
+        "title": row.title,
+        "status": row.status,
+        "detail": str(error),
+    }
+    if instance:
+        problem["instance"] = instance
+    if request_id:
+        problem["request_id"] = request_id
+    if isinstance(error, InputError):
+        several = error.errors if isinstance(error, InputErrors) else [error]
+        problem["errors"] = [_input(e) for e in several]
+        problem["detail"] = "\n".join(_sentence(e) for e in several)
+    elif isinstance(error, RefusedError):
+        problem["explanation"] = error.detail
+    elif isinstance(error, OutsideError):
+        problem |= {"asked": error.asked, "of": error.of, "answer": error.answer, "then": error.then}
+        if isinstance(error, TemporaryError):
+            problem["retry_after"] = math.ceil(error.delay)
+    return problem
+
+
+def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
+    """The error that a problem document was made from; a document that isn't weft's gives the nearest class."""
+    slug = str(problem.get("type", "")).removeprefix(TYPE_PREFIX)
+    row = _BY_SLUG.get(slug) or _BY_SLUG[_BY_STATUS.get(status, "internal")]
+    detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
+    if row.error is InputError:
+        return _read_input(problem, detail)
+    if row.error is RefusedError:
+        explanation = problem.get("explanation")
+        return RefusedError(detail, dict(explanation) if isinstance(explanation, dict) else None)
+    if issubclass(row.error, OutsideError):
+        return _read_outside(row.error, problem, detail)
+    return row.error(detail)
+
+
+def _input(error: InputError) -> dict[str, object]:
+    return {
+        "field": error.field,
+        "value": shorten(error.value),
+        "allowed": error.allowed,
+        "where": error.where,
+    }
+
+
+def _sentence(error: InputError) -> str:
+    place = f"{error.where}: " if error.where else ""
+    return f"{place}{error.field}: {shorten(error.value)} is not allowed: {error.allowed}"
+
+
+def shorten(value: object) -> str:
+    """`repr` of a value, cut to a length that a person can read and that any encoding can carry."""
+    text = value.text if isinstance(value, Shown) else repr(value)
+    if len(text) > _LONGEST_VALUE:
+        text = f"{text[:_LONGEST_VALUE]}… ({len(text)} characters)"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value that is only known by how it was shown."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
+    errors: list[InputError] = []
+    rows = problem.get("errors")
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict):
+            where = row.get("where")
+            errors.append(
+                InputError(
+                    str(row.get("field", "")),
+                    Shown(str(row.get("value", ""))),
+                    str(row.get("allowed", detail)),
+                    str(where) if where else None,
+                )
+            )
+    if not errors:
+        return InputError("request", Shown(""), detail)
+    return errors[0] if len(errors) == 1 else InputErrors(errors)
+
+
+def _read_outside(error: type[OutsideError], problem: Mapping[str, object], detail: str) -> OutsideError:
+    asked, of, answer, then = (str(problem.get(key, "")) for key in ("asked", "of", "answer", "then"))
+    if not asked:
+        asked, of, answer, then = "answer the request", "weft", detail, "try again later"
+    if issubclass(error, TemporaryError):
+        delay = problem.get("retry_after")
+        return error(asked, of, answer, then, float(delay) if isinstance(delay, int | float) else 5.0)
+    return error(asked, of, answer, then)
