@@ -1,0 +1,97 @@
+"""Which nodes may be chosen at all, and what each filter removed, with examples.
+
+A filter is a name and a function that gives the reason why a node is out, or None. They run in a fixed order; a
+node counts for the first that removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft.model.placement import FilterReport, Occupancy, PlacementRequest
+from weft.model.site import AcceleratorCount, Node, Site
+from weft.planning.topology import Topology
+
+Reason = Callable[[Node], str | None]
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A named test of one node: the reason why it is out, or None."""
+
+    name: str
+    reason: Reason
+
+
+def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupancy) -> tuple[Filter, ...]:
+    """Every filter of this request, in the order in which they are reported: what never changes comes first."""
+    excluded, near = frozenset(request.exclude), frozenset(request.near)
+    return (
+        Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
+        Filter("cloud", lambda n: _cloud(n, request.cloud)),
+        Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
+        Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
+        Filter("maintenance", lambda n: n.maintenance),
+        Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
+        Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
+        Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
+        Filter("busy", lambda n: _busy(n, occupancy)),
+    )
+
+
+def run(
+    filters: Sequence[Filter], nodes: Sequence[Node]
+) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
+    """The nodes that pass all filters, in their order, and one report a filter."""
+    left = tuple(nodes)
+    reports: list[FilterReport] = []
+    for one in filters:
+        kept: list[Node] = []
+        examples: list[str] = []
+        for node in left:
+            reason = one.reason(node)
+            if reason is None:
+                kept.append(node)
+            elif len(examples) < EXAMPLES:
+                examples.append(f"{node.name}: {reason}")
+        removed = len(left) - len(kept)
+        reports.append(
+            FilterReport(filter=one.name, removed=removed, left=len(kept), examples=tuple(examples))
+        )
+        left = tuple(kept)
+    return left, tuple(reports)
+
+
+def eligible(
+    request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
+) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
+    """The site's nodes that this request could have, and what each filter removed."""
+    return run(filters_for(request, topology, occupancy), site.nodes)
+
+
+def _cloud(node: Node, cloud: str) -> str | None:
+    if node.cloud == cloud:
+        return None
+    return f"belongs to cloud {node.cloud}" if node.cloud else "belongs to no cloud"
+
+
+def _hcas(node: Node, fabric: str, wanted: int, topology: Topology) -> str | None:
+    if (reason := topology.uncabled.get(node.name)) is not None:
+        return reason
+    stand = topology.stands.get(node.name)
+    cabled = len(stand.rails) if stand else 0
+    return None if cabled >= wanted else f"has {cabled} cabled HCAs on {fabric}, {wanted} are needed"
+
+
+def _accelerators(node: Node, wanted: AcceleratorCount | None) -> str | None:
+    if wanted is None:
+        return None
+    has = sum(1 for a in node.accelerators if a.type == wanted.type)
+    return None if has >= wanted.count else f"has {has} of {wanted.count} {wanted.type}"
+
+
+def _busy(node: Node, occupancy: Occupancy) -> str | None:
+    pod = occupancy.busy.get(node.name)
+    return None if pod is None else f"held by pod {pod}"

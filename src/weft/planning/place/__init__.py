@@ -1,0 +1,1 @@
+"""Behind `weft.planning.placement`: choosing leaves, the engine with state, time."""

@@ -1,0 +1,83 @@
+"""For a refusal: the smallest single changes that would make the order fit now, each proved by deciding again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.model.order import LEVELS
+from weft.model.placement import Occupancy, PlacementRequest
+
+Fits = Callable[[PlacementRequest, Occupancy], bool]
+MOST_PODS_TRIED = 50
+
+
+def smallest_changes(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> tuple[str, ...]:
+    """One sentence a change: fewer nodes, a weaker level, fewer HCAs, nothing excluded, another pod's end.
+
+    Args:
+        fits: whether a changed request fits a changed occupancy.
+    """
+    found = (
+        _fewer_nodes(request, occupancy, fits),
+        _weaker_level(request, occupancy, fits),
+        _fewer_hcas(request, occupancy, fits),
+        _without_exclusions(request, occupancy, fits),
+        _without_quarantine(request, occupancy, fits),
+        _after_release(request, occupancy, fits),
+    )
+    return tuple(f for f in found if f is not None)
+
+
+def _fewer_nodes(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    low, high = 0, request.count
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(request.model_copy(update={"count": middle}), occupancy):
+            low = middle
+        else:
+            high = middle
+    return f"count: {low} instead of {request.count}" if low else None
+
+
+def _weaker_level(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    for level in LEVELS[LEVELS.index(request.required) + 1 :]:
+        if fits(request.model_copy(update={"required": level}), occupancy):
+            return f"locality.required: {level} instead of {request.required}"
+    return None
+
+
+def _fewer_hcas(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    for hcas in range(request.hcas_per_node - 1, 0, -1):
+        if fits(request.model_copy(update={"hcas_per_node": hcas}), occupancy):
+            return f"fabric.hcas_per_node: {hcas} instead of {request.hcas_per_node}"
+    return None
+
+
+def _without_exclusions(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    if request.exclude and fits(request.model_copy(update={"exclude": ()}), occupancy):
+        return f"exclude: none instead of {len(request.exclude)} nodes"
+    return None
+
+
+def _without_quarantine(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    if not occupancy.quarantined or not fits(request, occupancy.model_copy(update={"quarantined": {}})):
+        return None
+    for node in sorted(occupancy.quarantined):
+        rest = {n: r for n, r in occupancy.quarantined.items() if n != node}
+        if fits(request, occupancy.model_copy(update={"quarantined": rest})):
+            return f"when {node} leaves quarantine ({occupancy.quarantined[node]})"
+    return f"when the {len(occupancy.quarantined)} nodes in quarantine are given back"
+
+
+def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    """The smallest pod whose end makes room."""
+    held: dict[str, int] = {}
+    for pod in occupancy.busy.values():
+        held[pod] = held.get(pod, 0) + 1
+    for pod, nodes in sorted(held.items(), key=lambda p: (p[1], p[0]))[:MOST_PODS_TRIED]:
+        rest = {n: p for n, p in occupancy.busy.items() if p != pod}
+        if fits(request, occupancy.model_copy(update={"busy": rest})):
+            return f"when pod {pod} ({nodes} nodes) is released"
+    if held and fits(request, occupancy.model_copy(update={"busy": {}})):
+        return "when several of the present pods are released"
+    return None

@@ -1,0 +1,129 @@
+"""Where each node stands on one fabric: its leaf, its pod (group of leaves), its rack.
+
+The site's links are the only source: a node stands on the leaf that its first cabled HCA hangs on. On a rail-wired
+fabric, where HCA i of every node of a group hangs on leaf i, that is the group's first rail: nodes that
+share it share all the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from weft.model.errors import InputError
+from weft.model.order import Level
+from weft.model.site import Hca, Site
+
+NO_POD = "-"
+"""Pod of a leaf whose switch has none: all such leaves are one group."""
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+@lru_cache(maxsize=1 << 18)
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Sort key that puts gpu2 before gpu10; names that differ only in leading zeros keep an order."""
+    parts = tuple((0, int(p)) if p.isdigit() else (1, p) for p in _DIGITS.split(name) if p)
+    return (*parts, (2, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where one node stands.
+
+    Attributes:
+        rails: leaf of each of its HCAs on the fabric that is cabled, in the node's order of HCAs.
+    """
+
+    node: str
+    leaf: str
+    pod: str
+    rack: str | None = None
+    rails: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The nodes of one fabric in tree order: by pod, then leaf, then name, each in natural order.
+
+    Attributes:
+        fabric: name of the fabric.
+        stands: node -> where it stands, in tree order.
+        leaves: leaf -> its nodes, in tree order.
+        pods: pod -> its leaves, in tree order.
+        uncabled: node with HCAs on the fabric -> why it has no place on it.
+    """
+
+    fabric: str
+    stands: dict[str, Stand]
+    leaves: dict[str, tuple[str, ...]]
+    pods: dict[str, tuple[str, ...]]
+    uncabled: dict[str, str]
+
+    @classmethod
+    def of(cls, site: Site, fabric: str) -> Self:
+        """The topology of one fabric of the site. Raises InputError if there is no such fabric."""
+        if fabric not in site.fabrics:
+            raise InputError("fabric", fabric, f"fabrics of {site.name}: {', '.join(site.fabrics)}")
+        leaf_of = _leaf_of_each_hca(site, fabric)
+        pod_of = {s.name: s.pod or NO_POD for s in site.switches if s.fabric == fabric}
+        stands: list[Stand] = []
+        uncabled: dict[str, str] = {}
+        for node in site.nodes:
+            hcas = node.hcas_on(fabric)
+            rails = tuple(
+                leaf_of[f"{node.name}/{h.name}"] for h in hcas if f"{node.name}/{h.name}" in leaf_of
+            )
+            if rails:
+                stands.append(Stand(node.name, rails[0], pod_of[rails[0]], node.rack, rails))
+            elif hcas:
+                uncabled[node.name] = (
+                    f"the site has no link from {_names(node.name, hcas)} to a leaf of {fabric}"
+                )
+        return cls.from_stands(fabric, stands, uncabled)
+
+    @classmethod
+    def from_stands(
+        cls, fabric: str, stands: Iterable[Stand], uncabled: dict[str, str] | None = None
+    ) -> Self:
+        """A topology from where each node stands, whatever told it (site, discovery, CSV)."""
+        ordered = sorted(stands, key=lambda s: (natural(s.pod), natural(s.leaf), natural(s.node)))
+        leaves: dict[str, list[str]] = {}
+        pods: dict[str, dict[str, None]] = {}
+        for stand in ordered:
+            leaves.setdefault(stand.leaf, []).append(stand.node)
+            pods.setdefault(stand.pod, {})[stand.leaf] = None
+        return cls(
+            fabric,
+            {s.node: s for s in ordered},
+            {leaf: tuple(nodes) for leaf, nodes in leaves.items()},
+            {pod: tuple(members) for pod, members in pods.items()},
+            uncabled or {},
+        )
+
+    def level_of(self, nodes: Iterable[str]) -> Level:
+        """The nearest level that holds all of these nodes; they must be on the fabric."""
+        stands = [self.stands[n] for n in nodes]
+        if len(stands) == 1:
+            return "node"
+        if len({s.leaf for s in stands}) == 1:
+            return "leaf"
+        return "pod" if len({s.pod for s in stands}) == 1 else "site"
+
+
+def _leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:
+    """`node/hca` -> the switch of this fabric at the other end of its cable."""
+    switches = {s.name for s in site.switches if s.fabric == fabric}
+    found: dict[str, str] = {}
+    for link in site.links:
+        for host, switch in ((link.a, link.b), (link.b, link.a)):
+            if "/" in host and switch in switches:
+                found.setdefault(host, switch)
+    return found
+
+
+def _names(node: str, hcas: tuple[Hca, ...]) -> str:
+    return ", ".join(f"{node}/{h.name}" for h in hcas)
