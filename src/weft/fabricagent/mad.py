@@ -1,0 +1,292 @@
+"""Management datagrams (MADs) through libibmad: what the agent asks of the wire, and the little that it writes.
+
+One client for the whole life of the agent: a client costs a slot of the simulator and a file of the kernel, and
+opening one takes longer than a question. Calls are serialised by a lock, because libibmad's buffers are not ours.
+Every call has a time limit (timeout x (retries + 1)); a question without an answer is a `MadTimeoutError`, an answer
+that says no is a `MadStatusError`: the two are never mixed up, since only the second is knowledge.
+
+Sources: InfiniBand Architecture Specification 1.4 §14.2.5 (SMP attributes), §15.2.5 (SA records);
+rdma-core `libibmad/mad.h` (`ib_portid_t`, `ib_rpc_v1_t`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+import threading
+from dataclasses import dataclass
+
+from weft.model.errors import WeftError
+
+_SMI, _SMI_DIRECTED, _SA = 0x01, 0x81, 0x03
+_GET, _SET = 1, 2
+_RPC_VERSION1 = 1 << 8
+
+NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x12, 0x15, 0x16, 0x20
+_PATH_RECORD, _P_KEY_TABLE_RECORD = 0x35, 0x33
+_SA_QKEY = 0x80010000
+_NO_RECORDS = 3
+"""SA status ERR_NO_RECORDS (upper byte of the MAD's status field)."""
+KEYS_A_BLOCK = 32
+
+
+class MadError(WeftError):
+    """A question to the fabric failed."""
+
+
+class MadTimeoutError(MadError):
+    """No answer in time: nothing is known."""
+
+
+class MadStatusError(MadError):
+    """An answer with an error status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _PortId(ctypes.Structure):
+    _fields_ = (
+        ("lid", ctypes.c_int),
+        ("drpath_cnt", ctypes.c_int),
+        ("drpath", ctypes.c_uint8 * 64),
+        ("drslid", ctypes.c_uint16),
+        ("drdlid", ctypes.c_uint16),
+        ("grh_present", ctypes.c_int),
+        ("gid", ctypes.c_uint8 * 16),
+        ("qp", ctypes.c_uint32),
+        ("qkey", ctypes.c_uint32),
+        ("sl", ctypes.c_uint8),
+        ("pkey_idx", ctypes.c_uint),
+    )
+
+
+class _Rpc(ctypes.Structure):
+    _fields_ = (
+        ("mgtclass", ctypes.c_int),
+        ("method", ctypes.c_int),
+        ("attr_id", ctypes.c_uint),
+        ("attr_mod", ctypes.c_uint),
+        ("rstatus", ctypes.c_uint32),
+        ("dataoffs", ctypes.c_int),
+        ("datasz", ctypes.c_int),
+        ("mkey", ctypes.c_uint64),
+        ("trid", ctypes.c_uint64),
+        ("mask", ctypes.c_uint64),
+        ("recsz", ctypes.c_uint),
+        ("timeout", ctypes.c_int),
+        ("oui", ctypes.c_uint32),
+        ("error", ctypes.c_int),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SmInfo:
+    """Answer of SubnGet(SMInfo): `state` 0 not active, 1 discovering, 2 standby, 3 master (§14.2.5.13)."""
+
+    guid: int
+    priority: int
+    state: int
+    activity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathAnswer:
+    """What the subnet administrator said of a pair: the path's P_Key, or None for "no path"."""
+
+    pkey: int | None
+
+
+class MadClient:
+    """A client of one HCA port.
+
+    Args:
+        device: name of the HCA (`mlx5_0`); None: the first active port.
+        port: port number; 0: the first active.
+        m_key: M_Key for Set, and for Get where the fabric protects reading.
+        sa_key: OpenSM's `sa_key`; it marks a trusted client, who may read P_KeyTableRecord.
+        timeout_ms: how long each try waits.
+        retries: further tries.
+
+    Raises:
+        MadError: the libraries are missing or the port can't be opened.
+    """
+
+    def __init__(
+        self,
+        device: str | None = None,
+        port: int = 0,
+        *,
+        m_key: int = 0,
+        sa_key: int = 1,
+        timeout_ms: int = 500,
+        retries: int = 2,
+    ) -> None:
+        try:
+            self._lib = ctypes.CDLL("libibmad.so.5", use_errno=True)
+        except OSError as error:
+            raise MadError(f"libibmad.so.5 can't be loaded ({error}): install libibmad5") from error
+        self._lib.mad_rpc_open_port.restype = ctypes.c_void_p
+        self._lib.mad_rpc_open_port.argtypes = (
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.POINTER(ctypes.c_int),
+            ctypes.c_int,
+        )
+        self._lib.mad_rpc_close_port.argtypes = (ctypes.c_void_p,)
+        self._lib.mad_rpc_set_retries.argtypes = (ctypes.c_void_p, ctypes.c_int)
+        self._lib.mad_rpc.restype = ctypes.c_void_p
+        self._lib.mad_rpc.argtypes = (
+            ctypes.c_void_p,
+            ctypes.POINTER(_Rpc),
+            ctypes.POINTER(_PortId),
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        )
+        classes = (ctypes.c_int * 3)(_SMI, _SMI_DIRECTED, _SA)
+        self._handle: int | None = self._lib.mad_rpc_open_port(
+            device.encode() if device else None, port, classes, len(classes)
+        )
+        if not self._handle:
+            raise MadError(
+                f"HCA {device or '(first active)'} port {port or '(first active)'} can't be opened for MADs:"
+                " check that it is there, and that /dev/infiniband/umad* may be opened"
+            )
+        self._lib.mad_rpc_set_retries(self._handle, retries + 1)
+        self._m_key = m_key
+        self._sa_key = sa_key
+        self._timeout = timeout_ms
+        self._lock = threading.RLock()
+        self._buffer = ctypes.create_string_buffer(256)
+        self._payload = ctypes.create_string_buffer(256)
+
+    def close(self) -> None:
+        """Give the port back; safe to repeat."""
+        with self._lock:
+            if self._handle:
+                self._lib.mad_rpc_close_port(self._handle)
+                self._handle = None
+
+    def _rpc(self, rpc: _Rpc, to: _PortId, payload: bytes, what: str) -> bytes:
+        rpc.mgtclass |= _RPC_VERSION1
+        rpc.timeout = self._timeout
+        with self._lock:
+            if not self._handle:
+                raise MadError("the MAD client is closed")
+            ctypes.memset(self._payload, 0, 256)
+            ctypes.memmove(self._payload, payload, len(payload))
+            ctypes.set_errno(0)
+            answer = self._lib.mad_rpc(
+                self._handle, ctypes.byref(rpc), ctypes.byref(to), self._payload, self._buffer
+            )
+            if answer:
+                return self._buffer.raw[: rpc.datasz]
+            code = ctypes.get_errno()
+        if rpc.rstatus and code != errno.ETIMEDOUT:
+            raise MadStatusError(f"{what}: answered with status 0x{rpc.rstatus:04x}", rpc.rstatus)
+        raise MadTimeoutError(f"{what}: no answer")
+
+    def _smp(self, lid: int, attribute: int, modifier: int, payload: bytes | None, what: str) -> bytes:
+        rpc = _Rpc(
+            mgtclass=_SMI if lid else _SMI_DIRECTED,
+            method=_GET if payload is None else _SET,
+            attr_id=attribute,
+            attr_mod=modifier,
+            dataoffs=64,
+            datasz=64,
+            mkey=self._m_key,
+        )
+        to = _PortId(lid=lid)
+        if not lid:
+            to.drslid = to.drdlid = 0xFFFF
+        return self._rpc(rpc, to, payload or b"", what)
+
+    def get(self, lid: int, attribute: int, modifier: int = 0) -> bytes:
+        """64 octets of SubnGet(attribute); LID 0 is the own port, by directed route."""
+        return self._smp(lid, attribute, modifier, None, f"SubnGet(0x{attribute:x}) of LID {lid}")
+
+    def port_guid(self, lid: int) -> int:
+        """GUID of the port that answers at that LID (NodeInfo)."""
+        return int(struct.unpack_from(">Q", self.get(lid, NODE_INFO), 20)[0])
+
+    def partition_capacity(self, lid: int) -> int:
+        """Entries of the P_Key table of the host port (or switch port 0) at that LID (NodeInfo.PartitionCap)."""
+        return int(struct.unpack_from(">H", self.get(lid, NODE_INFO), 28)[0])
+
+    def enforcement_capacity(self, lid: int) -> int:
+        """Entries of the table of a switch's external ports (SwitchInfo.PartitionEnforcementCap); 0: none."""
+        return int(struct.unpack_from(">H", self.get(lid, SWITCH_INFO), 14)[0])
+
+    def enforces(self, lid: int, port: int) -> bool:
+        """Whether partition enforcement is on, in and out, at a switch's port (PortInfo)."""
+        return self.get(lid, PORT_INFO, port)[43] & 0x0C == 0x0C
+
+    def read_block(self, lid: int, block: int, port: int = 0) -> tuple[int, ...]:
+        """The 32 entries of one block of P_KeyTable; `port` only for a switch's external port."""
+        return struct.unpack(">32H", self.get(lid, P_KEY_TABLE, block | port << 16))
+
+    def read_table(self, lid: int, capacity: int, port: int = 0) -> tuple[int, ...]:
+        """All entries of a table, in their places, zeros included."""
+        entries: list[int] = []
+        for block in range((capacity + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):
+            entries.extend(self.read_block(lid, block, port))
+        return tuple(entries[:capacity])
+
+    def write_block(self, lid: int, block: int, entries: tuple[int, ...], port: int = 0) -> None:
+        """SubnSet of one block: only to put back what the subnet manager itself says that it set."""
+        payload = struct.pack(">32H", *entries)
+        self._smp(lid, P_KEY_TABLE, block | port << 16, payload, f"SubnSet(P_KeyTable) of LID {lid}")
+
+    def master_lid(self) -> int:
+        """LID of the subnet's master, as the own port was told (PortInfo.MasterSMLID)."""
+        return int(struct.unpack_from(">H", self.get(0, PORT_INFO), 18)[0])
+
+    def own_port(self) -> tuple[int, int]:
+        """(port GUID, LID) of the own port."""
+        guid = self.port_guid(0)
+        return guid, int(struct.unpack_from(">H", self.get(0, PORT_INFO), 16)[0])
+
+    def sm_info(self, lid: int) -> SmInfo:
+        """SubnGet(SMInfo); a port without a subnet manager does not answer."""
+        raw = self.get(lid, SM_INFO)
+        guid, _key, activity, state = struct.unpack_from(">QQIB", raw)
+        return SmInfo(guid=guid, priority=state >> 4, state=state & 0x0F, activity=activity)
+
+    def _sa(self, attribute: int, mask: int, record: bytes, what: str) -> bytes | None:
+        rpc = _Rpc(
+            mgtclass=_SA,
+            method=_GET,
+            attr_id=attribute,
+            dataoffs=56,
+            datasz=200,
+            mask=mask,
+            mkey=self._sa_key,  # libibmad puts it into the SA header's SM_Key
+        )
+        to = _PortId(lid=self.master_lid(), qp=1, qkey=_SA_QKEY)
+        try:
+            return self._rpc(rpc, to, record, what)
+        except MadStatusError as error:
+            if error.status >> 8 == _NO_RECORDS:
+                return None
+            raise
+
+    def path(self, source: int, destination: int, subnet_prefix: int = 0xFE80 << 48) -> PathAnswer:
+        """SA PathRecord of a pair of port GUIDs, asked from this port (§15.2.5.16)."""
+        record = struct.pack(">8xQQQQ", subnet_prefix, destination, subnet_prefix, source)
+        mask = 1 << 2 | 1 << 3 | 1 << 12  # DGID, SGID, NumbPath
+        record = record.ljust(48, b"\0") + b"\0\x01"
+        answer = self._sa(_PATH_RECORD, mask, record, f"PathRecord {source:#018x} to {destination:#018x}")
+        return PathAnswer(None if answer is None else int(struct.unpack_from(">H", answer, 50)[0]))
+
+    def manager_block(self, lid: int, block: int, port: int = 0) -> tuple[int, ...] | None:
+        """What the subnet manager believes is in a block (SA P_KeyTableRecord, §15.2.5.11): its cache, not the wire."""
+        mask = 1 | 1 << 1 | 1 << 2  # LID, BlockNum, PortNum
+        answer = self._sa(
+            _P_KEY_TABLE_RECORD,
+            mask,
+            struct.pack(">HHB3x", lid, block, port),
+            f"P_KeyTableRecord of LID {lid}",
+        )
+        return None if answer is None else struct.unpack_from(">32H", answer, 8)

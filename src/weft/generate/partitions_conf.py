@@ -1,0 +1,249 @@
+"""OpenSM's partitions.conf: read as OpenSM reads it, checked where OpenSM says nothing, written with care.
+
+The file is the operator's. weft owns one section of it, between two marker comments with the site's name; every
+other byte stays as it was. Reading follows `opensm/osm_prtn_config.c` of OpenSM 3.3 (`parse_part_conf`,
+`partition_add_port`): one physical line at a time, a header `name=0xKEY, flags :` whole on its line, members until
+`;`, words compared by their beginning, the last mention of a GUID wins. Writing and checking are stricter:
+
+- A file that OpenSM can't parse gives *every* port full membership of the default partition and drops all others.
+  Such a `Problem` is fatal: nothing may be written beside it.
+- What OpenSM takes in silence (an unknown membership word, a repeated name, a P_Key in both parts …) is fatal in
+  weft's section and where it touches weft's keys, and only reported in the operator's part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, Problem, Reader
+from weft.model.errors import InputError
+from weft.model.fabric import Membership, Partition
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, MAX_PKEY, format_guid, format_pkey
+from weft.model.mark import Mark
+
+_SITE = re.compile(r"[A-Za-z0-9._-]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class WeftPartition:
+    """One partition of weft's section: its key, who owns it, its members' port GUIDs (all full)."""
+
+    pkey: int
+    mark: Mark
+    members: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Short and deterministic: OpenSM keeps 31 characters of a name."""
+        return f"weft-{self.mark.pod_id[:8]}-{self.pkey:x}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsConf:
+    """A whole file: what it defines, what weft owns of it, and what is wrong with it."""
+
+    definitions: tuple[Definition, ...]
+    partitions: tuple[WeftPartition, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def fatal(self) -> tuple[Problem, ...]:
+        return tuple(p for p in self.problems if p.fatal)
+
+    def configured(self) -> Mapping[int, Partition]:
+        """P_Key -> partition with its explicit GUIDs, merged as OpenSM merges repeated definitions."""
+        merged: dict[int, Partition] = {DEFAULT_PKEY: Partition(DEFAULT_PKEY, "Default")}
+        for d in self.definitions:
+            if d.pkey is None:
+                continue
+            old = merged.get(d.pkey) or Partition(d.pkey, d.name)
+            guids = {g: m for g, m in d.members if isinstance(g, int)}
+            merged[d.pkey] = replace(old, members={**old.members, **guids})
+        return merged
+
+    def expected(self, hosts: Iterable[int], managers: Iterable[int]) -> dict[int, frozenset[int]]:
+        """Host port GUID -> the exact 16-bit keys that its table should have.
+
+        Args:
+            hosts: port GUIDs of the fabric's host ports.
+            managers: port GUID of the active subnet manager (SELF; always a full member of the default).
+        """
+        tables: dict[int, dict[int, Membership]] = {g: {DEFAULT_PKEY: Membership.LIMITED} for g in hosts}
+        active = [g for g in managers if g in tables]
+        for guid in active:
+            tables[guid][DEFAULT_PKEY] = Membership.FULL
+        for definition in self.definitions:
+            if definition.pkey is None:
+                continue
+            for who, membership in definition.members:
+                if isinstance(who, int):
+                    chosen: Iterable[int] = (who,) if who in tables else ()
+                elif who == SELF:
+                    chosen = active
+                else:
+                    chosen = tables if who in (ALL, ALL_CAS) else ()
+                for guid in chosen:
+                    tables[guid][definition.pkey] = membership
+        return {
+            guid: frozenset(k | (FULL_MEMBER if m is Membership.FULL else 0) for k, m in keys.items())
+            for guid, keys in tables.items()
+        }
+
+
+def begin_marker(site: str) -> str:
+    return f"# BEGIN weft site={site}: written by weft, changes made here by hand are lost"
+
+
+def end_marker(site: str) -> str:
+    return f"# END weft site={site}"
+
+
+def render_section(site: str, partitions: Iterable[WeftPartition]) -> str:
+    """weft's section with its markers; sorted by key and GUID, one GUID a line, so that equal sets are equal text.
+
+    Raises:
+        InputError: a key or GUID that can't be, or a key given twice.
+    """
+    if not _SITE.match(site):
+        raise InputError("site", site, "letters, digits, '.', '_' and '-'")
+    lines = [begin_marker(site)]
+    ordered = sorted(partitions, key=lambda p: p.pkey)
+    for before, after in pairwise(ordered):
+        if before.pkey == after.pkey:
+            raise InputError("partitions", format_pkey(after.pkey), "each P_Key once")
+    for partition in ordered:
+        if not 1 <= partition.pkey <= MAX_PKEY:
+            raise InputError("pkey", format_pkey(partition.pkey), "0x1 to 0x7ffe")
+        if any(not 0 < g < 1 << 64 for g in partition.members):
+            raise InputError("members", partition.members, "GUIDs of 64 bits, not zero")
+        members = [f"{format_guid(g)}=full" for g in sorted(set(partition.members))] or ["NONE"]
+        lines += [
+            f"# {partition.mark.text()}",
+            f"{partition.name}={format_pkey(partition.pkey)}, ipoib :",
+            *(f"{m}," for m in members[:-1]),
+            f"{members[-1]};",
+        ]
+    return "\n".join([*lines, end_marker(site), ""])
+
+
+def split(text: str, site: str) -> tuple[str, str, str]:
+    """(before, weft's section, after); the section is "" if there is none.
+
+    Raises:
+        InputError: markers that don't come as one pair, in their order.
+    """
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    begins = [i for i, line in enumerate(lines) if _is_marker(line, "BEGIN", site)]
+    ends = [i for i, line in enumerate(lines) if _is_marker(line, "END", site)]
+    if not begins and not ends:
+        return text, "", ""
+    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+        raise InputError(
+            "partitions.conf",
+            f"{len(begins)} BEGIN and {len(ends)} END markers of weft site={site}",
+            "one BEGIN before one END: mend the file by hand",
+        )
+    first, last = begins[0], ends[0] + 1
+    return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
+
+
+def _is_marker(line: str, word: str, site: str) -> bool:
+    return re.match(rf"\s*#\s*{word}\s+weft\s+site={re.escape(site)}(?=[:\s]|$)", line) is not None
+
+
+def replace_section(text: str, site: str, partitions: Iterable[WeftPartition]) -> str:
+    """The file with weft's section exchanged (or added at its end) and every other byte as it was.
+
+    Raises:
+        InputError: as `split` and `render_section`.
+    """
+    before, _, after = split(text, site)
+    if before and not before.endswith("\n"):
+        before += "\n"
+    return before + render_section(site, partitions) + after
+
+
+def parse(text: str, site: str) -> PartitionsConf:
+    """Read a file as OpenSM does, and say what is wrong with it; never raises for a bad file.
+
+    `text` is the file's octets as Latin-1, newlines untouched: nothing is lost by decoding.
+    """
+    problems: list[Problem] = []
+    try:
+        before, section, _ = split(text, site)
+        first = before.count("\n") + 1
+        ours = range(first, first + section.count("\n") + 1) if section else range(0)
+    except InputError as error:
+        problems.append(Problem(1, str(error), True))
+        ours = range(0)
+    reader = Reader(ours)
+    for number, line in enumerate(text.split("\n"), 1):
+        reader.line(number, line)
+    reader.finish(text)
+    problems += reader.problems
+    problems += _across(reader.definitions)
+    partitions = _owned(reader, problems)
+    ordered = sorted(set(problems), key=lambda p: (p.line, p.text))
+    return PartitionsConf(tuple(reader.definitions), partitions, tuple(ordered))
+
+
+def _across(definitions: Sequence[Definition]) -> list[Problem]:
+    """What only shows when definitions are compared: names and keys given twice."""
+    problems: list[Problem] = []
+    names: dict[str, Definition] = {}
+    keys: dict[int, Definition] = {}
+    for d in definitions:
+        other = names.setdefault(d.name, d) if d.name else d
+        if other is not d and other.pkey != d.pkey:
+            problems.append(
+                Problem(d.line, f"name {d.name!r} is also that of line {other.line}", d.ours or other.ours)
+            )
+        if d.pkey is None:
+            continue
+        other = keys.setdefault(d.pkey, d)
+        if other is not d and (d.ours or other.ours):
+            where = (
+                "in weft's section and outside of it" if d.ours != other.ours else "twice in weft's section"
+            )
+            problems.append(
+                Problem(
+                    d.line, f"P_Key {format_pkey(d.pkey)} is defined {where} (also line {other.line})", True
+                )
+            )
+    return problems
+
+
+def _owned(reader: Reader, problems: list[Problem]) -> tuple[WeftPartition, ...]:
+    """weft's partitions; what in its section is not as weft writes it is a problem (a rogue edit)."""
+    owned: list[WeftPartition] = []
+    for d in reader.definitions:
+        if not d.ours or d.pkey is None:
+            continue
+        mark = reader.marks.get(d.line)
+        if mark is None:
+            problems.append(
+                Problem(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
+            )
+            continue
+        strange = [
+            f"{_who(w)}={m}" for w, m in d.members if not isinstance(w, int) or m is not Membership.FULL
+        ]
+        if strange:
+            problems.append(
+                Problem(
+                    d.line,
+                    f"{d.name} in weft's section has members that weft doesn't write: {strange}",
+                    False,
+                )
+            )
+        owned.append(
+            WeftPartition(d.pkey, mark, tuple(sorted({w for w, _ in d.members if isinstance(w, int)})))
+        )
+    return tuple(sorted(owned, key=lambda p: p.pkey))
+
+
+def _who(who: int | str) -> str:
+    return format_guid(who) if isinstance(who, int) else who

@@ -1,0 +1,160 @@
+"""What the OpenSM driver and `weft fabric-agent` say to each other: JSON over HTTPS, version 1.
+
+    GET  /v1/status       -> AgentStatus
+    GET  /v1/partitions   -> AgentPartitions
+    PUT  /v1/partitions   PartitionsChange -> ChangeResult; 409 if the file is not the expected one
+    POST /v1/tables       TablesQuery -> Tables
+    POST /v1/paths        PathsQuery -> Paths
+    POST /v1/repair       RepairQuery -> RepairResult
+    GET  /v1/topology     -> ObservedFabric
+
+Errors are `AgentProblem` with the HTTP status 400 (can't be taken), 403 (not a client we know), 409 (the file has
+changed), 422 (the file would be wrong), 503 (the fabric or the subnet manager can't be asked now).
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.fabric import ManagerState, Membership, PathProbe
+from weft.model.ids import Guid, PKey
+
+
+class AgentProblem(Document):
+    """Body of every error answer."""
+
+    detail: str
+
+
+class ConfiguredPartition(Document):
+    """A partition as OpenSM takes it from the file; only members given by GUID."""
+
+    pkey: PKey
+    name: str
+    members: dict[str, Membership] = Field(description="Port GUID (0x and 16 digits) to membership.")
+
+
+class WeftPartitionDocument(Document):
+    """A partition of weft's section. `mark` is `Mark.text()`; members are port GUIDs, all full."""
+
+    pkey: PKey
+    mark: str
+    members: tuple[Guid, ...]
+
+
+class AgentPartitions(Document):
+    """The partition file beside one subnet manager."""
+
+    digest: str = Field(description="SHA-256 of the file's octets; empty if there is no file.")
+    foreign_digest: str = Field(description="SHA-256 of everything outside weft's section.")
+    weft: tuple[WeftPartitionDocument, ...]
+    configured: tuple[ConfiguredPartition, ...] = Field(description="Everything, weft's and foreign ones.")
+    problems: tuple[str, ...] = ()
+
+
+class AgentStatus(Document):
+    """A subnet manager, its file and its log."""
+
+    name: str
+    state: ManagerState
+    port_guid: Guid | None = Field(default=None, description="Port that the subnet manager runs on.")
+    master_guid: Guid | None = Field(
+        default=None, description="Port of the subnet's master, asked on the wire."
+    )
+    priority: int | None = None
+    process: int | None = Field(
+        default=None, description="Process id of the subnet manager; none: not running."
+    )
+    problems: tuple[str, ...] = ()
+    digest: str = ""
+    foreign_digest: str = ""
+
+
+class PartitionsChange(Document):
+    """Wanted: all of weft's section. Written only if the file still is the one with `expected_digest`."""
+
+    site: str
+    expected_digest: str
+    weft: tuple[WeftPartitionDocument, ...]
+    reload: bool = Field(default=True, description="Whether the subnet manager is told (SIGHUP).")
+    wait_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=60,
+        description="How long to wait until the wire is as the file says; 0: not at all.",
+    )
+
+
+class PortMismatch(Document):
+    """A port whose table is not what the file asks for. Keys are 16-bit, with the membership bit."""
+
+    port_guid: Guid
+    where: str = Field(description="`host` or `leaf`.")
+    missing: tuple[int, ...] = ()
+    extra: tuple[int, ...] = ()
+    unreachable: str = ""
+
+
+class ChangeResult(Document):
+    """The file is written (digest); `settled` only if every table was read and is exact."""
+
+    digest: str
+    process: int | None = Field(
+        description="Process that was sent SIGHUP; none: it does not run or wasn't asked."
+    )
+    settled: bool = False
+    mismatches: tuple[PortMismatch, ...] = ()
+    problems: tuple[str, ...] = Field(default=(), description="From the log since the change, each a line.")
+
+
+class TablesQuery(Document):
+    port_guids: tuple[Guid, ...] | None = Field(default=None, description="None: every host port.")
+
+
+class PortReading(Document):
+    """Tables of one host port and its leaf port, entry for entry, zeros left out."""
+
+    port_guid: Guid
+    keys: tuple[int, ...] = ()
+    leaf_keys: tuple[int, ...] | None = None
+    expected: tuple[int, ...] = Field(default=(), description="What this manager's file asks for.")
+    capacity: int = 0
+    leaf: str = ""
+    leaf_port: int = 0
+    unreachable: str = ""
+
+
+class VacantPort(Document):
+    """A leaf's port that nothing is cabled to, but whose table still has keys besides the default one."""
+
+    switch_guid: Guid
+    port: int
+    keys: tuple[int, ...]
+
+
+class Tables(Document):
+    ports: tuple[PortReading, ...]
+    vacant: tuple[VacantPort, ...] = ()
+
+
+class PathsQuery(Document):
+    pairs: tuple[tuple[Guid, Guid], ...]
+
+
+class Paths(Document):
+    paths: tuple[PathProbe, ...]
+
+
+class RepairQuery(Document):
+    """Put drifted ports right, and take keys off vacant leaf ports."""
+
+    port_guids: tuple[Guid, ...] = ()
+    vacant_keys: tuple[PKey, ...] = ()
+
+
+class RepairResult(Document):
+    """What was written, and what could not be put right and why."""
+
+    written: int
+    problems: tuple[str, ...] = ()

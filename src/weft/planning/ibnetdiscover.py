@@ -1,0 +1,144 @@
+"""Output of `ibnetdiscover` as values: nodes, cables, and at which LID and switch port each host port is.
+
+Format: rdma-core `infiniband-diags/ibnetdiscover.c` (`out_switch`, `out_ca`, `out_switch_port`, `out_ca_port`) and
+its manual page, section "TOPOLOGY FILE FORMAT". A record is a header line and a line for each connected port:
+
+    switchguid=0x2c90300100000(2c90300100000)
+    Switch  8 "S-0002c90300100000"   # "leaf01" enhanced port 0 lid 2 lmc 0
+    [1]  "H-0002c90300300010"[1](2c90300300011)   # "gpu01 mlx5_0" lid 7 4xHDR
+    caguid=0x2c90300300010
+    Ca  1 "H-0002c90300300010"   # "gpu01 mlx5_0"
+    [1](2c90300300011)  "S-0002c90300100000"[1]   # lid 7 lmc 0 "leaf01" lid 2 4xHDR
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.model.errors import InputError
+from weft.model.fabric import End, ObservedFabric, ObservedNode
+
+_ATTRIBUTE = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]+")
+_HEADER = re.compile(
+    r'(?P<kind>Switch|Ca|Rt)\s+(?P<ports>\d+)\s+"[SHR]-(?P<guid>[0-9a-f]{16})"\s*(?:#\s*"(?P<name>.*)"(?P<rest>[^"]*))?$'
+)
+_PORT = re.compile(
+    r"\[(?P<port>\d+)\](?:\[ext\s+\d+\])?(?:\((?P<guid>[0-9a-f]+)\))?\s*"
+    r'"[SHR]-(?P<peer>[0-9a-f]{16})"\[(?P<peer_port>\d+)\](?:\[ext\s+\d+\])?(?:\((?P<peer_guid>[0-9a-f]+)\))?'
+    r"\s*(?:#\s*(?P<comment>.*))?$"
+)
+_LID = re.compile(r"\blid (\d+)")
+_KINDS = {"Switch": "switch", "Ca": "ca", "Rt": "router"}
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A connected port of a host adapter: its LID, and the port and LID of what it is cabled to."""
+
+    port_guid: int
+    lid: int
+    peer_guid: int
+    peer_port: int
+    peer_lid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Everything that one discovery saw.
+
+    Attributes:
+        fabric: nodes and cables; each cable once, ends in the order of (GUID, port).
+        hosts: port GUID -> where that host port is.
+        switch_lids: switch GUID -> its LID.
+    """
+
+    fabric: ObservedFabric
+    hosts: Mapping[int, HostPort]
+    switch_lids: Mapping[int, int]
+
+
+@dataclass
+class _Node:
+    kind: str
+    guid: int
+    name: str
+    ports: int
+    lid: int = 0
+    port_guids: list[int] = field(default_factory=list[int])
+
+
+def parse_ibnetdiscover(text: str) -> Discovery:
+    """The discovery in a text.
+
+    Raises:
+        InputError: a line that is not of the format (with its number), or no node at all.
+    """
+    nodes: dict[int, _Node] = {}
+    cables: dict[tuple[tuple[int, int], tuple[int, int]], None] = {}
+    hosts: dict[int, HostPort] = {}
+    current: _Node | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("#") or _ATTRIBUTE.match(line):
+            continue
+        if header := _HEADER.match(line):
+            current = _node(header)
+            nodes[current.guid] = current
+        elif (port := _PORT.match(line)) and current is not None:
+            here, there = (current.guid, int(port["port"])), (int(port["peer"], 16), int(port["peer_port"]))
+            cables[(here, there) if here <= there else (there, here)] = None
+            if current.kind == "ca" and port["guid"]:
+                found = _host_port(port)
+                hosts[found.port_guid] = found
+                current.port_guids.append(found.port_guid)
+        else:
+            raise InputError("ibnetdiscover", line[:80], "a line of ibnetdiscover's output", f"line {number}")
+    if not nodes:
+        raise InputError("ibnetdiscover", text[:80], "at least one node: the output is empty")
+    return Discovery(
+        _fabric(nodes, list(cables)), hosts, {g: n.lid for g, n in nodes.items() if n.kind == "switch"}
+    )
+
+
+def _node(header: re.Match[str]) -> _Node:
+    lid = _LID.search(header["rest"] or "")
+    return _Node(
+        kind=_KINDS[header["kind"]],
+        guid=int(header["guid"], 16),
+        name=header["name"] or "",
+        ports=int(header["ports"]),
+        lid=int(lid.group(1)) if lid else 0,
+    )
+
+
+def _host_port(port: re.Match[str]) -> HostPort:
+    """`# lid 7 lmc 0 "leaf01" lid 2 4xHDR`: the first LID is its own, the last that of the other end."""
+    comment = port["comment"] or ""
+    own, other = _LID.match(comment), _LID.search(comment.rpartition('"')[2])
+    return HostPort(
+        port_guid=int(port["guid"], 16),
+        lid=int(own.group(1)) if own else 0,
+        peer_guid=int(port["peer"], 16),
+        peer_port=int(port["peer_port"]),
+        peer_lid=int(other.group(1)) if other else 0,
+    )
+
+
+def _fabric(
+    nodes: Mapping[int, _Node], cables: list[tuple[tuple[int, int], tuple[int, int]]]
+) -> ObservedFabric:
+    def end(place: tuple[int, int]) -> End:
+        node = nodes.get(place[0])
+        return End(guid=place[0], port=place[1], name=node.name if node else "")
+
+    return ObservedFabric(
+        nodes=tuple(
+            ObservedNode(
+                guid=n.guid, kind=n.kind, name=n.name, ports=n.ports, port_guids=tuple(sorted(n.port_guids))
+            )
+            for n in sorted(nodes.values(), key=lambda n: n.guid)
+        ),
+        links=tuple((end(a), end(b)) for a, b in sorted(cables)),
+    )
