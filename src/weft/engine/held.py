@@ -35,6 +35,7 @@ class Held:
         self.pod = pod
         self.state = pod.state
         self.reason = pod.reason
+        self.since = pod.since
         self.wanted = pod.wanted
         self._woken = pod.woken
         self.lost = threading.Event()
@@ -99,7 +100,20 @@ class Held:
         with self.write() as tx:
             tx.run("set_pod_state", id=self.pod.id, state=state, reason=reason, at=self._clock.now())
             self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
+        if state is not self.state:
+            self.since = self._clock.now()
         self.state, self.reason = state, reason
+
+    def alarm(self, message: str) -> None:
+        """Say once that the present state lasts too long."""
+        with self.write() as tx:
+            if tx.run("set_alarmed", id=self.pod.id):
+                self._events(tx, [("alarm", message, None)])
+
+    def mended(self) -> None:
+        """What an operator asked to mend was mended, or tried."""
+        with self.write() as tx:
+            tx.run("mended_pod", id=self.pod.id)
 
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""
@@ -107,6 +121,11 @@ class Held:
             for node, reason in nodes.items():
                 if tx.run("quarantine", node=node, reason=reason, at=self._clock.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+
+    def quarantined(self) -> frozenset[str]:
+        """Names of all nodes in quarantine."""
+        with self._database.transaction() as tx:
+            return frozenset(row["node"] for row in tx.rows("quarantines"))
 
     def give_back_nodes(self, nodes: Iterable[str]) -> None:
         """Give single nodes back early: only those that were read back clean."""

@@ -25,6 +25,12 @@ SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id FROM node_hold h J
 -- Which P_Keys and VLANs are taken, by space.
 SELECT space, number, pod_id FROM number_hold;
 
+-- name: subnets_in_use
+-- Address blocks of live pods, by cloud.
+SELECT plan ->> 'cloud' AS cloud, plan -> 'allotment' ->> 'rdma_cidr' AS rdma,
+    plan -> 'allotment' ->> 'management_cidr' AS management
+FROM pod WHERE state <> 'RELEASED';
+
 -- name: hold_node
 INSERT INTO node_hold (node, pod_id, since) VALUES (%(node)s, %(pod_id)s, %(at)s);
 
@@ -84,7 +90,9 @@ SELECT * FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, cre
 SELECT * FROM pod WHERE state <> 'RELEASED' ORDER BY created_at, id;
 
 -- name: count_pods
-SELECT state, count(*) AS number FROM pod GROUP BY state;
+-- By state, with the time since which the oldest is in it and how many have been in it too long.
+SELECT state, count(*) AS number, min(since) AS oldest, count(*) FILTER (WHERE alarmed) AS alarmed
+FROM pod GROUP BY state;
 
 -- name: resources_of
 SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
@@ -98,6 +106,14 @@ WHERE p.state <> 'RELEASED' AND r.state <> 'absent';
 -- The wish only; the loop does the work. Waking is part of it.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s, failures = 0
 WHERE id = %(id)s AND wanted = 'present' RETURNING id;
+
+-- name: mend_pod
+-- An operator wants everything of it mended, servers included.
+UPDATE pod SET mend = true, woken = woken + 1, next_at = %(at)s
+WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
+
+-- name: mended_pod
+UPDATE pod SET mend = false WHERE id = %(id)s;
 
 -- name: wake_pod
 UPDATE pod SET woken = woken + 1, next_at = %(at)s WHERE id = %(id)s AND state <> 'RELEASED';
@@ -137,8 +153,13 @@ WHERE id = %(id)s AND token = %(token)s;
 
 -- name: set_pod_state
 UPDATE pod SET state = %(state)s, reason = %(reason)s,
-    since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END
+    since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END,
+    alarmed = alarmed AND state = %(state)s
 WHERE id = %(id)s;
+
+-- name: set_alarmed
+-- Once a state.
+UPDATE pod SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: set_pod_released
 UPDATE pod SET state = 'RELEASED', reason = '', since = %(at)s, released_at = %(at)s WHERE id = %(id)s;
@@ -163,7 +184,8 @@ INSERT INTO audit_log (at, user_name, project_id, action, subject, address, requ
 VALUES (%(at)s, %(user_name)s, %(project_id)s, %(action)s, %(subject)s, %(address)s, %(request_id)s, %(outcome)s);
 
 -- name: audit_log
-SELECT * FROM audit_log WHERE sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
+SELECT sequence, at, user_name AS "user", project_id, action, subject, address, request_id, outcome
+FROM audit_log WHERE sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
 
 -- name: insert_receipt
 INSERT INTO receipt (pod_id, document, at) VALUES (%(pod_id)s, %(document)s, %(at)s);

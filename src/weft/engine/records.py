@@ -90,6 +90,7 @@ class PodRecord:
     failures: int
     woken: int
     token: int
+    mend: bool
 
     @property
     def scope(self) -> Scope:
@@ -117,6 +118,7 @@ class PodRecord:
             failures=row["failures"],
             woken=row["woken"],
             token=row["token"],
+            mend=row["mend"],
         )
 
 

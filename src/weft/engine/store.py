@@ -15,7 +15,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.placement import Occupancy
-from weft.model.plan import Plan
+from weft.model.plan import Plan, UsedNumbers
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, EventView, PodSummary
@@ -40,14 +40,14 @@ class Capacity:
     """What is held by whom, read in one transaction.
 
     Attributes:
-        holds: node -> (pod id, pod name, project id, since).
-        numbers: space (`fabric/ib0`, `vlan/lab`) -> numbers in use.
-        quarantines: node -> (reason, since).
+        holds: node -> row of node, pod_id, since, pod (its name), project_id.
+        quarantines: node -> row of node, reason, since, pod_id.
+        used: P_Keys, VLANs and subnets of live pods.
     """
 
     holds: Mapping[str, Row]
-    numbers: Mapping[str, frozenset[int]]
     quarantines: Mapping[str, Row]
+    used: UsedNumbers
 
     def occupancy(self) -> Occupancy:
         return Occupancy(
@@ -56,14 +56,8 @@ class Capacity:
         )
 
 
-def fabric_space(fabric: str) -> str:
-    """Name of the P_Keys of a fabric among the number holds."""
-    return f"fabric/{fabric}"
-
-
-def vlan_space(cloud: str) -> str:
-    """Name of the management VLANs of a cloud among the number holds."""
-    return f"vlan/{cloud}"
+PKEYS, VLANS = "pkey/", "vlan/"
+"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`."""
 
 
 class Store:
@@ -154,8 +148,8 @@ class Store:
             ],
         )
         tx.many("hold_node", [{"node": n.node, "pod_id": pod_id, "at": now} for n in plan.placement.nodes])
-        tx.run("hold_number", space=fabric_space(plan.fabric), number=plan.allotment.pkey, pod_id=pod_id)
-        tx.run("hold_number", space=vlan_space(plan.cloud), number=plan.allotment.vlan, pod_id=pod_id)
+        tx.run("hold_number", space=PKEYS + plan.fabric, number=plan.allotment.pkey, pod_id=pod_id)
+        tx.run("hold_number", space=VLANS + plan.cloud, number=plan.allotment.vlan, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         for kind, message in (("state", "PENDING: ordered"), ("state", f"PLACED: {nodes}")):
             tx.run("insert_event", pod_id=pod_id, at=now, type=kind, message=message, key=None)
@@ -165,7 +159,7 @@ class Store:
         since = self.clock.now() - SHOWN_AFTER_RELEASE
         with self.database.transaction() as tx:
             rows = tx.rows("pods_of_project", project_id=project_id, since=since)
-        return [PodSummary(**{**row, "id": str(row["id"]), "nodes": int(row["nodes"])}) for row in rows]
+        return [PodSummary.model_validate({**row, "id": str(row["id"])}) for row in rows]
 
     def find_pod(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
@@ -236,9 +230,10 @@ class Store:
                 tx.run("notify", pod_id=str(pod_id))
         return ended
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> list[Row]:
+        """Rows of state, number, oldest (since when), alarmed (how many are in it for too long)."""
         with self.database.transaction() as tx:
-            return {row["state"]: row["number"] for row in tx.rows("count_pods")}
+            return tx.rows("count_pods")
 
     def projects(self) -> list[str]:
         with self.database.transaction() as tx:
@@ -248,7 +243,7 @@ class Store:
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:
         with self.database.transaction() as tx:
-            return [EventView(**row) for row in tx.rows("events_of", pod_id=pod_id, after=after)]
+            return [EventView.model_validate(row) for row in tx.rows("events_of", pod_id=pod_id, after=after)]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         with self.database.transaction() as tx:
@@ -263,10 +258,7 @@ class Store:
     def audit_log(self, after: int, limit: int) -> list[AuditLogEntry]:
         with self.database.transaction() as tx:
             rows = tx.rows("audit_log", after=after, limit=limit)
-        return [
-            AuditLogEntry(**{**{k: v for k, v in r.items() if k != "user_name"}, "user": r["user_name"]})
-            for r in rows
-        ]
+        return [AuditLogEntry.model_validate(row) for row in rows]
 
     def secret(self, name: str, first: bytes) -> bytes:
         """A secret kept in the database; `first` becomes it if there is none yet."""
@@ -282,8 +274,18 @@ def read_capacity(tx: Tx) -> Capacity:
     numbers: dict[str, set[int]] = {}
     for row in tx.rows("number_holds"):
         numbers.setdefault(row["space"], set()).add(row["number"])
+    rdma: dict[str, set[str]] = {}
+    management: dict[str, set[str]] = {}
+    for row in tx.rows("subnets_in_use"):
+        rdma.setdefault(row["cloud"], set()).add(row["rdma"])
+        management.setdefault(row["cloud"], set()).add(row["management"])
     return Capacity(
         holds={row["node"]: row for row in tx.rows("node_holds")},
-        numbers={space: frozenset(values) for space, values in numbers.items()},
         quarantines={row["node"]: row for row in tx.rows("quarantines")},
+        used=UsedNumbers(
+            pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
+            vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
+            rdma_cidrs={cloud: frozenset(n) for cloud, n in rdma.items()},
+            management_cidrs={cloud: frozenset(n) for cloud, n in management.items()},
+        ),
     )

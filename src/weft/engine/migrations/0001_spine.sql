@@ -17,9 +17,13 @@ CREATE TABLE pod (
     -- the order and the plan that was made of it, as model documents
     plan         jsonb       NOT NULL,
     wanted       text        NOT NULL DEFAULT 'present' CHECK (wanted IN ('present', 'absent')),
+    -- an operator asked to mend servers too, which the loop by itself does not make anew
+    mend         boolean     NOT NULL DEFAULT false,
     state        text        NOT NULL,
     reason       text        NOT NULL DEFAULT '',
     since        timestamptz NOT NULL,
+    -- whether it was said that this state lasts too long
+    alarmed      boolean     NOT NULL DEFAULT false,
     lease_end    timestamptz,
     released_at  timestamptz,
     -- the loop: when to look again, how often in a row it failed, how often it was woken

@@ -1,0 +1,211 @@
+"""One visit to one pod: look at the wish and the state, do what can be done now, say when to look again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from weft.engine.held import Held
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.release import Reader, ReadBack, make_receipt
+from weft.engine.settings import LoopSettings
+from weft.engine.verifier import Verdict, verify
+from weft.engine.walker import InterruptedWalkError, Walker
+from weft.engine.world import World
+from weft.model.errors import PermanentError, TemporaryError, WeftError
+from weft.model.pod import PodState
+from weft.model.receipt import Receipt, SignedReceipt
+from weft.model.resources import Kind
+from weft.model.site import Site
+from weft.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+S = PodState
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When to look again.
+
+    Attributes:
+        delay: seconds.
+        failures: how many visits in a row did not get on; decides the next back-off.
+    """
+
+    delay: float
+    failures: int = 0
+
+
+class Reconciler:
+    """Handlers of a pod's states. Holds nothing between visits."""
+
+    def __init__(
+        self,
+        world: Callable[[], World],
+        site: Callable[[], Site],
+        sign: Callable[[Receipt], SignedReceipt],
+        clock: Clock,
+        settings: LoopSettings,
+    ) -> None:
+        self._world, self._site, self._sign, self._clock, self._settings = world, site, sign, clock, settings
+
+    def visit(self, held: Held) -> Look:
+        """Do what can be done now. Every error becomes the pod's reason and a time to look again: the loop goes on."""
+        try:
+            look = self._release(held) if held.wanted == "absent" else self._present(held)
+        except InterruptedWalkError:
+            return Look(0.0)
+        except TemporaryError as error:
+            look = self._again(held, error)
+        except PermanentError as error:
+            look = self._permanent(held, error)
+        except WeftError as error:
+            look = self._permanent(
+                held, PermanentError("serve the order", "weft", str(error), "change the order")
+            )
+        self._watch(held)
+        return look
+
+    # -- present ------------------------------------------------------------------------------------------------
+
+    def _present(self, held: Held) -> Look:
+        if held.state is S.FAILED:
+            return Look(self._settings.observe_every)
+        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
+            if held.state in (S.PENDING, S.PLACED):
+                held.go(S.WIRING)
+            if held.state in (S.WIRING, S.BOOTING):
+                self._build(held, pool)
+                held.go(S.VERIFYING)
+            if held.state is S.VERIFYING:
+                return self._judge(held, self._patient_verdict(held, pool))
+            return self._observe(held, pool)
+
+    def _build(self, held: Held, pool: ThreadPoolExecutor) -> None:
+        def booting() -> None:
+            if held.state is S.WIRING:
+                held.go(S.BOOTING)
+
+        Walker(held, self._world(), self._clock, self._settings, pool, booting).build()
+
+    def _patient_verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
+        """Verify; a port may come up a moment after its server, so look a few times before calling it wrong."""
+        for attempt in range(10):
+            verdict = self._verdict(held, pool)
+            if verdict.fine or held.wanted != "present":
+                return verdict
+            self._clock.sleep(min(0.5 * (attempt + 1), 3.0))
+        return self._verdict(held, pool)
+
+    def _verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
+        records = held.resources()
+        verdict = verify(held.pod, records, self._world(), self._site(), pool)
+        held.change(_news(records, verdict.changes))
+        return verdict
+
+    def _judge(self, held: Held, verdict: Verdict) -> Look:
+        """READY if everything is as wanted; else DEGRADED, and it is looked at again soon."""
+        if verdict.fine:
+            if held.state is not S.READY:
+                seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
+                held.say("verified", f"as wanted: {seen}")
+            held.go(S.READY)
+            if held.pod.mend:
+                held.mended()
+            return Look(self._settings.observe_every)
+        failures = held.pod.failures + 1
+        held.go(S.DEGRADED, verdict.reason())
+        return Look(self._settings.delay(failures), failures)
+
+    def _observe(self, held: Held, pool: ThreadPoolExecutor) -> Look:
+        """Look at a pod that was ready once; mend what weft may mend by itself."""
+        verdict = self._verdict(held, pool)
+        if verdict.fine or all(p.unknown for p in verdict.problems):
+            return self._judge(held, verdict)
+        held.go(S.DEGRADED, verdict.reason())
+        self._mend(held, pool)
+        return self._judge(held, self._patient_verdict(held, pool))
+
+    def _mend(self, held: Held, pool: ThreadPoolExecutor) -> None:
+        """Everything but servers: one that a tenant deleted or that broke is made anew only when an operator asks."""
+        untouchable = () if held.pod.mend else (Kind.SERVER,)
+        records = [r for r in held.resources() if r.state is not RowState.SETTLED]
+        stuck = [r for r in records if r.kind in untouchable]
+        held.change(
+            [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
+            [("repair", f"mending {r.resource.name}: {r.reason}", r.key) for r in records if r not in stuck],
+        )
+        Walker(held, self._world(), self._clock, self._settings, pool).build()
+
+    # -- absent -------------------------------------------------------------------------------------------------
+
+    def _release(self, held: Held) -> Look:
+        held.go(S.RELEASING, held.reason if held.state is S.RELEASING else "")
+        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
+            try:
+                Walker(held, self._world(), self._clock, self._settings, pool).tear_down()
+            except WeftError as error:
+                if self._overdue(held):
+                    self._keep_back(held, self._read_back(held))
+                raise error
+        read = self._read_back(held)
+        if not read.clean:
+            if self._overdue(held):
+                self._keep_back(held, read)
+            raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
+        quarantined = sorted(set(held.pod.nodes) & held.quarantined())
+        held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
+        return Look(0.0)
+
+    def _read_back(self, held: Held) -> ReadBack:
+        return Reader(held.pod, held.resources(), self._world(), self._site(), self._clock).read()
+
+    def _overdue(self, held: Held) -> bool:
+        return (self._clock.now() - held.since).total_seconds() > self._settings.limits[S.RELEASING]
+
+    def _keep_back(self, held: Held, read: ReadBack) -> None:
+        """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
+        held.quarantine(read.unclean)
+        held.give_back_nodes([n for n in held.pod.nodes if n not in read.unclean])
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def _again(self, held: Held, error: TemporaryError) -> Look:
+        failures = held.pod.failures + 1
+        if held.state is S.READY:
+            held.go(S.DEGRADED, str(error))
+        else:
+            held.go(held.state, str(error))
+        return Look(max(error.delay, self._settings.delay(failures)), failures)
+
+    def _permanent(self, held: Held, error: PermanentError) -> Look:
+        failures = held.pod.failures + 1
+        if held.state is S.RELEASING:
+            held.go(S.RELEASING, str(error))
+        elif held.state is S.READY:
+            held.go(S.DEGRADED, str(error))
+        else:
+            held.go(S.FAILED, str(error))
+        return Look(self._settings.delay(failures), failures)
+
+    def _watch(self, held: Held) -> None:
+        """A state that outlasts its limit raises an alarm, once."""
+        limit = self._settings.limits.get(held.state)
+        if limit is not None and (lasted := (self._clock.now() - held.since).total_seconds()) > limit:
+            message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
+            held.alarm(message)
+            log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, message)
+
+
+def _news(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:
+    """Only the rows that say something new."""
+    old = {r.key: r for r in records}
+    return [
+        c
+        for c in changes
+        if (c.state, c.reason, c.differences) != (old[c.key].state, old[c.key].reason, old[c.key].differences)
+        or dict(c.facts or {}) != dict(old[c.key].facts)
+    ]

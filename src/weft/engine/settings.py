@@ -1,0 +1,50 @@
+"""The loop's settings; all times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.model.pod import PodState
+
+
+def _limits() -> dict[PodState, float]:
+    return {
+        PodState.PENDING: 60.0,
+        PodState.PLACED: 120.0,
+        PodState.WIRING: 600.0,
+        PodState.BOOTING: 1800.0,
+        PodState.VERIFYING: 600.0,
+        PodState.DEGRADED: 3600.0,
+        PodState.RELEASING: 900.0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How patient the loop is.
+
+    Attributes:
+        observe_every: how often a READY pod is looked at.
+        poll_servers: pause between two listings while servers boot or go.
+        poll_others: the same for everything else.
+        patience: how long one visit waits for things to settle or to go before it backs off.
+        first_delay, last_delay: back-off after failures, doubled from the first up to the last.
+        server_attempts: how often a server is made before the pod is FAILED.
+        limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
+            nodes that can't be read back clean are quarantined and the others given back.
+        pods_at_once: pods that one worker process works on at the same time.
+    """
+
+    observe_every: float = 60.0
+    poll_servers: float = 1.0
+    poll_others: float = 0.3
+    patience: float = 300.0
+    first_delay: float = 2.0
+    last_delay: float = 60.0
+    server_attempts: int = 3
+    limits: dict[PodState, float] = field(default_factory=_limits)
+    pods_at_once: int = 4
+
+    def delay(self, failures: int) -> float:
+        """Back-off after so many failures in a row."""
+        return min(self.last_delay, self.first_delay * 2 ** min(failures, 16))

@@ -1,0 +1,111 @@
+"""Looks at everything of a pod, on every plane, and says what isn't as wanted. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
+from weft.engine.walker import observed_change
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.resources import Kind, Observed, PartitionSpec
+from weft.model.site import Site
+from weft.planning.fabriccheck import Problem, check_paths, check_tables, manager_ports, probe_pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was seen.
+
+    Attributes:
+        problems: none means: as wanted, on every plane.
+        changes: what the rows should say now; of what could not be read there are none.
+        looked_at: plane -> how many things were read.
+    """
+
+    problems: tuple[Problem, ...]
+    changes: tuple[Change, ...] = ()
+    looked_at: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def fine(self) -> bool:
+        return not self.problems
+
+    def reason(self) -> str:
+        """The problems as one sentence, the first three in full."""
+        texts = [("unknown: " if p.unknown else "") + p.text for p in self.problems]
+        more = f" (and {len(texts) - 3} more)" if len(texts) > 3 else ""
+        return "; ".join(texts[:3]) + more
+
+
+def verify(
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, pool: ThreadPoolExecutor
+) -> Verdict:
+    """Servers on their hosts, ports bound on their segments, exact tables on the wire, paths for members only."""
+    groups: dict[tuple[str, Kind], list[ResourceRecord]] = {}
+    for record in records:
+        groups.setdefault((record.resource.where, record.kind), []).append(record)
+    ids = {r.key: r.outside_id for r in records if r.outside_id}
+    looks = {place: pool.submit(_look, pod, group, world, ids) for place, group in groups.items()}
+    partition = next((r.resource.spec for r in records if isinstance(r.resource.spec, PartitionSpec)), None)
+    fabric = pool.submit(check_fabric, pod.plan.fabric, partition, world, site) if partition else None
+    problems: list[Problem] = []
+    changes: list[Change] = []
+    looked_at: dict[str, int] = {}
+    for (where, kind), look in looks.items():
+        try:
+            seen = look.result()
+        except WeftError as error:
+            problems.append(Problem(str(error), unknown=True))
+            continue
+        looked_at[f"{kind}s in {where}"] = len(seen)
+        for record in groups[where, kind]:
+            changes.append(observed_change(record, seen.get(record.key)))
+            problems += _problems(record, changes[-1], seen.get(record.key))
+    if fabric is not None:
+        try:
+            found, ports = fabric.result()
+            problems += found
+            looked_at[f"host ports of {pod.plan.fabric}"] = ports
+        except WeftError as error:
+            problems.append(Problem(str(error), unknown=True))
+    return Verdict(tuple(problems), tuple(changes), looked_at)
+
+
+def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) -> tuple[list[Problem], int]:
+    """Problems of a partition on its fabric, and how many host ports were read."""
+    reader = world.fabric(name)
+    status = reader.status()
+    problems = [Problem(p) for p in status.problems]
+    problems += [Problem(f"{m.name}: {p}") for m in status.managers for p in m.problems]
+    tables = reader.tables()
+    problems += check_tables(site, name, partition.pkey, partition.members, tables)
+    wanted, unwanted = probe_pairs(
+        partition.members, tables, site.fabrics[name].segments, manager_ports(site, name)
+    )
+    probes = reader.paths([*wanted, *unwanted])
+    problems += check_paths(site, partition.pkey, probes[: len(wanted)], probes[len(wanted) :])
+    return problems, len(tables)
+
+
+def _look(
+    pod: PodRecord, group: Sequence[ResourceRecord], world: World, ids: dict[str, str]
+) -> dict[str, Observed]:
+    driver = world.driver(group[0].resource.where)
+    return dict(driver.find(pod.scope, [r.resource for r in group], ids))
+
+
+def _problems(record: ResourceRecord, change: Change, seen: Observed | None) -> list[Problem]:
+    name = f"{record.kind} {record.resource.name}"
+    if seen is None:
+        return [Problem(f"{name} is not there", record.key)]
+    if seen.differences:
+        return [
+            Problem(f"{name}: {d.field} is {d.observed}, wanted {d.wanted}", record.key)
+            for d in seen.differences
+        ]
+    if change.state is not RowState.SETTLED:
+        return [Problem(f"{name} is {change.state}: {change.reason or 'no reason given'}", record.key)]
+    return []

@@ -1,0 +1,47 @@
+"""What the loop acts on, as ports: the app picks the drivers, the engine only sees these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.model.errors import PermanentError
+from weft.ports.cloud import CloudFacts
+from weft.ports.fabric import FabricReader
+from weft.ports.resources import ResourceDriver
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Drivers by the names that the site gives to its clouds and fabrics.
+
+    Attributes:
+        resources: cloud or fabric name -> driver of the resources that live there.
+        fabrics: fabric name -> reader.
+        clouds: cloud name -> facts.
+    """
+
+    resources: Mapping[str, ResourceDriver]
+    fabrics: Mapping[str, FabricReader]
+    clouds: Mapping[str, CloudFacts]
+
+    def driver(self, where: str) -> ResourceDriver:
+        """The driver of a cloud or fabric; a pod made under an older site may name one that is gone."""
+        if where not in self.resources:
+            raise PermanentError(
+                f"find the driver of {where!r}",
+                "the site in force",
+                "it names no such cloud or fabric",
+                "apply a site that does",
+            )
+        return self.resources[where]
+
+    def fabric(self, name: str) -> FabricReader:
+        if name not in self.fabrics:
+            raise PermanentError(
+                f"find the fabric {name!r}",
+                "the site in force",
+                "it names no such fabric",
+                "apply a site that does",
+            )
+        return self.fabrics[name]
