@@ -17,7 +17,7 @@ class InputError(WeftError):
 
     Args:
         field: dotted name of the field (`nodes.count`, `hcas[3].guid`).
-        value: what was given.
+        value: what was given; None if nothing was, and something must be.
         allowed: what would have been right, as the end of a sentence.
         where: file and line (`site.yaml:12`), if it came from a file.
     """
@@ -25,7 +25,8 @@ class InputError(WeftError):
     def __init__(self, field: str, value: object, allowed: str, where: str | None = None) -> None:
         self.field, self.value, self.allowed, self.where = field, value, allowed, where
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}{field}: {value!r} is not allowed: {allowed}")
+        what = "nothing is given" if value is None else f"{value!r} is not allowed"
+        super().__init__(f"{place}{field}: {what}: {allowed}")
 
 
 class InputErrors(InputError):  # noqa: N818 - the plural says what it is

@@ -5,21 +5,32 @@ This is the value; reading it from YAML and CSV with file and line in every erro
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from weft.model.base import Document
 from weft.model.ids import Guid, Mac, Name, PciAddress
 
 
-class Range(Document):
-    """A range of numbers, both ends included."""
+def _number(value: Any) -> Any:
+    """P_Keys are written in hex by everybody: `0x65` is 101."""
+    if isinstance(value, str) and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", value.strip()):
+        return int(value, 16)
+    return value
 
-    first: int = Field(ge=1, description="First number of the range.")
-    last: int = Field(ge=1, description="Last number of the range, included.")
+
+Number = Annotated[int, BeforeValidator(_number)]
+
+
+class Range(Document):
+    """A range of numbers, both ends included; decimal, or hex with 0x."""
+
+    first: Number = Field(ge=1, description="First number of the range.")
+    last: Number = Field(ge=1, description="Last number of the range, included.")
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and self.first <= number <= self.last

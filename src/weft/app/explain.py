@@ -1,0 +1,120 @@
+"""What pydantic found wrong, as our own errors: file and line, field, value, and what is allowed, in plain words."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from weft.app.yamltext import Path, Positions, dotted
+from weft.model.errors import InputError, InputErrors
+
+D = TypeVar("D", bound=BaseModel)
+
+_PATTERNS = {
+    r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": "letters, digits, '.', '_' and '-', not at an end, at most 63",
+    r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', not at an end, at most 40",
+    r"^https://": "an address that begins with https://",
+}
+_SENTENCES = {
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
+    "too_short": "at least {min_length} of them",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_type": "a whole number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "model_type": "a mapping of fields",
+    "model_attributes_type": "a mapping of fields",
+    "dict_type": "a mapping of names",
+    "tuple_type": "a list",
+    "ip_v4_network": "an IPv4 network such as 10.1.0.0/24, without host bits",
+}
+
+
+def validate(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
+    """The document, or `InputErrors` with one error for each thing that is wrong, in the order of the lines."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputErrors([_error(model, e, where) for e in error.errors(include_url=False)]) from None
+
+
+def shown(value: object) -> object:
+    """A value as an error shows it: short."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, str) and len(value) > 80:
+        return value[:77] + "..."
+    return value
+
+
+def _error(model: type[BaseModel], error: ErrorDetails, where: Positions) -> InputError:
+    path: Path = tuple(p for p in error["loc"] if p != "[key]")
+    parent, info = _find(model, path)
+    value: object = shown(error["input"])
+    kind = error["type"]
+    if kind == "missing":
+        value, allowed = None, "it must be given"
+        if info is not None and info.description:
+            allowed += f" ({info.description.rstrip('.')})"
+    elif kind == "extra_forbidden":
+        allowed = _unknown(str(path[-1]), parent)
+    elif kind == "string_pattern_mismatch":
+        pattern = error.get("ctx", {}).get("pattern", "")
+        allowed = _PATTERNS.get(pattern, f"text of the form {pattern}")
+    elif kind == "value_error":
+        allowed = str(error.get("ctx", {}).get("error", error["msg"]))
+    elif kind in _SENTENCES:
+        allowed = _SENTENCES[kind].format(**error.get("ctx", {}))
+    else:
+        allowed = error["msg"][:1].lower() + error["msg"][1:]
+    path = where.written(path)
+    return InputError(dotted(path), value, allowed, where.at(path))
+
+
+def _unknown(name: str, parent: type[BaseModel] | None) -> str:
+    known = sorted(parent.model_fields) if parent is not None else []
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown field; {hint}known here: {', '.join(known)}"
+
+
+def _find(model: type[BaseModel], path: Path) -> tuple[type[BaseModel] | None, FieldInfo | None]:
+    """The model that the last part of the path belongs to, and the field there, if there are such."""
+    current: Any = model
+    parent: type[BaseModel] | None = None
+    info: FieldInfo | None = None
+    for part in path:
+        current = _plain(current)
+        if isinstance(current, type) and issubclass(current, BaseModel):
+            parent, info = current, current.model_fields.get(str(part))
+            current = info.annotation if info is not None else None
+        else:
+            arguments = get_args(current)
+            # tuple[X, ...] and dict[Name, X]: the element's type.
+            current = arguments[0] if get_origin(current) is tuple else arguments[-1] if arguments else None
+    return parent, info
+
+
+def _plain(annotation: Any) -> Any:
+    """Without Annotated and None."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (Union, types.UnionType):
+            annotation = next((a for a in get_args(annotation) if a is not types.NoneType), None)
+        else:
+            return annotation

@@ -1,0 +1,26 @@
+"""The pod file: YAML (or an already parsed document) into an `Order`; every error with its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.app.explain import validate
+from weft.app.sitefile import read_text
+from weft.app.yamltext import Positions, read_yaml, without_nulls
+from weft.model.order import Order
+
+
+def load_order(source: str | Path | Mapping[str, Any], name: str = "order") -> Order:
+    """The order from a file (`Path`), from YAML text (`str`, called `name` in errors) or from a parsed document.
+
+    Raises `InputErrors` with everything that is wrong.
+    """
+    if isinstance(source, Mapping):
+        data, where = dict(source), Positions()
+    elif isinstance(source, Path):
+        data, where = read_yaml(read_text(source), str(source))
+    else:
+        data, where = read_yaml(source, name)
+    return validate(Order, without_nulls(data), where)

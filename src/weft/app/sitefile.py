@@ -1,0 +1,186 @@
+"""The site file: YAML with includes from CSV into a checked `Site`; every error with its file and line.
+
+Includes are relative to the site file and stay inside its folder, links followed: a site is one folder that can be
+copied, kept in version control and reviewed as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from weft.app.csvtables import read_rows
+from weft.app.explain import validate
+from weft.app.yamltext import Path as Path_
+from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
+from weft.model.errors import InputError, InputErrors
+from weft.model.site import Accelerator, Hca, Node, Site
+from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
+from weft.planning.sitecheck import canonical, check_site
+
+D = TypeVar("D", Hca, Accelerator)
+
+MOST_BYTES = 512 << 20
+"""Largest file that is read."""
+
+
+def load_site(source: str | Path | Mapping[str, Any], links_needed: bool = True) -> Site:
+    """The site from a file, or from an already parsed document (API), checked and in canonical order.
+
+    Args:
+        links_needed: False to read a site whose cables are still to be taken in from the fabric.
+
+    Raises `InputErrors` with everything that is wrong, in the order of the lines of each file.
+    """
+    if isinstance(source, Mapping):
+        data, where = dict(source), Positions()
+    else:
+        path = Path(source)
+        data, where = read_yaml(read_text(path), str(path))
+        errors: list[InputError] = []
+        for table in TABLES:
+            if table in data:
+                data[table] = _expand(table, data[table], path, where, errors)
+        if errors:
+            raise InputErrors(errors)
+    tables = validate(SiteTables, without_nulls(data), where)
+    site, unknown = _fold(tables, where)
+    problems = [*unknown, *check_site(site, links_needed)]
+    if problems:
+        raise InputErrors([_located(path, value, allowed, where) for path, value, allowed in problems])
+    return canonical(site)
+
+
+def read_text(path: Path) -> str:
+    """A UTF-8 file's text. Raises `InputErrors` if it can't be read."""
+    try:
+        if not path.is_file():
+            raise InputErrors([InputError("file", str(path), "an existing file is needed")])
+        if path.stat().st_size > MOST_BYTES:
+            raise InputErrors([InputError("file", str(path), f"at most {MOST_BYTES >> 20} MiB are read")])
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputErrors([InputError("file", str(path), f"it can't be read: {error.strerror}")]) from None
+    except UnicodeDecodeError as error:
+        raise InputErrors(
+            [InputError("file", str(path), f"it must be UTF-8; byte {error.start} is not")]
+        ) from None
+
+
+def _located(path: tuple[str | int, ...], value: object, allowed: str, where: Positions) -> InputError:
+    written = where.written(path)
+    return InputError(dotted(written), value, allowed, where.at(written))
+
+
+def _expand(table: str, value: Any, site_file: Path, where: Positions, errors: list[InputError]) -> Any:
+    """The table's rows with every include replaced by the rows of its file."""
+    written: Any = [value] if isinstance(value, dict) and "csv" in value else value
+    if not isinstance(written, list):
+        return value
+    places = _take_out(table, len(written), value is written, where)
+    rows: list[Any] = []
+    for item, inner in zip(written, places, strict=True):
+        if isinstance(item, dict) and "csv" in item:
+            for row, place in _include(table, item, inner[()], site_file, errors):
+                where.by_path[(table, len(rows))] = place
+                rows.append(row)
+            continue
+        where.by_path.update({(table, len(rows), *path): place for path, place in inner.items()})
+        rows.append(item)
+    return rows
+
+
+def _take_out(table: str, count: int, is_list: bool, where: Positions) -> list[dict[Path_, str]]:
+    """For each item of the table as written, the places of what is in it; they are taken out of `where`."""
+    start = where.by_path[(table,)]
+    places: list[dict[Path_, str]] = [{(): start} for _ in range(count)]
+    for path in [p for p in where.by_path if p[:1] == (table,) and len(p) > 1]:
+        place = where.by_path.pop(path)
+        if is_list and isinstance(path[1], int):
+            places[path[1]][path[2:]] = place
+    return places
+
+
+def _include(
+    table: str, item: dict[str, Any], line: str, site_file: Path, errors: list[InputError]
+) -> list[tuple[dict[str, Any], str]]:
+    """Rows of one `{csv: file}` with their places; none if something is wrong."""
+    name = item["csv"]
+    field = f"{table}.csv"
+    if len(item) > 1 or not isinstance(name, str):
+        errors.append(
+            InputError(field, ", ".join(item), "an include has one field, csv, with a file's name", line)
+        )
+        return []
+    folder = site_file.parent
+    path = folder / name
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+        regular = path.is_file()
+    except (OSError, ValueError):
+        inside = regular = False
+    if not inside:
+        errors.append(InputError(field, name, "the file must be inside the site file's folder", line))
+    elif not regular:
+        errors.append(InputError(field, name, f"there is no such file in {folder}", line))
+    else:
+        try:
+            return list(read_rows(path, str(path), frozenset(csv_columns(table)), errors))
+        except OSError as error:
+            errors.append(InputError(field, name, f"it can't be read: {error.strerror}", line))
+    return []
+
+
+Problem = tuple[tuple[str | int, ...], object, str]
+
+
+def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[Problem]]:
+    """The site with the rows of `hcas` and `accelerators` in their nodes, and the rows whose node isn't there."""
+    index = {n.name: i for i, n in reversed(list(enumerate(tables.nodes)))}
+    unknown: list[Problem] = []
+    hcas = _by_node("hcas", tables.hcas, Hca, [n.hcas for n in tables.nodes], index, where, unknown)
+    accelerators = _by_node(
+        "accelerators",
+        tables.accelerators,
+        Accelerator,
+        [n.accelerators for n in tables.nodes],
+        index,
+        where,
+        unknown,
+    )
+    only = next(iter(tables.clouds)) if len(tables.clouds) == 1 else None
+    nodes = tuple(
+        n.model_copy(
+            update={
+                "hcas": tuple(hcas[i]),
+                "accelerators": tuple(accelerators[i]),
+                # Where there is one cloud, its compute nodes need not say so.
+                "cloud": n.cloud or (only if n.role == "compute" else None),
+            }
+        )
+        for i, n in enumerate(tables.nodes)
+    )
+    values = {name: getattr(tables, name) for name in Site.model_fields if name != "nodes"}
+    return Site.model_construct(nodes=nodes, **values), unknown
+
+
+def _by_node(
+    table: str,
+    rows: Sequence[HcaRow] | Sequence[AcceleratorRow],
+    model: type[D],
+    inline: Sequence[tuple[D, ...]],
+    index: Mapping[str, int],
+    where: Positions,
+    unknown: list[Problem],
+) -> list[list[D]]:
+    """For each node what it has inline and in the table; rows of no node go to `unknown`."""
+    found = [list(items) for items in inline]
+    for number, row in enumerate(rows):
+        node = index.get(row.node)
+        if node is None:
+            unknown.append(((table, number, "node"), row.node, "it must be a node of the site"))
+            continue
+        where.aliases[("nodes", node, table, len(found[node]))] = (table, number)
+        found[node].append(model.model_construct(**{name: getattr(row, name) for name in model.model_fields}))
+    return found

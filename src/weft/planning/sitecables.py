@@ -1,0 +1,107 @@
+"""Checks of a site's cables: ends exist, ports are used once, hosts hang on leaves, a fabric is in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.site import Link, Site, Switch
+
+Problem = tuple[tuple[str | int, ...], object, str]
+
+
+def check_cables(site: Site, links_needed: bool = True) -> list[Problem]:
+    """Everything that is wrong with the cables, in the order of their rows."""
+    fabric_of = {s.name: s.fabric for s in site.switches}
+    fabric_of |= {f"{n.name}/{h.name}": h.fabric for n in site.nodes for h in n.hcas}
+    switches = {s.name: s for s in site.switches}
+    problems: list[Problem] = []
+    used: dict[tuple[str, int], int] = {}
+    for i, link in enumerate(site.links):
+        problems += _ends(link, ("links", i), fabric_of, switches)
+        for side in ("a", "b"):
+            problems += _port(link, side, i, switches, used)
+    if not problems:
+        problems += _whole(site, switches)
+    if links_needed:
+        problems += _without_leaf(site)
+    return problems
+
+
+def _ends(
+    link: Link, path: tuple[str | int, ...], fabric_of: dict[str, str], switches: dict[str, Switch]
+) -> Iterator[Problem]:
+    known = True
+    for side in ("a", "b"):
+        end: str = getattr(link, side)
+        if end not in fabric_of:
+            known = False
+            yield (*path, side), end, "a switch of the site, or node/adapter of the site"
+    if not known:
+        return
+    if link.a == link.b:
+        yield (*path, "b"), link.b, "the two ends of a cable can't be the same thing"
+    elif fabric_of[link.a] != fabric_of[link.b]:
+        yield (*path, "b"), link.b, f"it must be on fabric {fabric_of[link.a]} as {link.a} is"
+    elif link.a not in switches and link.b not in switches:
+        yield (*path, "b"), link.b, f"one end must be a switch, and {link.a} isn't one either"
+    for host, side, other in ((link.a, "b", link.b), (link.b, "a", link.a)):
+        if host not in switches and other in switches and switches[other].level != "leaf":
+            yield (*path, side), other, f"{host} must hang on a leaf; this is a {switches[other].level}"
+
+
+def _port(
+    link: Link, side: str, index: int, switches: dict[str, Switch], used: dict[tuple[str, int], int]
+) -> Iterator[Problem]:
+    end: str = getattr(link, side)
+    port: int = getattr(link, f"{side}_port")
+    path = ("links", index, f"{side}_port")
+    switch = switches.get(end)
+    if switch is not None and port > switch.ports:
+        yield path, port, f"switch {end} has ports 1 to {switch.ports}"
+    first = used.setdefault((end, port), index)
+    if first != index:
+        yield path, port, f"port {port} of {end} is used already, by links[{first}]"
+    if switch is None:
+        # An adapter here is one port: a second cable on another of its port numbers is a mistake too.
+        other = used.setdefault((end, 0), index)
+        if other != index and first == index:
+            yield path, port, f"{end} has one port, and links[{other}] uses it"
+
+
+def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[Problem]:
+    """A subnet manager rules one connected subnet: leaves with hosts that can't reach the others are a mistake."""
+    neighbours: dict[str, list[str]] = {}
+    with_hosts: set[str] = set()
+    for link in site.links:
+        for one, other in ((link.a, link.b), (link.b, link.a)):
+            if one in switches and other in switches:
+                neighbours.setdefault(one, []).append(other)
+            elif one in switches:
+                with_hosts.add(one)
+    for fabric in site.fabrics:
+        leaves = [(i, s) for i, s in enumerate(site.switches) if s.fabric == fabric and s.name in with_hosts]
+        if not leaves:
+            continue
+        reached = {leaves[0][1].name}
+        todo = list(reached)
+        while todo:
+            for other in neighbours.get(todo.pop(), ()):
+                if other not in reached:
+                    reached.add(other)
+                    todo.append(other)
+        for i, leaf in leaves:
+            if leaf.name not in reached:
+                yield (
+                    ("switches", i, "name"),
+                    leaf.name,
+                    f"no way of cables leads from it to {leaves[0][1].name}; a fabric is in one piece",
+                )
+
+
+def _without_leaf(site: Site) -> Iterator[Problem]:
+    ends = {end for link in site.links for end in (link.a, link.b)}
+    for i, node in enumerate(site.nodes):
+        for j, hca in enumerate(node.hcas):
+            if f"{node.name}/{hca.name}" not in ends:
+                path = ("nodes", i, "hcas", j, "name")
+                yield path, f"{node.name}/{hca.name}", "every adapter needs a link to a leaf; it has none"

@@ -1,0 +1,233 @@
+"""Checks across a whole site: what no single row can show. Pure; the reader adds file and line.
+
+Every problem is a path in the `Site`, the value there, and what is allowed, as the end of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from weft.model.ids import format_guid
+from weft.model.site import Link, Node, Site
+from weft.planning.sitecables import check_cables
+from weft.planning.siteranges import check_ranges
+from weft.planning.topology import natural
+
+Problem = tuple[tuple[str | int, ...], object, str]
+RESERVED_HCA = "management"
+"""The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
+
+
+def check_site(site: Site, links_needed: bool = True) -> list[Problem]:
+    """Everything that is wrong, table by table.
+
+    Args:
+        links_needed: False: adapters without a cable are no problem (cables are yet to be taken in).
+    """
+    return [
+        *_clouds(site),
+        *check_ranges(site),
+        *_agents(site),
+        *_racks_and_switches(site),
+        *_nodes(site),
+        *_adapters(site),
+        *check_cables(site, links_needed),
+        *_flavors(site),
+    ]
+
+
+def hints(site: Site) -> tuple[str, ...]:
+    """What is no error, but worth knowing: one sentence each."""
+    found: list[str] = []
+    for name, fabric in sorted(site.fabrics.items()):
+        if not fabric.manager.agents:
+            found.append(f"fabric {name} has no agents: weft can plan for it, and not wire it")
+    bare = [n.name for n in site.nodes if n.role == "compute" and not n.hcas]
+    if bare:
+        found.append(
+            f"{len(bare)} compute nodes have no adapters and can't be ordered: {', '.join(bare[:3])} …"
+        )
+    for name, cloud in sorted(site.clouds.items()):
+        if not cloud.flavors:
+            found.append(f"cloud {name} has no flavors: nothing can be ordered there")
+    return tuple(found)
+
+
+def canonical(site: Site) -> Site:
+    """The same site with rows in natural order (gpu2 before gpu10): the order of rows in files means nothing.
+
+    Adapters of a node by name, accelerators by PCI address; that is also the order of a server's devices.
+    """
+    nodes = tuple(
+        n.model_copy(
+            update={
+                "hcas": tuple(sorted(n.hcas, key=lambda h: natural(h.name))),
+                "accelerators": tuple(sorted(n.accelerators, key=lambda a: a.pci)),
+            }
+        )
+        for n in sorted(site.nodes, key=lambda n: natural(n.name))
+    )
+    return site.model_copy(
+        update={
+            "clouds": dict(sorted(site.clouds.items())),
+            "fabrics": dict(sorted(site.fabrics.items())),
+            "racks": tuple(sorted(site.racks, key=lambda r: natural(r.name))),
+            "switches": tuple(sorted(site.switches, key=lambda s: natural(s.name))),
+            "links": canonical_links(site.links),
+            "nodes": nodes,
+        }
+    )
+
+
+def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:
+    """Cables with their ends in natural order, sorted."""
+    turned: list[Link] = []
+    for link in links:
+        a, b = sorted(((link.a, link.a_port), (link.b, link.b_port)), key=lambda e: (natural(e[0]), e[1]))
+        turned.append(Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1]))
+    return tuple(sorted(turned, key=lambda k: (natural(k.a), k.a_port, natural(k.b), k.b_port)))
+
+
+class Seen:
+    """Values that must be unique: the second one is a problem that names the first."""
+
+    def __init__(self, what: str, fold: Callable[[object], object] = lambda v: v) -> None:
+        self.what, self.fold = what, fold
+        self.first: dict[object, str] = {}
+
+    def check(self, value: object, owner: str, path: tuple[str | int, ...]) -> Iterator[Problem]:
+        key = self.fold(value)
+        if key in self.first:
+            shown = format_guid(value) if isinstance(value, int) else value
+            yield path, shown, f"{self.what} must be unique; it is that of {self.first[key]} already"
+        else:
+            self.first[key] = owner
+
+
+def known(
+    path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
+) -> Iterator[Problem]:
+    """A problem if the value is a name that isn't there."""
+    if value is not None and value not in names:
+        listed = sorted(names, key=natural)
+        text = ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "there are none"
+        yield path, value, f"{what}: {text}"
+
+
+def _casefold(value: object) -> object:
+    # Nova and Neutron compare names in MariaDB without regard to case.
+    return str(value).casefold()
+
+
+def _clouds(site: Site) -> Iterator[Problem]:
+    for name in site.fabrics:
+        if name in site.clouds:
+            yield ("fabrics", name), name, "a fabric and a cloud can't have the same name"
+    if len(site.clouds) > 1:
+        for i, node in enumerate(site.nodes):
+            if node.role == "compute" and node.cloud is None:
+                yield ("nodes", i, "cloud"), None, "it must be given where the site has several clouds"
+
+
+def _agents(site: Site) -> Iterator[Problem]:
+    names, hosts, urls = Seen("an agent's name"), Seen("an agent's node"), Seen("an agent's address")
+    for fabric, one in site.fabrics.items():
+        for i, agent in enumerate(one.manager.agents):
+            path = ("fabrics", fabric, "manager", "agents", i)
+            owner = f"agent {agent.name} of fabric {fabric}"
+            yield from names.check(agent.name, owner, (*path, "name"))
+            yield from urls.check(agent.url, owner, (*path, "url"))
+            if agent.node is None:
+                continue
+            yield from hosts.check(agent.node, owner, (*path, "node"))
+            managers = [n.name for n in site.nodes if n.role == "subnet-manager" and n.hcas_on(fabric)]
+            what = f"nodes with role subnet-manager and an adapter on fabric {fabric}"
+            yield from known((*path, "node"), agent.node, managers, what)
+
+
+def _racks_and_switches(site: Site) -> Iterator[Problem]:
+    racks = {r.name for r in site.racks}
+    names = Seen("a rack's name", _casefold)
+    for i, rack in enumerate(site.racks):
+        yield from names.check(rack.name, f"rack {rack.name}", ("racks", i, "name"))
+    names = Seen("a name of a switch or node", _casefold)
+    guids = Seen("a node GUID")
+    for i, switch in enumerate(site.switches):
+        path = ("switches", i)
+        yield from names.check(switch.name, f"switch {switch.name}", (*path, "name"))
+        yield from known((*path, "fabric"), switch.fabric, site.fabrics, "fabrics of the site")
+        yield from known((*path, "rack"), switch.rack, racks, "racks of the site")
+        if switch.guid is not None:
+            yield from guids.check(switch.guid, f"switch {switch.name}", (*path, "guid"))
+    for i, node in enumerate(site.nodes):
+        yield from names.check(node.name, f"node {node.name}", ("nodes", i, "name"))
+
+
+def _nodes(site: Site) -> Iterator[Problem]:
+    racks = {r.name for r in site.racks}
+    hosts: dict[str | None, Seen] = {}
+    for i, node in enumerate(site.nodes):
+        yield from known(("nodes", i, "rack"), node.rack, racks, "racks of the site")
+        yield from known(("nodes", i, "cloud"), node.cloud, site.clouds, "clouds of the site")
+        if node.cloud is not None:
+            seen = hosts.setdefault(node.cloud, Seen(f"a host of cloud {node.cloud}", _casefold))
+            field = "host" if node.host else "name"
+            yield from seen.check(node.nova_host, f"node {node.name}", ("nodes", i, field))
+
+
+def _adapters(site: Site) -> Iterator[Problem]:
+    guids, ports, macs = Seen("a node GUID"), Seen("a port GUID"), Seen("a MAC address")
+    resources = Seen("node and adapter, joined by '-',")
+    for switch in site.switches:
+        if switch.guid is not None:
+            guids.first.setdefault(switch.guid, f"switch {switch.name}")
+    for i, node in enumerate(site.nodes):
+        yield from _inside_node(node, ("nodes", i))
+        for j, hca in enumerate(node.hcas):
+            path, owner = ("nodes", i, "hcas", j), f"{node.name}/{hca.name}"
+            yield from known((*path, "fabric"), hca.fabric, site.fabrics, "fabrics of the site")
+            yield from guids.check(hca.guid, owner, (*path, "guid"))
+            yield from ports.check(hca.port_guid, owner, (*path, "port_guid"))
+            if hca.mac is not None:
+                yield from macs.check(hca.mac, owner, (*path, "mac"))
+            if hca.name in {h.name for h in node.hcas[:j]}:
+                continue
+            # Names of ports outside are made of both: a-b/c and a/b-c would be one.
+            yield from resources.check(f"{node.name}-{hca.name}", owner, (*path, "name"))
+
+
+def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    names, pci = Seen(f"an adapter's name in node {node.name}"), Seen(f"a PCI address in node {node.name}")
+    for j, hca in enumerate(node.hcas):
+        inner = (*path, "hcas", j)
+        if hca.name == RESERVED_HCA:
+            yield (*inner, "name"), hca.name, "another name: this one is that of the management port"
+        yield from names.check(hca.name, f"{node.name}/{hca.name}", (*inner, "name"))
+        yield from pci.check(hca.pci, f"{node.name}/{hca.name}", (*inner, "pci"))
+    for j, accelerator in enumerate(node.accelerators):
+        inner = (*path, "accelerators", j)
+        yield from pci.check(accelerator.pci, f"{accelerator.type} of {node.name}", (*inner, "pci"))
+
+
+def _flavors(site: Site) -> Iterator[Problem]:
+    most: dict[tuple[str | None, str], int] = {}
+    for node in site.nodes:
+        if node.role != "compute":
+            continue
+        types = [a.type for a in node.accelerators]
+        for kind in set(types):
+            key = (node.cloud, kind)
+            most[key] = max(most.get(key, 0), types.count(kind))
+    for name, cloud in site.clouds.items():
+        for flavor, one in cloud.flavors.items():
+            wanted = one.accelerators
+            if wanted is not None and most.get((name, wanted.type), 0) < wanted.count:
+                has = ", ".join(
+                    f"{n} x {kind}" for (c, kind), n in sorted(most.items(), key=str) if c == name
+                )
+                path = ("clouds", name, "flavors", flavor, "accelerators")
+                yield (
+                    path,
+                    f"{wanted.count} x {wanted.type}",
+                    (f"no node of cloud {name} has them; the most on one node: {has or 'none'}"),
+                )

@@ -1,0 +1,78 @@
+"""Checks of a site's ranges of P_Keys and VLANs and of its blocks of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from weft.model.site import Range, Site
+from weft.planning.segments import unusable
+
+Problem = tuple[tuple[str | int, ...], object, str]
+MAX_VLAN = 4094
+"""IEEE 802.1Q: 1 to 4094. A P_Key that is a Neutron segmentation id has the same limit."""
+
+
+def check_ranges(site: Site) -> list[Problem]:
+    """Everything that is wrong with ranges and blocks."""
+    return [*_ranges(site), *_blocks(site)]
+
+
+def _ranges(site: Site) -> Iterator[Problem]:
+    """Ranges that are empty, too high, or overlap another one on the same physical network."""
+    places: list[tuple[tuple[str | int, ...], str, Range, str]] = [
+        (("fabrics", n, "segments"), f.physical_network, f.segments, f"fabric {n}")
+        for n, f in site.fabrics.items()
+    ]
+    for path, _, numbers, _ in places + _management(site):
+        if numbers.last > MAX_VLAN:
+            yield (
+                (*path, "last"),
+                numbers.last,
+                f"at most {MAX_VLAN}: each number is a Neutron segmentation id",
+            )
+        if numbers.first > numbers.last:
+            yield (*path, "first"), numbers.first, f"not above last, which is {numbers.last}"
+    # Two clouds may well use the same VLANs on networks of the same name: those are two Neutrons.
+    for count, (path, network, numbers, _) in enumerate(places + _management(site)):
+        for _, its_network, its, other in places[:count]:
+            if network == its_network and numbers.first <= its.last and its.first <= numbers.last:
+                yield (
+                    (*path, "first"),
+                    f"{numbers.first} to {numbers.last}",
+                    f"it must not overlap that of {other} ({its.first} to {its.last}): "
+                    f"both are on physical network {network}",
+                )
+
+
+def _management(site: Site) -> list[tuple[tuple[str | int, ...], str, Range, str]]:
+    return [
+        (("clouds", n, "management", "segments"), m.physical_network, m.segments, f"cloud {n}")
+        for n, m in ((n, c.management) for n, c in site.clouds.items())
+    ]
+
+
+def _blocks(site: Site) -> Iterator[Problem]:
+    for name, cloud in site.clouds.items():
+        management = cloud.management
+        inner = ("clouds", name, "management")
+        yield from _block((*inner, "addresses"), management.addresses, management.prefix, (*inner, "prefix"))
+        outer = ("clouds", name)
+        yield from _block(
+            (*outer, "rdma_addresses"), cloud.rdma_addresses, cloud.rdma_prefix, (*outer, "rdma_prefix")
+        )
+        if cloud.rdma_addresses.overlaps(management.addresses):
+            yield (
+                (*outer, "rdma_addresses"),
+                str(cloud.rdma_addresses),
+                f"it must not overlap management.addresses {management.addresses}",
+            )
+
+
+def _block(
+    path: tuple[str | int, ...], block: IPv4Network, prefix: int, prefix_path: tuple[str | int, ...]
+) -> Iterator[Problem]:
+    if reason := unusable(block):
+        yield path, str(block), f"a block for hosts; this one is {reason}"
+    if prefix < block.prefixlen:
+        yield prefix_path, prefix, f"a subnet must fit into the block {block}: {block.prefixlen} or more"
