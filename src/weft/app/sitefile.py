@@ -15,7 +15,7 @@ from weft.app.explain import validate
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
-from weft.model.site import Accelerator, Hca, Node, Site
+from weft.model.site import Accelerator, Hca, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.sitecheck import canonical, check_site
 
