@@ -23,11 +23,10 @@ from weft.api.metrics import Metrics
 from weft.app.policy import Policy
 from weft.app.redact import RedactedVerbs
 from weft.app.verbs import Verbs
-from weft.model.errors import InputError, TemporaryError, UnauthenticatedError, WeftError
+from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.order import Order
 from weft.model.problems import TYPE_PREFIX, row_of, to_problem
 from weft.model.site import Site
-from weft.model.validate import input_errors
 from weft.ports.cloud import Identity
 
 _PLAIN = {
@@ -103,11 +102,17 @@ def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
 
 def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
     """Bad query parameters; bodies are read by `weft.api.asking`."""
-    rows = [{**row, "loc": tuple(row["loc"])[1:]} for row in error.errors()]
-    return _on_weft_error(http, cast(InputError, input_errors(rows, "query")))
+    errors = [InputError(str(e["loc"][-1]), e.get("input"), _lower(str(e["msg"]))) for e in error.errors()]
+    return _on_weft_error(http, InputErrors(errors))
 
 
-def _problem(problem: Mapping[str, object], status: int, headers: Mapping[str, str] | None = None) -> Response:
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _problem(
+    problem: Mapping[str, object], status: int, headers: Mapping[str, str] | None = None
+) -> Response:
     body = json.dumps(problem, default=str)
     return Response(body, status, headers, "application/problem+json")
 

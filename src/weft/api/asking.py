@@ -16,9 +16,10 @@ from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from weft.app.explain import validate
 from weft.app.verbs import Request, Verbs
+from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, UnauthenticatedError
-from weft.model.validate import parse, refuse_nul
 from weft.ports.cloud import Identity
 
 MIB = 1 << 20
@@ -67,7 +68,9 @@ def raw_body(limit: int) -> Callable[..., Any]:
 
 
 def _too_large(limit: int) -> HTTPException:
-    return HTTPException(413, f"the body is larger than {limit // MIB} MiB, which is the most that is read here")
+    return HTTPException(
+        413, f"the body is larger than {limit // MIB} MiB, which is the most that is read here"
+    )
 
 
 SmallBody = Annotated[bytes, Depends(raw_body(MIB))]
@@ -93,13 +96,13 @@ def json_object(body: bytes) -> dict[str, object]:
 
 def document(model: type[_M], body: bytes) -> _M:
     """The value in a body. Raises `InputErrors` with a sentence for each wrong or unknown field."""
-    return parse(model, json_object(body))
+    return validate(model, plain_object(body), Positions())
 
 
 def plain_object(body: bytes) -> dict[str, object]:
     """A JSON object whose fields the verb itself checks."""
     value = json_object(body)
-    refuse_nul(value)
+    _refuse_nul(value)
     return value
 
 
@@ -130,3 +133,17 @@ def _no_constant(name: str) -> object:
 
 def _near(error: json.JSONDecodeError) -> str:
     return error.doc[max(0, error.pos - 10) : error.pos + 20]
+
+
+def _refuse_nul(data: object) -> None:
+    """Raise `InputError` for a NUL character in any text: neither the database nor the cloud can hold one."""
+    todo: list[tuple[Path, object]] = [((), data)]
+    while todo:
+        path, value = todo.pop()
+        if isinstance(value, str) and "\0" in value:
+            raise InputError(dotted(path), value, "leave out the NUL character")
+        if isinstance(value, dict):
+            for key, item in cast(dict[str, object], value).items():
+                todo += [((*path, key), key), ((*path, key), item)]
+        elif isinstance(value, list):
+            todo += [((*path, index), item) for index, item in enumerate(cast(list[object], value))]

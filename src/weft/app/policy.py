@@ -9,10 +9,11 @@ with `role:admin and project_id:<id>`. The file is read once, at start.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
+import yaml
 from oslo_config import cfg
 from oslo_policy import policy as oslo
-from yaml import YAMLError
 
 from weft.model.errors import ForbiddenError, InputError
 from weft.ports.cloud import Caller
@@ -53,11 +54,18 @@ def _documented(
 _RULES = (
     _documented("pods:list", _READER, "List a project's pods.", "/v1/pods"),
     _documented(
-        "pods:list_all_projects", _OPERATOR_READS, "List the pods of all projects.", "/v1/pods?all_projects=true"
+        "pods:list_all_projects",
+        _OPERATOR_READS,
+        "List the pods of all projects.",
+        "/v1/pods?all_projects=true",
     ),
-    _documented("pods:show", _READER, "Show a pod; also decides whether it is known to be there.", "/v1/pods/{name}"),
+    _documented(
+        "pods:show", _READER, "Show a pod; also decides whether it is known to be there.", "/v1/pods/{name}"
+    ),
     _documented("pods:events", _READER, "Show what happened to a pod.", "/v1/pods/{name}/events"),
-    _documented("pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"),
+    _documented(
+        "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
+    ),
     _documented("pods:plan", _READER, "Plan an order without touching anything.", "/v1/pods/plan", "POST"),
     _documented("pods:create", "rule:project_member", "Order a pod.", "/v1/pods", "POST"),
     _documented(
@@ -77,7 +85,9 @@ _RULES = (
         "/v1/nodes/{name}/quarantine",
         "PUT",
     ),
-    _documented("audit:check", _OPERATOR_READS, "Compare everything outside with what is owned.", "/v1/audit"),
+    _documented(
+        "audit:check", _OPERATOR_READS, "Compare everything outside with what is owned.", "/v1/audit"
+    ),
     _documented("audit:repair", "rule:operator", "Mend what is weft's.", "/v1/audit", "POST"),
     _documented("audit_log:list", _OPERATOR_READS, "Read who did what.", "/v1/audit-log"),
     _documented(
@@ -134,7 +144,11 @@ class Policy:
         """Raise `ForbiddenError` unless `allows`."""
         if not self.allows(rule, caller, target_project):
             roles = ", ".join(sorted(caller.roles)) or "none"
-            scope = "the system" if caller.system else f"project {caller.project_name or caller.project_id or '-'}"
+            scope = (
+                "the system"
+                if caller.system
+                else f"project {caller.project_name or caller.project_id or '-'}"
+            )
             raise ForbiddenError(
                 f"{caller.user_name} may not do {rule}: roles in {scope} are {roles}; "
                 f"ask an operator for the role it needs, or sign in to another project"
@@ -147,21 +161,24 @@ class Policy:
 
 def _read(file: Path) -> dict[str, str]:
     try:
-        parsed: object = oslo.parse_file_contents(file.read_text())
+        parsed: object = yaml.safe_load(file.read_text())
     except OSError as error:
         raise InputError("policy", str(file), f"a file that can be read ({error.strerror})") from None
-    except (ValueError, YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise InputError("policy", str(file), f"a YAML file of rules ({reason})") from None
+    if parsed is None:  # a file of comments, such as the sample
+        return {}
     if not isinstance(parsed, dict):
         raise InputError("policy", str(file), "a YAML file with one mapping of rule names to checks")
-    for name, check in parsed.items():
+    rules = cast(dict[object, object], parsed)
+    for name, check in rules.items():
         if not isinstance(check, str):
             raise InputError(str(name), check, "a check as one text, such as 'role:member'", str(file))
-    return {str(name): str(check) for name, check in parsed.items()}
+    return {str(name): str(check) for name, check in rules.items()}
 
 
-def _parse(name: str, check: str, file: str) -> oslo._checks.BaseCheck:
+def _parse(name: str, check: str, file: str) -> Any:
     parsed = oslo.RuleDefault(name, check).check
     if check.strip() != "!" and str(parsed) == "!":  # oslo.policy takes what it can't parse for "never"
         raise InputError(name, check, "a check of oslo.policy, such as 'role:member and rule:operator'", file)

@@ -8,7 +8,7 @@ names of hosts, addresses of services and agents, and, in explanations, which ot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
@@ -198,7 +198,7 @@ class RedactedVerbs:
         return (lambda value: value) if self._policy.is_operator(request.caller) else redact
 
     @contextmanager
-    def _errors(self, request: Request) -> Iterator[None]:
+    def _errors(self, request: Request) -> Generator[None]:
         try:
             yield
         except WeftError as raised:

@@ -1,0 +1,36 @@
+"""What `weft serve` and `weft worker` are told; `weft.app.wiring` makes the parts from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """Settings of a server or worker process.
+
+    Attributes:
+        database: `postgresql://…`; None: the embedded PostgreSQL in `state`.
+        state: directory of the embedded database, the receipts' key and the locks.
+        host, port: where the API listens; port 0: any free one, which is then said.
+        cloud_profile: name in clouds.yaml of weft's own service user; None: OS_CLOUD or OS_*.
+        site: site file applied at first start, if the database has none yet.
+        policy: the operator's own policy.yaml.
+        worker: whether this process works on pods too.
+        workers: threads that work on pods in this process.
+        public_url: how clients reach the API, if a proxy stands in front.
+        log_level: name of a level of `logging`.
+    """
+
+    state: Path
+    database: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8787
+    cloud_profile: str | None = None
+    site: Path | None = None
+    policy: Path | None = None
+    worker: bool = True
+    workers: int = 4
+    public_url: str | None = None
+    log_level: str = "INFO"

@@ -1,0 +1,169 @@
+"""Small example values for the doors' tests; the numbers mean nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from weft.model.order import NodesOrder, Order
+from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
+from weft.model.plan import Allotment, Plan
+from weft.model.pod import PodState
+from weft.model.receipt import Receipt, ReceiptItem
+from weft.model.resources import (
+    Difference,
+    Graph,
+    Kind,
+    PartitionSpec,
+    PortSpec,
+    Resource,
+    ServerSpec,
+)
+from weft.model.views import Finding, PodView, ResourceView, ServerView, SiteView
+
+NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
+NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
+GUID = 0x0002C90300300001
+_PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", pod="-") for n in NODES[:2])
+
+
+def order(name: str = "train") -> Order:
+    return Order(name=name, nodes=NodesOrder(count=2, flavor="gpu.8", image="debian-12"))
+
+
+def plan(ordered: Order, project: str) -> Plan:
+    """A plan with GUIDs, hosts' names and another project's pod in it, which a tenant must not see."""
+    busy = FilterReport(filter="busy", removed=1, left=3, examples=("gpu04: held by pod secret-pod",))
+    explanation = Explanation(considered=4, filters=(busy,), chosen="one leaf holds all")
+    return Plan(
+        pod_id="00000000-0000-0000-0000-000000000000",
+        project=project,
+        site="example",
+        order=ordered,
+        cloud="cloud",
+        fabric="ib",
+        flavor=ordered.nodes.flavor or "gpu.8",
+        placement=Placement(nodes=_PLACED, level="leaf", explanation=explanation),
+        allotment=Allotment(pkey=0x65, vlan=101, rdma_cidr="10.1.0.0/24", management_cidr="10.2.0.0/24"),
+        graph=Graph(resources=_graph()),
+    )
+
+
+def _graph() -> tuple[Resource, ...]:
+    partition = PartitionSpec(pkey=0x65, members=(GUID, GUID + 2))
+    port = PortSpec(
+        network="network/rdma",
+        subnet="subnet/rdma",
+        address="10.1.0.11",
+        vnic_type="direct-physical",
+        host="n01",
+    )
+    server = ServerSpec(host="n01", flavor="gpu.8", image="debian-12", ports=("port/gpu01",))
+    return (
+        Resource(key="partition", name="weft-0-partition", where="ib", spec=partition),
+        Resource(key="port/gpu01", name="weft-0-port-gpu01", where="cloud", spec=port),
+        Resource(
+            key="server/gpu01",
+            name="weft-0-gpu01",
+            where="cloud",
+            needs=("partition", "port/gpu01"),
+            spec=server,
+        ),
+    )
+
+
+def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
+    return PodView(
+        id=pod_id,
+        name=ordered.name,
+        project_id=project,
+        state=PodState.PENDING,
+        since=NOW,
+        created_at=NOW,
+        nodes=ordered.nodes.count,
+        fabric="ib",
+        pkey="0x65",
+        created_by=user,
+        site="example",
+        cloud="cloud",
+        flavor=ordered.nodes.flavor,
+        vlan=101,
+        order=ordered,
+        placed=_PLACED,
+        servers=(
+            ServerView(
+                name="train-gpu01",
+                node="gpu01",
+                management_address="10.2.0.11",
+                rdma_addresses=("10.1.0.11",),
+            ),
+        ),
+        resources=resources(PodState.PENDING),
+    )
+
+
+def resources(state: PodState) -> tuple[ResourceView, ...]:
+    """Resources as far as they would be in `state`; one differs, with GUIDs in it."""
+    how = {PodState.PENDING: "wanted", PodState.READY: "settled", PodState.RELEASED: "absent"}
+    settled = how.get(state, "creating")
+    difference = Difference(field="members", wanted="0x0002c90300300001", observed="")
+    rows = (
+        (Kind.PARTITION, "partition", "ib"),
+        (Kind.PORT, "port/gpu01", "cloud"),
+        (Kind.SERVER, "server/gpu01", "cloud"),
+    )
+    return tuple(
+        ResourceView(
+            key=key,
+            kind=kind,
+            name=f"weft-0-{key.replace('/', '-')}",
+            where=where,
+            state=settled,
+            started_at=NOW,
+            differences=(difference,) if kind is Kind.PARTITION and settled == "creating" else (),
+        )
+        for kind, key, where in rows
+    )
+
+
+def receipt(view: PodView) -> Receipt:
+    item = ReceiptItem(
+        plane="p_key host", subject="0x0002c90300300001", result="clean", seen="no entry 0x65", at=NOW
+    )
+    return Receipt(
+        site=view.site,
+        pod_id=view.id,
+        pod=view.name,
+        project_id=view.project_id,
+        ordered_at=view.created_at,
+        released_at=NOW,
+        nodes=tuple(n.node for n in view.placed),
+        pkey=view.pkey or "",
+        items=(item,),
+        clean=True,
+    )
+
+
+def findings() -> tuple[Finding, ...]:
+    return (
+        Finding(
+            category="orphan",
+            kind="port",
+            where="cloud",
+            subject="weft-0-port-gpu09",
+            what="bears weft's mark and no live pod owns it",
+            repair="removes it",
+        ),
+    )
+
+
+def site_view(document: dict[str, object], generation: int, user: str) -> SiteView:
+    return SiteView(
+        name=str(document["name"]),
+        generation=generation,
+        applied_at=NOW,
+        applied_by=user,
+        nodes=len(NODES),
+        switches=2,
+        links=8,
+        document=document,
+    )

@@ -1,0 +1,311 @@
+"""In-memory `Verbs` and `Identity` for the tests of doors: real policy, real visibility, no loop, no outside."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from weft.app.policy import Policy
+from weft.app.verbs import Request
+from weft.generate.receipts import sign
+from weft.model.errors import ConflictError, InputError, NotFoundError, UnauthenticatedError, WeftError
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.pod import PodState
+from weft.model.receipt import SignedReceipt
+from weft.model.views import (
+    AuditLogEntry,
+    AuditReport,
+    EventView,
+    Health,
+    NodeView,
+    PodSummary,
+    PodView,
+    SiteView,
+)
+from weft.ports.cloud import Caller
+from weft.testing import examples
+
+_FORWARD = (PodState.PLACED, PodState.WIRING, PodState.BOOTING, PodState.VERIFYING, PodState.READY)
+
+
+class FakeIdentity:
+    """Tokens are whatever `tokens` says; one whose caller is expired is refused, as Keystone does."""
+
+    def __init__(self, tokens: dict[str, Caller] | None = None) -> None:
+        self.tokens = dict(tokens or {})
+        self.error: WeftError | None = None
+
+    def check(self, token: str) -> Caller:
+        if self.error:
+            raise self.error
+        caller = self.tokens.get(token)
+        if caller is None or caller.expires_at <= datetime.now(UTC):
+            raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
+        return caller
+
+
+def caller(name: str, project: str | None, *roles: str, system: bool = False, hours: float = 1) -> Caller:
+    """A caller whose project id is `id-of-<project>`."""
+    return Caller(
+        user_id=f"id-of-{name}",
+        user_name=name,
+        project_id=f"id-of-{project}" if project else None,
+        project_name=project,
+        roles=frozenset(roles),
+        expires_at=datetime.now(UTC) + timedelta(hours=hours),
+        system=system,
+    )
+
+
+@dataclass
+class _Pod:
+    view: PodView
+    events: list[EventView] = field(default_factory=list)
+
+
+class FakeVerbs:
+    """Pods go one state further each time somebody asks for their events, so that nothing needs to sleep.
+
+    Attributes:
+        fail_with: raised by every verb but `health`, once policy has let the caller through.
+        fail_pods: names of pods that end in FAILED instead of READY.
+        stuck: pods stay where they are; events then wait.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.key = Ed25519PrivateKey.generate()
+        self.fail_with: Exception | None = None
+        self.fail_pods: set[str] = set()
+        self.stuck = False
+        self.ready = True
+        self.findings = examples.findings()
+        self.log: list[AuditLogEntry] = []
+        self.quarantined: dict[str, str] = {}
+        self.site: dict[str, object] | None = None
+        self._pods: list[_Pod] = []
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._sequence = 0
+        self._generation = 0
+
+    # -- pods
+
+    def plan_pod(self, request: Request, order: Order) -> Plan:
+        project = self._may(request, "pods:plan", _project(request))
+        return examples.plan(order, project)
+
+    def create_pod(self, request: Request, order: Order) -> PodView:
+        project = self._may(request, "pods:create", _project(request))
+        with self._lock:
+            if any(p.view.name == order.name and p.view.project_id == project for p in self._live()):
+                raise ConflictError(f"pod {order.name} is there already; release it, or take another name")
+            pod = _Pod(examples.pod(str(uuid.uuid4()), order, project, request.caller.user_name))
+            self._pods.append(pod)
+            self._event(pod, "state", "PENDING: ordered")
+            self._write(request, "pods:create", order.name)
+            return pod.view
+
+    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
+        if all_projects:
+            self._may(request, "pods:list_all_projects", None)
+            project = None
+        else:
+            project = self._may(request, "pods:list", _project(request))
+        with self._lock:
+            shown = [p.view for p in self._pods if project is None or p.view.project_id == project]
+        fields = PodSummary.model_fields
+        return [
+            PodSummary(**{k: v for k, v in pod if k in fields}) for pod in sorted(shown, key=lambda p: p.name)
+        ]
+
+    def show_pod(self, request: Request, name: str) -> PodView:
+        return self._find(request, "pods:show", name).view
+
+    def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
+        pod = self._find(request, "pods:events", name)
+        with self._changed:
+            self._advance(pod)
+            if not (found := [e for e in pod.events if e.sequence > after]):
+                self._changed.wait(wait)
+                found = [e for e in pod.events if e.sequence > after]
+            return found
+
+    def release_pod(self, request: Request, name: str) -> PodView:
+        pod = self._find(request, "pods:release", name)
+        with self._lock:
+            if pod.view.state not in (PodState.RELEASING, PodState.RELEASED):
+                self._move(pod, PodState.RELEASING, "release asked")
+            self._write(request, "pods:release", pod.view.name)
+            return pod.view
+
+    def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
+        pod = self._find(request, "pods:receipt", name).view
+        if pod.state is not PodState.RELEASED:
+            raise ConflictError(f"pod {pod.name} is {pod.state}: its receipt is made when it is RELEASED")
+        return sign(examples.receipt(pod), self.key)
+
+    # -- the operator's
+
+    def audit(self, request: Request, repair: bool = False) -> AuditReport:
+        self._may(request, "audit:repair" if repair else "audit:check", None)
+        if repair:
+            self._write(request, "audit:repair", "site")
+            self.findings = tuple(f.model_copy(update={"repaired": True}) for f in self.findings)
+        return AuditReport(
+            at=examples.NOW, site="example", checked={"server": 4, "port": 8}, findings=self.findings
+        )
+
+    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
+        self._may(request, "audit_log:list", None)
+        return [e for e in self.log if e.sequence > after][:limit]
+
+    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
+        self._may(request, "site:apply", None)
+        if not isinstance(document.get("name"), str):
+            raise InputError("name", document.get("name"), "the name of the site")
+        self.site = document
+        self._generation += 1
+        self._write(request, "site:apply", str(document["name"]))
+        return self.show_site(request)
+
+    def show_site(self, request: Request) -> SiteView:
+        self._may(request, "site:show", None)
+        if self.site is None:
+            raise NotFoundError("no site was applied yet: do it with `weft site apply`")
+        return examples.site_view(self.site, self._generation, request.caller.user_name)
+
+    def nodes(self, request: Request) -> list[NodeView]:
+        self._may(request, "nodes:list", None)
+        return [self._node(name) for name in examples.NODES]
+
+    def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
+        self._may(request, "nodes:quarantine", None)
+        view = self._node(node)
+        self.quarantined[node] = reason
+        self._write(request, "nodes:quarantine", node)
+        return view.model_copy(update={"state": "quarantined", "reason": reason})
+
+    def clear_node(self, request: Request, node: str) -> NodeView:
+        self._may(request, "nodes:quarantine", None)
+        if self._node(node).state != "quarantined":
+            raise ConflictError(f"node {node} is not in quarantine")
+        del self.quarantined[node]
+        self._write(request, "nodes:clear", node)
+        return self._node(node)
+
+    def health(self) -> Health:
+        return Health(ready=self.ready, checks={"database": "ok" if self.ready else "does not answer"})
+
+    # -- for tests
+
+    def finish(self, name: str) -> None:
+        """Bring a pod to the end of its way: READY, or RELEASED if it is being released."""
+        pod = next(p for p in self._pods if p.view.name == name)
+        with self._lock:
+            while self._advance(pod):
+                pass
+
+    def add_many(self, project_id: str, count: int) -> None:
+        """So many READY pods."""
+        for number in range(count):
+            order = examples.order(f"pod-{number:04}")
+            view = examples.pod(str(uuid.uuid4()), order, project_id, "somebody")
+            self._pods.append(_Pod(view.model_copy(update={"state": PodState.READY})))
+
+    # -- inside
+
+    def _may(self, request: Request, rule: str, project: str | None) -> str:
+        self.policy.check(rule, request.caller, project)
+        if self.fail_with is not None:
+            raise self.fail_with
+        return project or ""
+
+    def _live(self) -> list[_Pod]:
+        return [p for p in self._pods if p.view.state is not PodState.RELEASED]
+
+    def _find(self, request: Request, rule: str, name: str) -> _Pod:
+        if self.fail_with is not None:
+            raise self.fail_with
+        with self._lock:
+            pods = [p for p in [*self._live(), *reversed(self._pods)] if name in (p.view.name, p.view.id)]
+        seen: Callable[[_Pod], bool] = lambda p: self.policy.allows(  # noqa: E731
+            "pods:show", request.caller, p.view.project_id
+        )
+        mine = [p for p in pods if seen(p)]
+        own = [p for p in mine if p.view.project_id == request.caller.project_id]
+        if not mine:
+            raise NotFoundError(f"there is no pod {name} in your project")
+        pod = (own or mine)[0]
+        self.policy.check(rule, request.caller, pod.view.project_id)
+        return pod
+
+    def _advance(self, pod: _Pod) -> bool:
+        state = pod.view.state
+        if self.stuck or state in (PodState.READY, PodState.FAILED, PodState.RELEASED):
+            return False
+        if state is PodState.RELEASING:
+            self._move(pod, PodState.RELEASED, "every plane read back clean, receipt signed")
+            return True
+        at = -1 if state is PodState.PENDING else _FORWARD.index(state)
+        target = _FORWARD[at + 1]
+        if pod.view.name in self.fail_pods and target is PodState.BOOTING:
+            self._move(
+                pod, PodState.FAILED, "create server gpu01 (nova at http://nova.example:8774): no host"
+            )
+        else:
+            self._move(pod, target, f"now {target}")
+        return True
+
+    def _move(self, pod: _Pod, state: PodState, reason: str) -> None:
+        resources = examples.resources(state)
+        pod.view = pod.view.model_copy(
+            update={
+                "state": state,
+                "reason": reason,
+                "since": datetime.now(UTC),
+                "resources": resources,
+                "has_receipt": state is PodState.RELEASED,
+            }
+        )
+        self._event(pod, "state", f"{state}: {reason}")
+
+    def _event(self, pod: _Pod, kind: str, message: str) -> None:
+        with self._changed:
+            self._sequence += 1
+            pod.events.append(
+                EventView(sequence=self._sequence, at=datetime.now(UTC), type=kind, message=message)
+            )
+            self._changed.notify_all()
+
+    def _node(self, name: str) -> NodeView:
+        if name not in examples.NODES:
+            raise NotFoundError(f"there is no node {name} in the site")
+        reason = self.quarantined.get(name, "")
+        state = "quarantined" if reason else "free"
+        return NodeView(name=name, rack="r1", leaf="leaf1", state=state, reason=reason)
+
+    def _write(self, request: Request, action: str, subject: str) -> None:
+        self.log.append(
+            AuditLogEntry(
+                sequence=len(self.log) + 1,
+                at=datetime.now(UTC),
+                user=request.caller.user_name,
+                project_id=request.caller.project_id,
+                action=action,
+                subject=subject,
+                address=request.address,
+                request_id=request.request_id,
+                outcome="accepted",
+            )
+        )
+
+
+def _project(request: Request) -> str | None:
+    return request.caller.project_id
