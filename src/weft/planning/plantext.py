@@ -1,0 +1,185 @@
+"""A plan, or a refusal, as text for a person. The same plan gives the same text, byte for byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from weft.model.ids import format_pkey
+from weft.model.placement import Explanation, Refusal
+from weft.model.plan import Plan
+from weft.model.resources import (
+    FloatingIPSpec,
+    Kind,
+    NetworkSpec,
+    PartitionSpec,
+    PortSpec,
+    Resource,
+    RouterSpec,
+    SecurityGroupSpec,
+    ServerSpec,
+    SubnetSpec,
+)
+from weft.planning.podgraph import MANAGEMENT_NETWORK, RDMA_NETWORK
+
+_PLURALS = {
+    Kind.PARTITION: ("partition", "partitions"),
+    Kind.NETWORK: ("network", "networks"),
+    Kind.SUBNET: ("subnet", "subnets"),
+    Kind.ROUTER: ("router", "routers"),
+    Kind.SECURITY_GROUP: ("security group", "security groups"),
+    Kind.KEY_PAIR: ("key pair", "key pairs"),
+    Kind.PORT: ("port", "ports"),
+    Kind.SERVER: ("server", "servers"),
+    Kind.FLOATING_IP: ("floating IP", "floating IPs"),
+}
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan: nodes, reasons, numbers, resources and counts."""
+    sections = [
+        [
+            f"Plan of pod {plan.order.name} (project {plan.project}) on site {plan.site}. Nothing has been touched."
+        ],
+        list(_nodes(plan)),
+        list(_explanation(plan.placement.explanation)),
+        list(_numbers(plan)),
+        list(_resources(plan)),
+        [f"Would be created: {counts(plan.graph.resources)}."],
+    ]
+    return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
+
+
+def refusal_text(name: str, refusal: Refusal) -> str:
+    """Why an order can't be served, and what would."""
+    sections = [[f"Pod {name} is refused: {refusal.reason.rstrip('.')}."]]
+    if refusal.explanation.filters or refusal.explanation.compared:
+        same = refusal.explanation.chosen == refusal.reason
+        said = refusal.explanation.model_copy(update={"chosen": ""} if same else {})
+        sections.append(list(_explanation(said)))
+    if refusal.would_fit:
+        sections.append(["What would fit:", *(f"  {change}" for change in refusal.would_fit)])
+    return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
+
+
+def counts(resources: Iterable[Resource]) -> str:
+    """`1 partition, 2 networks, 4 servers`, in the order in which kinds are made."""
+    number = Counter(r.kind for r in resources)
+    return ", ".join(
+        f"{number[k]} {singular if number[k] == 1 else plural}"
+        for k, (singular, plural) in _PLURALS.items()
+        if number[k]
+    )
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Columns side by side, the first row being the header; no space at the ends of lines."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        (indent + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip() for row in rows
+    ]
+
+
+def _nodes(plan: Plan) -> Iterator[str]:
+    locality, placement = plan.order.locality, plan.placement
+    yield (
+        f"Nodes: {len(placement.nodes)} of cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}; "
+        f"all within one {placement.level} (required {locality.required}, preferred {locality.preferred})."
+    )
+    rows = [["#", "node", "rack", "leaf", "pod"]]
+    rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
+    yield from table(rows)
+
+
+def _explanation(explanation: Explanation) -> Iterator[str]:
+    if explanation.chosen:
+        yield f"Why: {explanation.chosen}"
+    if explanation.compared:
+        yield "Compared:"
+        rows = [["leaves", "pods", "left over", "verdict"]]
+        rows += [[", ".join(c.leaves), str(c.pods), str(c.leftover), c.why] for c in explanation.compared]
+        yield from table(rows)
+    if explanation.filters:
+        yield f"Filters, on {explanation.considered} nodes:"
+        rows = [["filter", "removed", "left", "for example"]]
+        rows += [[f.filter, str(f.removed), str(f.left), "; ".join(f.examples)] for f in explanation.filters]
+        yield from table(rows)
+
+
+def _numbers(plan: Plan) -> Iterator[str]:
+    numbers, resources = plan.allotment, plan.graph.by_key()
+    on = {k: r.spec.physical_network for k, r in resources.items() if isinstance(r.spec, NetworkSpec)}
+    members = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
+    yield "Numbers:"
+    yield from table(
+        [
+            ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}, {members} full members"],
+            ["RDMA network", f"segment {numbers.pkey} on {on[RDMA_NETWORK]}, {numbers.rdma_cidr}"],
+            ["management", f"VLAN {numbers.vlan} on {on[MANAGEMENT_NETWORK]}, {numbers.management_cidr}"],
+        ]
+    )
+
+
+def _resources(plan: Plan) -> Iterator[str]:
+    """A tree: networks with what is in them, then each server with its ports and its floating IP."""
+    resources = plan.graph.by_key()
+    servers = [r for r in plan.graph.resources if isinstance(r.spec, ServerSpec)]
+    # Ports in the order of the server's devices.
+    children = {
+        r.key: [resources[k] for k in r.spec.ports] for r in servers if isinstance(r.spec, ServerSpec)
+    }
+    hung = {port.key for ports in children.values() for port in ports}
+    roots: list[Resource] = []
+    for r in plan.graph.resources:
+        parent = _parent(r)
+        if r.key not in hung:
+            (children.setdefault(parent, []) if parent else roots).append(r)
+    # Servers stand last, and in the order of the placement, which is that of their numbers.
+    order = {n.node: i for i, n in enumerate(plan.placement.nodes)}
+    roots.sort(key=lambda r: order.get(r.key.removeprefix("server/"), -1) if r.kind is Kind.SERVER else -1)
+    yield "Resources:"
+    lines: list[list[str]] = []
+    for root in roots:
+        _branch(root, children, "", lines)
+    yield from table([["key", "name", "where", "what"], *lines])
+
+
+def _branch(r: Resource, children: dict[str, list[Resource]], indent: str, lines: list[list[str]]) -> None:
+    lines.append([indent + r.key, r.name, r.where, _what(r)])
+    for child in children.get(r.key, ()):
+        _branch(child, children, indent + "  ", lines)
+
+
+def _parent(r: Resource) -> str | None:
+    """Where a resource hangs in the tree."""
+    match r.spec:
+        case SubnetSpec(network=network):
+            return network
+        case RouterSpec(subnets=subnets):
+            return subnets[0]
+        case FloatingIPSpec(port=port):
+            return port
+        case _:
+            return None
+
+
+def _what(r: Resource) -> str:
+    match r.spec:
+        case PartitionSpec() as s:
+            return f"P_Key {format_pkey(s.pkey)}, {len(s.members)} members"
+        case NetworkSpec() as s:
+            return f"segment {s.segment} on {s.physical_network}"
+        case SubnetSpec() as s:
+            return f"{s.cidr}, {'DHCP' if s.dhcp else 'no DHCP'}, {'gateway' if s.gateway else 'no gateway'}"
+        case RouterSpec() as s:
+            return f"to {s.external_network}"
+        case SecurityGroupSpec() as s:
+            return f"SSH from {', '.join(s.ssh_from) or 'the pod only'}"
+        case PortSpec() as s:
+            return f"{s.address}, {s.vnic_type}"
+        case FloatingIPSpec() as s:
+            return f"from {s.external_network}"
+        case ServerSpec() as s:
+            return f"{s.flavor} on host {s.host}, image {s.image}"
+        case _:
+            return "public key of the tenant"
