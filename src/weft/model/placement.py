@@ -33,6 +33,9 @@ class Occupancy(Document):
 
     busy: Mapping[Name, str] = Field(default_factory=dict, description="Node -> pod that holds it.")
     quarantined: Mapping[Name, str] = Field(default_factory=dict, description="Node -> reason.")
+    down: Mapping[Name, str] = Field(
+        default_factory=dict, description="Node -> why its cloud can't boot on it now (compute service down …)."
+    )
 
 
 class PlacedNode(Document):

@@ -34,6 +34,7 @@ def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupa
         Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
         Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
         Filter("maintenance", lambda n: n.maintenance),
+        Filter("down", lambda n: occupancy.down.get(n.name)),
         Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
         Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
         Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
