@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
-from weft.engine.release import Reader, ReadBack, make_receipt
+from weft.engine.release import ReadBack, Reader, make_receipt
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import InterruptedWalkError, Walker

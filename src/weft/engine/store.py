@@ -214,6 +214,12 @@ class Store:
             tx.run("wake_pod", id=pod_id, at=self.clock.now())
             tx.run("notify", pod_id=str(pod_id))
 
+    def mend(self, pod_id: UUID) -> None:
+        """Ask the loop to mend everything of a pod, servers included."""
+        with self.database.transaction() as tx:
+            tx.run("mend_pod", id=pod_id, at=self.clock.now())
+            tx.run("notify", pod_id=str(pod_id))
+
     def end_leases(self) -> list[UUID]:
         """Ask for the release of every pod whose lease has ended."""
         with self.database.transaction() as tx:

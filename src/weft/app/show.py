@@ -1,0 +1,128 @@
+"""Rows into views. Pure."""
+
+from __future__ import annotations
+
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.store import Capacity, SiteRecord
+from weft.model.fabric import FabricStatus
+from weft.model.ids import format_pkey
+from weft.model.resources import PortSpec, ServerSpec
+from weft.model.site import Node, Site
+from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
+from weft.planning.topology import Topology
+
+
+def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool) -> PodView:
+    plan = pod.plan
+    return PodView(
+        id=str(pod.id),
+        name=pod.name,
+        project_id=pod.project_id,
+        state=pod.state,
+        reason=pod.reason,
+        since=pod.since,
+        created_at=pod.created_at,
+        nodes=plan.order.nodes.count,
+        fabric=plan.fabric,
+        pkey=format_pkey(plan.allotment.pkey),
+        lease_end=pod.lease_end,
+        created_by=pod.created_by,
+        site=plan.site,
+        cloud=plan.cloud,
+        flavor=plan.flavor,
+        vlan=plan.allotment.vlan,
+        order=plan.order,
+        placed=plan.placement.nodes,
+        servers=_servers(resources),
+        resources=tuple(_resource(r) for r in resources),
+        has_receipt=has_receipt,
+    )
+
+
+def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
+    by_key = {r.key: r for r in resources}
+    views: list[ServerView] = []
+    for record in resources:
+        spec = record.resource.spec
+        if not isinstance(spec, ServerSpec) or record.state is RowState.ABSENT:
+            continue
+        ports = [by_key[key].resource.spec for key in spec.ports]
+        addresses = [p for p in ports if isinstance(p, PortSpec)]
+        node = record.key.split("/", 1)[1]
+        floating = by_key.get(f"floating_ip/{node}")
+        views.append(
+            ServerView(
+                name=record.resource.name,
+                node=node,
+                management_address=next(p.address for p in addresses if p.vnic_type == "normal"),
+                rdma_addresses=tuple(p.address for p in addresses if p.vnic_type != "normal"),
+                floating_ip=str(floating.facts["address"])
+                if floating and "address" in floating.facts
+                else None,
+            )
+        )
+    return tuple(views)
+
+
+def _resource(record: ResourceRecord) -> ResourceView:
+    return ResourceView(
+        key=record.key,
+        kind=record.kind,
+        name=record.resource.name,
+        where=record.resource.where,
+        state=record.state,
+        id=record.outside_id,
+        reason=record.reason,
+        differences=record.differences,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+    )
+
+
+def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> SiteView:
+    site = record.site
+    return SiteView(
+        name=site.name,
+        generation=record.generation,
+        applied_at=record.applied_at,
+        applied_by=record.applied_by,
+        nodes=len(site.nodes),
+        switches=len(site.switches),
+        links=len(site.links),
+        document=site.model_dump(mode="json"),
+        fabrics=fabrics,
+    )
+
+
+def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
+    """Every node, in the site's order."""
+    leaves: dict[str, str] = {}
+    for fabric in sorted(site.fabrics):
+        for node, stand in Topology.of(site, fabric).stands.items():
+            leaves.setdefault(node, stand.leaf)
+    return [_node(node, leaves.get(node.name, "-"), capacity) for node in site.nodes]
+
+
+def _node(node: Node, leaf: str, capacity: Capacity) -> NodeView:
+    hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
+    state, reason, since = "free", "", None
+    if node.role != "compute":
+        state = "not-compute"
+    elif quarantine is not None:
+        state, reason, since = "quarantined", quarantine["reason"], quarantine["since"]
+    elif hold is not None:
+        state, since = "busy", hold["since"]
+    elif node.maintenance:
+        state, reason = "maintenance", node.maintenance
+    return NodeView.model_validate(
+        {
+            "name": node.name,
+            "rack": node.rack,
+            "leaf": leaf,
+            "state": state,
+            "pod": hold["pod"] if hold else None,
+            "project_id": hold["project_id"] if hold else None,
+            "reason": reason,
+            "since": since,
+        }
+    )

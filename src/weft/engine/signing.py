@@ -1,0 +1,20 @@
+"""The key that signs receipts: made at the first start, kept in the database, so that every worker has the same."""
+
+from __future__ import annotations
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from weft.engine.store import Store
+from weft.generate.receipts import sign
+from weft.model.receipt import Receipt, SignedReceipt
+
+
+class Signer:
+    """Signs with the site's one Ed25519 key."""
+
+    def __init__(self, store: Store) -> None:
+        fresh = Ed25519PrivateKey.generate().private_bytes_raw()
+        self._key = Ed25519PrivateKey.from_private_bytes(store.secret("receipt-ed25519", fresh))
+
+    def __call__(self, receipt: Receipt) -> SignedReceipt:
+        return sign(receipt, self._key)
