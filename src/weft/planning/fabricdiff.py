@@ -1,0 +1,241 @@
+"""The fabric as the site describes it against the fabric as it was discovered, and taking the cables in. Pure.
+
+Things are matched by node GUID, switches without a GUID in the site by their node description. Cables are compared
+port by port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.ids import format_guid
+from weft.model.site import Link, Site
+from weft.planning.sitecheck import canonical_links
+from weft.planning.topology import natural
+
+Port = tuple[str, int]
+"""An end of a cable: a switch's name or `node/hca` (or a GUID in hex for what the site doesn't know), and a port."""
+
+Cable = tuple[Port, Port]
+"""The ends in natural order."""
+
+
+class FabricDifference(Document):
+    """One place where site and fabric differ."""
+
+    kind: Literal[
+        "missing node", "unknown node", "wrong name", "missing cable", "moved cable", "unknown cable"
+    ]
+    subject: str = Field(description="What it is about: a name in the site, a GUID, or a cable's end.")
+    described: str = Field(default="", description="What the site says; nothing: it says nothing.")
+    observed: str = Field(default="", description="What was discovered; nothing: not there.")
+    what: str = Field(description="One sentence.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Names of discovered things, and which of the site's things were found."""
+
+    name_of: dict[int, str]
+    found: frozenset[str]
+    unknown: tuple[ObservedNode, ...]
+
+    def cable(self, ends: tuple[End, End]) -> Cable:
+        a, b = ((self.name_of.get(e.guid, format_guid(e.guid)), e.port) for e in ends)
+        return _cable(a, b)
+
+
+def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tuple[FabricDifference, ...]:
+    """Every difference: nodes first, then names, then cables, each in natural order."""
+    match = _match(site, fabric, observed)
+    described = {_cable((k.a, k.a_port), (k.b, k.b_port)) for k in links_of(site, fabric)}
+    seen = {match.cable(ends) for ends in observed.links}
+    here = {c for c in described if all(end in match.found for end, _ in c)}
+    unknown = {format_guid(n.guid) for n in match.unknown}
+    new = {c for c in seen - described if not any(end in unknown for end, _ in c)}
+    return (
+        *_missing_nodes(site, fabric, match, described),
+        *_unknown_nodes(match, seen, described),
+        *_wrong_names(site, fabric, match, observed),
+        *_cables(here - seen, new),
+    )
+
+
+def take_in(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
+    """The site's links with those of this fabric as they were discovered, in canonical order.
+
+    Only cables between things that the site knows are taken. The cables of a thing that was not discovered (switched
+    off, perhaps) stay as described, unless another cable is on the same switch port now.
+    """
+    match = _match(site, fabric, observed)
+    known = set(match.name_of.values())
+    cables = {c for c in map(match.cable, observed.links) if all(end in known for end, _ in c)}
+    used = {port for c in map(match.cable, observed.links) for port in c}
+    mine = links_of(site, fabric)
+    for link in mine:
+        cable = _cable((link.a, link.a_port), (link.b, link.b_port))
+        gone = any(end not in match.found for end, _ in cable)
+        if gone and not any(port in used for port in cable):
+            cables.add(cable)
+    others = [k for k in site.links if k not in set(mine)]
+    taken = [Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1]) for a, b in cables]
+    return canonical_links([*others, *taken])
+
+
+def links_of(site: Site, fabric: str) -> tuple[Link, ...]:
+    """The described cables of one fabric."""
+    ends = _described(site, fabric)
+    return tuple(k for k in site.links if k.a in ends or k.b in ends)
+
+
+def _described(site: Site, fabric: str) -> dict[str, int | None]:
+    """Everything on the fabric that a cable can end at -> its node GUID."""
+    things: dict[str, int | None] = {s.name: s.guid for s in site.switches if s.fabric == fabric}
+    return things | {f"{n.name}/{h.name}": h.guid for n in site.nodes for h in n.hcas_on(fabric)}
+
+
+def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
+    described = _described(site, fabric)
+    by_guid = {guid: name for name, guid in described.items() if guid is not None}
+    by_name = {name for name, guid in described.items() if guid is None}
+    name_of: dict[int, str] = {}
+    unknown: list[ObservedNode] = []
+    for node in sorted(observed.nodes, key=lambda n: n.guid):
+        name = by_guid.get(node.guid)
+        if name is None and node.kind == "switch" and node.name in by_name:
+            name = node.name
+            by_name.discard(name)
+        if name is None:
+            unknown.append(node)
+        else:
+            name_of[node.guid] = name
+    return _Match(name_of, frozenset(name_of.values()), tuple(unknown))
+
+
+def _missing_nodes(
+    site: Site, fabric: str, match: _Match, described: Iterable[Cable]
+) -> list[FabricDifference]:
+    cables: dict[str, int] = {}
+    for cable in described:
+        for end, _ in cable:
+            cables[end] = cables.get(end, 0) + 1
+    found: list[FabricDifference] = []
+    for name, guid in sorted(_described(site, fabric).items(), key=lambda i: natural(i[0])):
+        if name in match.found:
+            continue
+        identity = format_guid(guid) if guid is not None else "no GUID described"
+        what = f"{name} ({identity}) was not discovered, with {cables.get(name, 0)} described cables"
+        found.append(FabricDifference(kind="missing node", subject=name, described=identity, what=what))
+    return found
+
+
+def _unknown_nodes(
+    match: _Match, seen: Iterable[Cable], described: Iterable[Cable]
+) -> list[FabricDifference]:
+    other_end = {port: other for c in described for port, other in (c, c[::-1])}
+    at: dict[str, list[Port]] = {}
+    for cable in sorted(seen, key=_cable_order):
+        for (end, _), other in (cable, cable[::-1]):
+            at.setdefault(end, []).append(other)
+    found: list[FabricDifference] = []
+    for node in match.unknown:
+        guid = format_guid(node.guid)
+        where = at.get(guid, [])
+        text = f"{node.kind} {guid} ({node.name!r}) is not in the site"
+        if where:
+            text += f"; it is cabled to {', '.join(map(_text, where[:3]))}" + (" …" if len(where) > 3 else "")
+        missing = sorted({other_end[p][0] for p in where if p in other_end} - match.found, key=natural)
+        if missing:
+            text += f", where {', '.join(missing)} should be: was it replaced?"
+        found.append(FabricDifference(kind="unknown node", subject=guid, observed=node.name, what=text))
+    return found
+
+
+def _wrong_names(site: Site, fabric: str, match: _Match, observed: ObservedFabric) -> list[FabricDifference]:
+    found: list[FabricDifference] = []
+    for node in observed.nodes:
+        name = match.name_of.get(node.guid)
+        if name is None:
+            continue
+        host, _, hca = name.partition("/")
+        if not _is_named(node.name, host) or (not hca and node.name != name):
+            wanted = f"{host} {hca}" if hca else name
+            what = f"{name} ({format_guid(node.guid)}) calls itself {node.name!r}, and should {wanted!r}"
+            found.append(
+                FabricDifference(
+                    kind="wrong name", subject=name, described=wanted, observed=node.name, what=what
+                )
+            )
+    return sorted(found, key=lambda d: natural(d.subject))
+
+
+def _is_named(description: str, host: str) -> bool:
+    """Whether a node description is the host's name, alone or with anything behind it (`gpu01 mlx5_0`, `gpu01/…`)."""
+    rest = description.removeprefix(host)
+    return description.startswith(host) and not (rest[:1].isalnum() or rest[:1] == "_")
+
+
+def _cables(missing: set[Cable], new: set[Cable]) -> list[FabricDifference]:
+    """Cables that aren't as described; one that shares an end with a new one was moved."""
+    left = sorted(new, key=_cable_order)
+    moved: list[FabricDifference] = []
+    lost: list[Cable] = []
+    for cable in sorted(missing, key=_cable_order):
+        # An adapter's end first: it tells which host was moved.
+        kept = sorted(cable, key=lambda p: "/" not in p[0])
+        pair = next(((p, c) for p in kept for c in left if p in c), None)
+        if pair is None:
+            lost.append(cable)
+            continue
+        port, now = pair
+        left.remove(now)
+        before = _text(cable[1] if cable[0] == port else cable[0])
+        after = _text(now[1] if now[0] == port else now[0])
+        what = f"the cable of {_text(port)} goes to {after}, and should go to {before}"
+        moved.append(
+            FabricDifference(
+                kind="moved cable", subject=_text(port), described=before, observed=after, what=what
+            )
+        )
+    gone = [
+        FabricDifference(
+            kind="missing cable",
+            subject=_text(a),
+            described=_text(b),
+            what=f"the cable from {_text(a)} to {_text(b)} is not there",
+        )
+        for a, b in lost
+    ]
+    extra = [
+        FabricDifference(
+            kind="unknown cable",
+            subject=_text(a),
+            observed=_text(b),
+            what=f"a cable from {_text(a)} to {_text(b)} is not in the site",
+        )
+        for a, b in left
+    ]
+    return [*gone, *moved, *extra]
+
+
+def _cable(a: Port, b: Port) -> Cable:
+    first, second = sorted((a, b), key=_port_order)
+    return first, second
+
+
+def _port_order(port: Port) -> tuple[object, int]:
+    return natural(port[0]), port[1]
+
+
+def _cable_order(cable: Cable) -> tuple[object, ...]:
+    return (*_port_order(cable[0]), *_port_order(cable[1]))
+
+
+def _text(port: Port) -> str:
+    return f"{port[0]} port {port[1]}"
