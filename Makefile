@@ -1,0 +1,53 @@
+# weft: `make demo` shows the main job on a real lab, `make test` runs everything. Both install what they need.
+SHELL := /bin/bash
+PY := .venv/bin/python
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help setup check format test test-fast test-fabric test-cloud bench demo docs lock clean
+
+help: ## Show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: .venv/ready ## Make the Python environment (.venv) from requirements.lock
+
+.venv/ready: requirements.lock pyproject.toml
+	@tools/setup.sh
+
+check: setup ## Format, lint, types, layers: what CI runs first
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/lint-imports
+	.venv/bin/pyright
+
+format: setup ## Put the code into its format
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+test: setup ## Every test: fast ones first, then contracts on the real components, then the lab end to end
+	@tools/test.sh
+
+test-fast: setup ## Only what needs nothing but Python and the embedded PostgreSQL
+	$(PY) -m pytest -m "not fabric and not cloud"
+
+test-fabric: setup ## Only what needs OpenSM over ibsim
+	@tools/packages.sh opensm ibsim-utils infiniband-diags
+	$(PY) -m pytest -m "fabric and not cloud"
+
+test-cloud: setup ## Only what needs the lab's OpenStack
+	$(PY) -m pytest -m cloud
+
+bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
+	$(PY) -m bench
+
+demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt
+	@$(PY) -m weftlab.demo
+
+docs: setup ## Make the generated documents anew (schemas, state picture)
+	$(PY) -m weft.generate.schemas
+
+lock: ## Pin all dependencies anew in requirements.lock
+	.venv/bin/uv pip compile -q --python-version 3.11 --all-extras --group dev --no-emit-index-url \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+clean: ## Remove the environment and everything that was built
+	rm -rf .venv build .hypothesis .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,12 @@
+#!/bin/bash
+# packages.sh NAME...: install Debian packages that are missing; says so before it does.
+set -euo pipefail
+missing=()
+for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "weft: installing Debian packages: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
