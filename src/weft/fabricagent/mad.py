@@ -24,8 +24,9 @@ _GET, _SET = 1, 2
 _RPC_VERSION1 = 1 << 8
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x12, 0x15, 0x16, 0x20
-_PATH_RECORD, _P_KEY_TABLE_RECORD = 0x35, 0x33
+_PATH_RECORD = 0x35
 _SA_QKEY = 0x80010000
+_DEFAULT_PREFIX = 0xFE80 << 48
 _NO_RECORDS = 3
 """SA status ERR_NO_RECORDS (upper byte of the MAD's status field)."""
 KEYS_A_BLOCK = 32
@@ -106,7 +107,6 @@ class MadClient:
         device: name of the HCA (`mlx5_0`); None: the first active port.
         port: port number; 0: the first active.
         m_key: M_Key for Set, and for Get where the fabric protects reading.
-        sa_key: OpenSM's `sa_key`; it marks a trusted client, who may read P_KeyTableRecord.
         timeout_ms: how long each try waits.
         retries: further tries.
 
@@ -120,7 +120,6 @@ class MadClient:
         port: int = 0,
         *,
         m_key: int = 0,
-        sa_key: int = 1,
         timeout_ms: int = 500,
         retries: int = 2,
     ) -> None:
@@ -156,7 +155,6 @@ class MadClient:
             )
         self._lib.mad_rpc_set_retries(self._handle, retries + 1)
         self._m_key = m_key
-        self._sa_key = sa_key
         self._timeout = timeout_ms
         self._lock = threading.RLock()
         self._buffer = ctypes.create_string_buffer(256)
@@ -207,17 +205,15 @@ class MadClient:
         """64 octets of SubnGet(attribute); LID 0 is the own port, by directed route."""
         return self._smp(lid, attribute, modifier, None, f"SubnGet(0x{attribute:x}) of LID {lid}")
 
-    def port_guid(self, lid: int) -> int:
-        """GUID of the port that answers at that LID (NodeInfo)."""
-        return int(struct.unpack_from(">Q", self.get(lid, NODE_INFO), 20)[0])
+    def node_port(self, lid: int) -> tuple[int, int]:
+        """(port GUID, entries of its P_Key table) of the port at that LID (NodeInfo.PortGUID, .PartitionCap)."""
+        guid, capacity = struct.unpack_from(">QH", self.get(lid, NODE_INFO), 20)
+        return int(guid), int(capacity)
 
-    def partition_capacity(self, lid: int) -> int:
-        """Entries of the P_Key table of the host port (or switch port 0) at that LID (NodeInfo.PartitionCap)."""
-        return int(struct.unpack_from(">H", self.get(lid, NODE_INFO), 28)[0])
-
-    def enforcement_capacity(self, lid: int) -> int:
-        """Entries of the table of a switch's external ports (SwitchInfo.PartitionEnforcementCap); 0: none."""
-        return int(struct.unpack_from(">H", self.get(lid, SWITCH_INFO), 14)[0])
+    def enforcement(self, lid: int) -> tuple[int, bool]:
+        """(entries of the tables of a switch's external ports, whether it can enforce them) (SwitchInfo)."""
+        raw = self.get(lid, SWITCH_INFO)
+        return int(struct.unpack_from(">H", raw, 14)[0]), raw[16] & 0xC0 == 0xC0
 
     def enforces(self, lid: int, port: int) -> bool:
         """Whether partition enforcement is on, in and out, at a switch's port (PortInfo)."""
@@ -245,8 +241,7 @@ class MadClient:
 
     def own_port(self) -> tuple[int, int]:
         """(port GUID, LID) of the own port."""
-        guid = self.port_guid(0)
-        return guid, int(struct.unpack_from(">H", self.get(0, PORT_INFO), 16)[0])
+        return self.node_port(0)[0], int(struct.unpack_from(">H", self.get(0, PORT_INFO), 16)[0])
 
     def sm_info(self, lid: int) -> SmInfo:
         """SubnGet(SMInfo); a port without a subnet manager does not answer."""
@@ -262,7 +257,6 @@ class MadClient:
             dataoffs=56,
             datasz=200,
             mask=mask,
-            mkey=self._sa_key,  # libibmad puts it into the SA header's SM_Key
         )
         to = _PortId(lid=self.master_lid(), qp=1, qkey=_SA_QKEY)
         try:
@@ -272,21 +266,11 @@ class MadClient:
                 return None
             raise
 
-    def path(self, source: int, destination: int, subnet_prefix: int = 0xFE80 << 48) -> PathAnswer:
+    def path(self, source: int, destination: int) -> PathAnswer:
         """SA PathRecord of a pair of port GUIDs, asked from this port (§15.2.5.16)."""
-        record = struct.pack(">8xQQQQ", subnet_prefix, destination, subnet_prefix, source)
+        prefix = int(struct.unpack_from(">Q", self.get(0, PORT_INFO), 8)[0]) or _DEFAULT_PREFIX
+        record = struct.pack(">8xQQQQ", prefix, destination, prefix, source)
         mask = 1 << 2 | 1 << 3 | 1 << 12  # DGID, SGID, NumbPath
         record = record.ljust(48, b"\0") + b"\0\x01"
         answer = self._sa(_PATH_RECORD, mask, record, f"PathRecord {source:#018x} to {destination:#018x}")
         return PathAnswer(None if answer is None else int(struct.unpack_from(">H", answer, 50)[0]))
-
-    def manager_block(self, lid: int, block: int, port: int = 0) -> tuple[int, ...] | None:
-        """What the subnet manager believes is in a block (SA P_KeyTableRecord, §15.2.5.11): its cache, not the wire."""
-        mask = 1 | 1 << 1 | 1 << 2  # LID, BlockNum, PortNum
-        answer = self._sa(
-            _P_KEY_TABLE_RECORD,
-            mask,
-            struct.pack(">HHB3x", lid, block, port),
-            f"P_KeyTableRecord of LID {lid}",
-        )
-        return None if answer is None else struct.unpack_from(">32H", answer, 8)

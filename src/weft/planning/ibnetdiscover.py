@@ -35,9 +35,10 @@ _KINDS = {"Switch": "switch", "Ca": "ca", "Rt": "router"}
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A connected port of a host adapter: its LID, and the port and LID of what it is cabled to."""
+    """A connected port of a host adapter: its number and LID, and the port and LID of what it is cabled to."""
 
     port_guid: int
+    port: int
     lid: int
     peer_guid: int
     peer_port: int
@@ -119,6 +120,7 @@ def _host_port(port: re.Match[str]) -> HostPort:
     own, other = _LID.match(comment), _LID.search(comment.rpartition('"')[2])
     return HostPort(
         port_guid=int(port["guid"], 16),
+        port=int(port["port"]),
         lid=int(own.group(1)) if own else 0,
         peer_guid=int(port["peer"], 16),
         peer_port=int(port["peer_port"]),

@@ -1,0 +1,339 @@
+"""What the agent does for each question; knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
+from weft.fabricagent.opensm import EMPTY_FILE, Log, PartitionFile, Process, digest
+from weft.fabricagent.repair import Repairer
+from weft.fabricagent.wire import MAX_AGE, Reading, Wire
+from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, replace_section, split
+from weft.model.agentapi import (
+    AgentPartitions,
+    AgentStatus,
+    ChangeResult,
+    ConfiguredPartition,
+    PartitionsChange,
+    Paths,
+    PortMismatch,
+    PortReading,
+    RepairQuery,
+    RepairResult,
+    Tables,
+    VacantPort,
+    WeftPartitionDocument,
+)
+from weft.model.errors import ConflictError, InputError, RefusedError, UnknownError
+from weft.model.fabric import ManagerState, ObservedFabric, PathProbe
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.mark import Mark
+
+_STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
+_SAMPLE = 8
+_MAX_NAP = 0.05
+
+
+class Agent:
+    """Beside one subnet manager. Safe for threads; changes of the file come one after the other."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._file = PartitionFile(config.opensm.partitions_file)
+        self._process = Process(config.opensm)
+        self._log = Log(config.opensm.log_file)
+        self._wire = Wire(config.hca, config.tools)
+        self._repairer = Repairer(self._wire, config)
+        self._changing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def close(self) -> None:
+        self._wire.close()
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def status(self) -> AgentStatus:
+        """How the subnet manager is; never raises: what can't be found out is a problem in the answer."""
+        text, problems = self._text()
+        pid = self._process.pid()
+        state, own, master = ManagerState.UNKNOWN, None, None
+        priority: int | None = None
+        try:
+            own, lid = self._wire.client.own_port()
+            state, priority = self._own_state(lid)
+            master = self._master()
+        except MadError as error:
+            problems.append(f"the port of the subnet manager can't be asked: {error}")
+        if pid is None:
+            problems.append("opensm does not run on this host: start it")
+            state = ManagerState.DOWN
+        elif state is ManagerState.DOWN:
+            problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: look at its log")
+        problems += self._file_problems(text, own)
+        problems += [f"opensm's log: {line}" for line in self._log.troubles()]
+        if state is ManagerState.MASTER:
+            problems += self._open_ports(text, own)
+        return AgentStatus(
+            name=self.name,
+            state=state,
+            port_guid=own,
+            master_guid=master.guid if master else None,
+            priority=priority,
+            process=pid,
+            problems=tuple(problems),
+            digest=digest(text),
+            foreign_digest=self._foreign_digest(text),
+        )
+
+    def _own_state(self, lid: int) -> tuple[ManagerState, int | None]:
+        try:
+            info = self._wire.client.sm_info(lid)
+        except MadError:
+            return ManagerState.DOWN, None
+        return _STATES.get(info.state, ManagerState.UNKNOWN), info.priority
+
+    def _master(self) -> SmInfo | None:
+        try:
+            info = self._wire.client.sm_info(self._wire.client.master_lid())
+        except MadError:
+            return None
+        return info if _STATES.get(info.state) is ManagerState.MASTER else None
+
+    def _text(self) -> tuple[str | None, list[str]]:
+        text = self._file.read()
+        if text is not None:
+            return text, []
+        return None, [f"{self._file.path} is missing: OpenSM gives every port full membership; put it back"]
+
+    def _file_problems(self, text: str | None, own: int | None) -> list[str]:
+        if text is None:
+            return []
+        conf = parse(text, self._config.site)
+        path = self._config.opensm.partitions_file.name
+        problems = [f"{path}, {p}" for p in conf.problems]
+        default = conf.expected([own or 1, 2], [])
+        if default[2] & {DEFAULT_PKEY | FULL_MEMBER}:
+            problems.append(
+                f"{path}: the default partition has every port as full member: pods aren't kept apart"
+            )
+        if own is not None and DEFAULT_PKEY | FULL_MEMBER not in default[own]:
+            problems.append(
+                f"{path}: this subnet manager's port {format_guid(own)} is no full member of the default partition:"
+                " while it is standby, hosts could not reach it; name every manager's port there"
+            )
+        return problems
+
+    def _open_ports(self, text: str | None, own: int | None) -> list[str]:
+        """Evidence of failing open: host ports that are full members of the default partition and shouldn't be."""
+        try:
+            hosts = list(self._wire.hosts(60))
+            expected = self._expected(text, hosts)
+            sample = [g for g in hosts if DEFAULT_PKEY | FULL_MEMBER not in expected.get(g, frozenset())]
+            readings = self._wire.poll(sample[:_SAMPLE])
+        except (MadError, UnknownError) as error:
+            return [f"the fabric can't be read: {error}"]
+        full = [format_guid(r.port_guid) for r in readings if DEFAULT_PKEY | FULL_MEMBER in r.keys]
+        if not full:
+            return []
+        return [f"ports are open: full members of the default partition that shouldn't be, such as {full[0]}"]
+
+    def _expected(self, text: str | None, hosts: Iterable[int]) -> Mapping[int, frozenset[int]]:
+        master = self._master()
+        return parse(text or "", self._config.site).expected(hosts, [master.guid] if master else [])
+
+    def _foreign_digest(self, text: str | None) -> str:
+        if text is None:
+            return ""
+        try:
+            before, _, after = split(text, self._config.site)
+        except InputError:
+            return digest(text)
+        return digest(before + after)
+
+    def partitions(self) -> AgentPartitions:
+        """The file as OpenSM takes it."""
+        text, problems = self._text()
+        conf = parse(text, self._config.site) if text is not None else PartitionsConf((), (), ())
+        return AgentPartitions(
+            digest=digest(text),
+            foreign_digest=self._foreign_digest(text),
+            weft=tuple(
+                WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
+                for p in conf.partitions
+            ),
+            configured=tuple(
+                ConfiguredPartition(
+                    pkey=p.pkey, name=p.name, members={format_guid(g): m for g, m in p.members.items()}
+                )
+                for p in conf.configured().values()
+            ),
+            problems=(*problems, *(str(p) for p in conf.problems)),
+        )
+
+    def tables(self, port_guids: Sequence[int] | None) -> Tables:
+        """Read from the wire; a full reading also looks at the leaves' ports that nothing is cabled to.
+
+        Raises `UnknownError` if there is no way to the fabric at all.
+        """
+        try:
+            readings = self._wire.read(port_guids)
+            expected = self._expected(self._file.read(), [r.port_guid for r in readings])
+            vacant = self._wire.vacant() if port_guids is None else []
+        except MadError as error:
+            raise UnknownError("read the P_Key tables", f"the fabric at {self.name}", str(error)) from error
+        return Tables(
+            ports=tuple(_port_reading(r, expected.get(r.port_guid, frozenset())) for r in readings),
+            vacant=tuple(
+                VacantPort(switch_guid=guid, port=port, keys=tuple(sorted(keys)))
+                for guid, _, port, entries in vacant
+                if (keys := {k for k in entries if k & ~FULL_MEMBER not in (0, DEFAULT_PKEY)})
+            ),
+        )
+
+    def paths(self, pairs: Sequence[tuple[int, int]]) -> Paths:
+        """Ask the subnet administrator of each pair. Raises `UnknownError` if it doesn't answer."""
+        probes: list[PathProbe] = []
+        for source, destination in pairs:
+            try:
+                pkey = self._wire.client.path(source, destination).pkey
+            except MadStatusError:
+                pkey = None  # e.g. a GUID that it doesn't know: a refusal is an answer
+            except MadError as error:
+                raise UnknownError(
+                    "ask for a path", f"the subnet administrator via {self.name}", str(error)
+                ) from error
+            key = None if pkey is None else pkey & ~FULL_MEMBER
+            probes.append(PathProbe(source=source, destination=destination, path=pkey is not None, pkey=key))
+        return Paths(paths=tuple(probes))
+
+    def topology(self) -> ObservedFabric:
+        return self._wire.discover().fabric
+
+    # --- changing ------------------------------------------------------------------------------------------
+
+    def change(self, change: PartitionsChange) -> ChangeResult:
+        """Exchange weft's section, tell the subnet manager, and wait if asked.
+
+        Raises:
+            ConflictError: the file is not the expected one, read it again.
+            InputError: another site's section, or a mark that is none.
+            RefusedError: the new file would be misread by OpenSM; nothing was written.
+        """
+        if change.site != self._config.site:
+            raise InputError("site", change.site, f"{self._config.site}, the site of agent {self.name}")
+        wanted = [WeftPartition(d.pkey, _mark(d), d.members) for d in change.weft]
+        with self._changing:
+            old = self._file.read()
+            if digest(old) != change.expected_digest:
+                raise ConflictError(f"the partition file of {self.name} has changed: read it again")
+            new = self._new_text(old, wanted)
+            if new != old:
+                self._file.write(new)
+            self._log.mark()
+            pid = self._process.reload() if change.reload else None
+        mismatches: tuple[PortMismatch, ...] = ()
+        settled = False
+        if change.wait_seconds and pid is not None:
+            mismatches, settled = self._settle(old, new, change.wait_seconds)
+        return ChangeResult(
+            digest=digest(new),
+            process=pid,
+            settled=settled,
+            mismatches=mismatches,
+            problems=self._log.since_mark(),
+        )
+
+    def _new_text(self, old: str | None, wanted: Sequence[WeftPartition]) -> str:
+        site = self._config.site
+        foreign = "".join(split(old or "", site)[::2])
+        base = old or ""
+        if not parse(foreign, site).definitions:
+            base = EMPTY_FILE + base
+        new = replace_section(base, site, wanted)
+        fatal = parse(new, site).fatal
+        if fatal:
+            raise RefusedError(
+                f"{self._config.opensm.partitions_file} of {self.name} would not be read as it is meant;"
+                f" nothing was written: {'; '.join(map(str, fatal))}"
+            )
+        return new
+
+    def _settle(self, old: str | None, new: str, seconds: float) -> tuple[tuple[PortMismatch, ...], bool]:
+        """Poll the ports that the change is about, then compare every other one once; bounded by `seconds`."""
+        end = time.monotonic() + seconds
+        hosts = list(self._wire.hosts(60))
+        before, after = self._expected(old, hosts), self._expected(new, hosts)
+        changed = [g for g in hosts if before[g] != after[g]]
+        left = self._poll(changed, after, end)
+        others = [g for g in hosts if before[g] == after[g]]
+        left += self._poll(others, after, end)
+        return tuple(left), not left
+
+    def _poll(
+        self, guids: Sequence[int], expected: Mapping[int, frozenset[int]], end: float
+    ) -> list[PortMismatch]:
+        nap = 0.001
+        mismatches: list[PortMismatch] = []
+        todo = list(guids)
+        while todo:
+            mismatches = [m for r in self._wire.poll(todo) for m in compare(r, expected[r.port_guid])]
+            bad = {m.port_guid for m in mismatches}
+            todo = [g for g in todo if g in bad]
+            # A port that is cut off won't come back for our waiting.
+            if all(m.unreachable for m in mismatches) or time.monotonic() + nap > end:
+                break
+            time.sleep(nap)
+            nap = min(2 * nap, _MAX_NAP)
+        return mismatches
+
+    def repair(self, query: RepairQuery) -> RepairResult:
+        """Mend drift behind the subnet manager's back, see `weft.fabricagent.repair`."""
+        with self._changing:
+            hosts = list(self._wire.hosts(MAX_AGE))
+            return self._repairer.repair(query, self._expected(self._file.read(), hosts))
+
+
+def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
+    """Where a port's tables are not exactly what is expected; nothing if they are."""
+    guid = reading.port_guid
+    if reading.unreachable:
+        return [PortMismatch(port_guid=guid, where="host", unreachable=reading.unreachable)]
+    out: list[PortMismatch] = []
+    for where, keys in (("host", reading.keys), ("leaf", reading.leaf_keys)):
+        if keys is not None and keys != expected:
+            out.append(
+                PortMismatch(
+                    port_guid=guid,
+                    where=where,
+                    missing=tuple(sorted(expected - keys)),
+                    extra=tuple(sorted(keys - expected)),
+                )
+            )
+    return out
+
+
+def _port_reading(reading: Reading, expected: frozenset[int]) -> PortReading:
+    leaf = reading.leaf_keys
+    return PortReading(
+        port_guid=reading.port_guid,
+        keys=tuple(sorted(reading.keys)),
+        leaf_keys=None if leaf is None else tuple(sorted(leaf)),
+        expected=tuple(sorted(expected)),
+        capacity=len(reading.host),
+        leaf=reading.leaf_name,
+        leaf_port=reading.at.peer_port if reading.at else 0,
+        unreachable=reading.unreachable,
+    )
+
+
+def _mark(document: WeftPartitionDocument) -> Mark:
+    mark = Mark.parse(document.mark)
+    if mark is None:
+        raise InputError("mark", document.mark, "the text of a mark: weft site=… pod=… key=…")
+    return mark

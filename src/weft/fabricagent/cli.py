@@ -1,0 +1,100 @@
+"""`weft fabric-agent`: run the agent, or make its certificates."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from weft.fabricagent.agent import Agent
+from weft.fabricagent.config import read_config
+from weft.fabricagent.server import Server
+from weft.fabricagent.tls import make_certificates
+from weft.model.errors import InputError, WeftError
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add `fabric-agent` to a program's commands; each command's `run(args)` gives the exit code."""
+    parser = subparsers.add_parser(
+        "fabric-agent",
+        help="runs beside each subnet manager (OpenSM)",
+        description="Runs beside each OpenSM: writes weft's part of partitions.conf and reads the fabric itself.",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
+    parser.add_argument("--verbose", action="store_true", help="log every request")
+    parser.set_defaults(run=run_agent)
+    commands = parser.add_subparsers(title="commands", metavar="certs")
+    certs = commands.add_parser("certs", help="make the agents' authority and certificates")
+    certs.add_argument("--dir", type=Path, required=True, metavar="DIR", help="folder for the PEM files")
+    certs.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME=HOST[,HOST...]",
+        help="an agent and the names or addresses that it is reached at; may be repeated",
+    )
+    certs.add_argument("--client", default="weft", metavar="NAME", help="common name of weft's certificate")
+    certs.add_argument("--days", type=int, default=825, help="how long the certificates are valid")
+    certs.add_argument("--renew", action="store_true", help="make the certificates again that are there")
+    certs.set_defaults(run=run_certs)
+
+
+def run_agent(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT. The simulator and the kernel give a client's place back only if it closes."""
+    with _said_plainly():
+        if args.config is None:
+            raise InputError("--config", None, "the agent's YAML file")
+        logging.basicConfig(
+            level=logging.DEBUG if args.verbose else logging.INFO,
+            format="%(asctime)s %(levelname)s %(message)s",
+            stream=sys.stderr,
+        )
+        logging.getLogger("httpcore").setLevel(logging.INFO)
+        config = read_config(args.config)
+        agent = Agent(config)
+        server = Server(config, agent)
+        ending = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: ending.set())
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        logging.info("agent %s listens on https://%s:%d", config.name, config.listen.host, config.listen.port)
+        ending.wait()
+        server.shutdown()
+        server.server_close()
+        agent.close()
+        logging.info("agent %s has ended", config.name)
+        return 0
+    return 2
+
+
+def run_certs(args: argparse.Namespace) -> int:
+    """Make certificates; says which files were written."""
+    with _said_plainly():
+        agents: dict[str, list[str]] = {}
+        for text in args.agent:
+            name, equals, hosts = text.partition("=")
+            if not name or not equals or os.sep in name:
+                raise InputError("--agent", text, "NAME=HOST[,HOST...]")
+            agents[name] = [h.strip() for h in hosts.split(",") if h.strip()]
+        if args.days < 1:
+            raise InputError("--days", args.days, "1 or more")
+        for path in make_certificates(args.dir, agents, args.client, args.days, args.renew):
+            print(path)
+        return 0
+    return 2
+
+
+@contextlib.contextmanager
+def _said_plainly() -> Any:
+    """Errors of the user are one line, never a traceback; then the caller goes on to `return 2`."""
+    try:
+        yield
+    except (WeftError, OSError) as error:
+        print(f"weft fabric-agent: {error}", file=sys.stderr)

@@ -1,0 +1,117 @@
+"""The agent's own settings: one YAML file beside each subnet manager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from weft.model.base import Document
+from weft.model.errors import InputError, InputErrors
+from weft.model.ids import Name
+
+
+class Listen(Document):
+    host: str = Field(description="Address to listen on.")
+    port: int = Field(ge=1, le=65535)
+
+
+class Tls(Document):
+    """Mutual TLS, always: who has no certificate of the authority can't even ask."""
+
+    ca: Path = Field(description="PEM file of the authority that signed weft's client certificate.")
+    certificate: Path = Field(description="PEM file of the agent's certificate.")
+    key: Path = Field(description="PEM file of its private key.")
+    clients: tuple[str, ...] = Field(
+        default=("weft",), min_length=1, description="Common names of certificates that may ask."
+    )
+
+
+class OpenSm(Document):
+    """The subnet manager beside the agent."""
+
+    partitions_file: Path = Field(description="partition_config_file of opensm.conf.")
+    log_file: Path = Field(description="log_file of opensm.conf; set force_log_flush TRUE there.")
+    pid_file: Path | None = Field(default=None, description="File with the process id of opensm.")
+    pid_command: tuple[str, ...] | None = Field(
+        default=None,
+        description="Program that prints it, such as [systemctl, show, -p, MainPID, --value, opensm].",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> OpenSm:
+        if (self.pid_file is None) == (self.pid_command is None):
+            raise ValueError("give either pid_file or pid_command")
+        return self
+
+
+class Hca(Document):
+    """The port that the subnet manager runs on."""
+
+    device: str | None = Field(default=None, description="Such as mlx5_0; none: the first active.")
+    port: int = Field(default=0, ge=0, description="Port number; 0: the first active.")
+    m_key: int = Field(default=0, ge=0, description="M_Key of the subnet, if it has one.")
+    sa_key: int = Field(default=1, ge=0, description="sa_key of opensm.conf.")
+    timeout_ms: int = Field(default=500, ge=10, le=10_000, description="Waiting time of one try.")
+    retries: int = Field(default=2, ge=0, le=10, description="Further tries.")
+
+
+class Tools(Document):
+    """Programs of infiniband-diags."""
+
+    ibnetdiscover: str = "ibnetdiscover"
+    saquery: str = "saquery"
+    timeout_seconds: float = Field(default=60, gt=0, description="Each is ended after that.")
+
+
+class AgentConfig(Document):
+    """`weft fabric-agent --config FILE`. Relative paths are relative to the file."""
+
+    name: Name = Field(description="As in the site file.")
+    site: Name = Field(description="Name of the site: part of the markers in partitions.conf.")
+    listen: Listen
+    tls: Tls
+    opensm: OpenSm
+    hca: Hca = Hca()
+    tools: Tools = Tools()
+
+
+def read_config(path: Path) -> AgentConfig:
+    """Read and check the file.
+
+    Raises:
+        InputError: it can't be read, is not YAML, or a field is wrong; each names field, value and what is allowed.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise InputError("--config", str(path), f"a file that can be read ({error.strerror})") from error
+    except yaml.YAMLError as error:
+        raise InputError("--config", str(path), f"a YAML file ({' '.join(str(error).split())})") from error
+    if not isinstance(document, dict):
+        raise InputError("--config", str(path), "a YAML file with name, site, listen, tls and opensm")
+    try:
+        config = AgentConfig.model_validate(document)
+    except ValidationError as error:
+        raise InputErrors([_input_error(e, path) for e in error.errors()]) from error
+    return _anchored(config, path.parent.resolve())
+
+
+def _input_error(error: Any, path: Path) -> InputError:
+    field = ".".join(str(part) for part in error["loc"]) or "(file)"
+    return InputError(field, error.get("input"), error["msg"], str(path))
+
+
+def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
+    def anchor(document: Document) -> dict[str, Path]:
+        values = {name: getattr(document, name) for name in type(document).model_fields}
+        return {name: folder / value for name, value in values.items() if isinstance(value, Path)}
+
+    return config.model_copy(
+        update={
+            "tls": config.tls.model_copy(update=anchor(config.tls)),
+            "opensm": config.opensm.model_copy(update=anchor(config.opensm)),
+        }
+    )

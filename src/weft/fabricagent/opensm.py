@@ -1,0 +1,200 @@
+"""The subnet manager as a process with a partition file and a log: all that the agent does on the host itself."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+from weft.fabricagent.config import OpenSm
+from weft.model.errors import PermanentError
+
+_ENCODING = "latin-1"
+"""Every octet is one character: what isn't ours goes through untouched."""
+_FIRST_LOOK = 1 << 20
+_TROUBLE = re.compile(r"PARSE ERROR|in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
+_UP = "SUBNET UP"
+_KEPT = 20
+
+EMPTY_FILE = """\
+# weft found no partition defined here (OpenSM then opens every port) and made this line; it is yours to change.
+Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full, SELF=full;
+"""
+
+
+def digest(text: str | None) -> str:
+    """SHA-256 in hex; "" for a file that isn't there, which no file has."""
+    return "" if text is None else hashlib.sha256(text.encode(_ENCODING)).hexdigest()
+
+
+class PartitionFile:
+    """partitions.conf: read whole, replaced whole. OpenSM may read it at any moment, unasked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> str | None:
+        """The text, or None if there is no file. Raises PermanentError if it is there and can't be read."""
+        try:
+            return self.path.read_bytes().decode(_ENCODING)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PermanentError(
+                "read the partition file",
+                str(self.path),
+                str(error),
+                "let the agent's user read and write it",
+            ) from error
+
+    def write(self, text: str) -> None:
+        """Exchange the file: a temporary one beside it, on the disk, renamed. Owner and mode stay as they were."""
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            temporary = Path(name)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(text.encode(_ENCODING))
+                    file.flush()
+                    os.fsync(file.fileno())
+                self._same_access(temporary)
+                temporary.replace(self.path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+            self._sync_folder()
+        except OSError as error:
+            raise PermanentError(
+                "write the partition file",
+                str(self.path),
+                str(error),
+                "let the agent's user write its folder",
+            ) from error
+
+    def _same_access(self, temporary: Path) -> None:
+        try:
+            shutil.copymode(self.path, temporary)
+            old = self.path.stat()
+            os.chown(temporary, old.st_uid, old.st_gid)
+        except FileNotFoundError:
+            temporary.chmod(0o644)
+        except PermissionError:
+            temporary.chmod(0o644)  # another's file that we may replace: OpenSM must be able to read ours
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class Process:
+    """opensm's process, found by pid file or command and checked by its name before anything is sent to it."""
+
+    def __init__(self, settings: OpenSm) -> None:
+        self._settings = settings
+
+    def pid(self) -> int | None:
+        """Its id, or None if it does not run: a stale pid file must never hit another program."""
+        text = ""
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            if self._settings.pid_file is not None:
+                text = self._settings.pid_file.read_text()
+            elif self._settings.pid_command is not None:
+                text = subprocess.run(
+                    self._settings.pid_command, capture_output=True, text=True, timeout=10, check=True
+                ).stdout
+        number = int(text) if text.strip().isdigit() else 0
+        if number <= 1:
+            return None
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{number}/comm").read_text().strip() == "opensm":
+                return number
+        return None
+
+    def reload(self) -> int | None:
+        """SIGHUP: read the configuration again and sweep. Returns the process, or None if it does not run."""
+        pid = self.pid()
+        if pid is None:
+            return None
+        try:
+            os.kill(pid, signal.SIGHUP)
+        except ProcessLookupError:
+            return None
+        except PermissionError as error:
+            raise PermanentError(
+                "send SIGHUP", f"opensm, process {pid}", str(error), "run the agent as opensm's user or root"
+            ) from error
+        return pid
+
+
+class Log:
+    """opensm's log from where we last read it. Each heavy sweep says its troubles again and ends with SUBNET UP.
+
+    So what counts is the last sweep that ended and the one under way.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._offset = 0
+        self._inode = 0
+        self._rest = ""
+        self._last: list[str] = []
+        self._now: list[str] = []
+        self._since: list[str] = []
+
+    def troubles(self) -> tuple[str, ...]:
+        """Lines of trouble of the last heavy sweep, newest last, at most 20."""
+        with self._lock:
+            self._read()
+            return tuple(dict.fromkeys([*self._last, *self._now]))[-_KEPT:]
+
+    def mark(self) -> None:
+        """From here on `since_mark` counts."""
+        with self._lock:
+            self._read()
+            self._since = []
+
+    def since_mark(self) -> tuple[str, ...]:
+        """Lines of trouble since the last `mark`, at most 20."""
+        with self._lock:
+            self._read()
+            return tuple(dict.fromkeys(self._since))[-_KEPT:]
+
+    def _read(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                info = os.fstat(file.fileno())
+                if info.st_ino != self._inode:
+                    # First look, or rotated: the beginning of a rotated log is news, an old log's isn't.
+                    first = self._inode == 0
+                    self._inode = info.st_ino
+                    self._offset = max(0, info.st_size - _FIRST_LOOK) if first else 0
+                    self._rest = ""
+                elif info.st_size < self._offset:
+                    self._offset, self._rest = 0, ""
+                file.seek(self._offset)
+                text = file.read()
+                self._offset += len(text)
+        except OSError:
+            return
+        *lines, self._rest = (self._rest + text.decode(errors="replace")).split("\n")
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        if _UP in line:
+            self._last, self._now = self._now, []
+        elif _TROUBLE.search(line):
+            said = line.partition(" -> ")[2] or line
+            self._now = [*self._now[-_KEPT:], said]
+            self._since = [*self._since[-_KEPT:], said]

@@ -1,0 +1,106 @@
+"""Drift: a table on the wire that is not what the subnet manager believes it set.
+
+OpenSM reads a port's table once, when the port comes up, and trusts its memory from then on: no light or heavy
+sweep and no SIGHUP mends a key that somebody wrote behind its back. So the agent puts back, block by block, what the
+subnet manager believes (SA P_KeyTableRecord, its own memory) if that is what the file asks for. Where the manager
+itself believes something else, nothing is written: it has not swept yet, or it has failed, and that is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.mad import KEYS_A_BLOCK, MadError
+from weft.fabricagent.wire import Reading, Wire
+from weft.model.agentapi import RepairQuery, RepairResult
+from weft.model.errors import UnknownError
+from weft.model.ids import FULL_MEMBER, format_guid
+
+_KEY = re.compile(r"0x([0-9a-f]{4})\b")
+
+
+class Repairer:
+    """Writes to the wire what the subnet manager should have found there."""
+
+    def __init__(self, wire: Wire, config: AgentConfig) -> None:
+        self._wire, self._config = wire, config
+
+    def repair(self, query: RepairQuery, expected: Mapping[int, frozenset[int]]) -> RepairResult:
+        """Mend the given host ports with their leaf ports, and take keys off vacant leaf ports."""
+        written, problems = 0, list[str]()
+        for reading in self._wire.read(query.port_guids) if query.port_guids else []:
+            try:
+                written += self._port(reading, expected.get(reading.port_guid, frozenset()))
+            except (MadError, UnknownError) as error:
+                problems.append(f"port {format_guid(reading.port_guid)}: {error}")
+        if query.vacant_keys:
+            try:
+                written += self._clean_vacant(frozenset(query.vacant_keys))
+            except (MadError, UnknownError) as error:
+                problems.append(f"vacant leaf ports: {error}")
+        return RepairResult(written=written, problems=tuple(problems))
+
+    def _port(self, reading: Reading, expected: frozenset[int]) -> int:
+        at = reading.at
+        if reading.unreachable or at is None:
+            raise UnknownError("read its table", "the wire", reading.unreachable)
+        written = 0
+        if reading.keys != expected:
+            written += self._table(reading.host, expected, at.lid, at.port, 0)
+        if reading.leaf is not None and reading.leaf_keys != expected:
+            lid = self._wire.switch_lid(at.peer_guid)
+            written += self._table(reading.leaf, expected, lid, at.peer_port, at.peer_port)
+        return written
+
+    def _table(
+        self, wire: tuple[int, ...], expected: frozenset[int], lid: int, port: int, modifier: int
+    ) -> int:
+        blocks = range((len(wire) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK)
+        believed = {b: self._believed(lid, port, b) for b in blocks}
+        if frozenset(k for keys in believed.values() for k in keys if k) != expected:
+            raise UnknownError(
+                "mend it",
+                "the subnet manager",
+                "it believes in another table than its file asks for",
+                "send it SIGHUP, or look at its log",
+            )
+        written = 0
+        for block, keys in believed.items():
+            seen = wire[block * KEYS_A_BLOCK : (block + 1) * KEYS_A_BLOCK]
+            if keys[: len(seen)] != seen:
+                self._wire.client.write_block(lid, block, keys, modifier)
+                written += 1
+        return written
+
+    def _believed(self, lid: int, port: int, block: int) -> tuple[int, ...]:
+        """The subnet manager's own memory of a block; `saquery`, since libibmad can't send the SM_Key it wants."""
+        text = self._wire.run(
+            self._config.tools.saquery,
+            "--smkey",
+            str(self._config.hca.sa_key),
+            "PKTR",
+            f"{lid}/{port}/{block}",
+        )
+        keys = tuple(int(k, 16) for k in _KEY.findall(text.partition("PKey Table:")[2]))
+        if len(keys) != KEYS_A_BLOCK:
+            raise UnknownError(
+                "ask for a P_KeyTableRecord",
+                "the subnet administrator",
+                f"{len(keys)} keys in the answer",
+                "set hca.sa_key to sa_key of opensm.conf",
+            )
+        return keys
+
+    def _clean_vacant(self, pkeys: frozenset[int]) -> int:
+        written = 0
+        for _, lid, port, entries in self._wire.vacant():
+            for block in range((len(entries) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):
+                old = entries[block * KEYS_A_BLOCK : (block + 1) * KEYS_A_BLOCK]
+                new = tuple(0 if k & ~FULL_MEMBER in pkeys else k for k in old)
+                if new != old:
+                    padded = (*new, *(0 for _ in range(KEYS_A_BLOCK - len(new))))
+                    self._wire.client.write_block(lid, block, padded, port)
+                    written += 1
+        return written

@@ -1,0 +1,151 @@
+"""Certificates for the fabric agents and their client: a small authority of their own, nobody else's business.
+
+Keys are P-256. A server certificate carries its host names and addresses, a client certificate only its common name.
+An operator with an authority of their own uses that and needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from weft.model.errors import InputError
+
+AUTHORITY_DAYS = 3650
+_CLOCKS_DIFFER = timedelta(minutes=5)
+
+
+def make_certificates(
+    folder: Path,
+    agents: Mapping[str, Sequence[str]],
+    client: str = "weft",
+    days: int = 825,
+    renew: bool = False,
+) -> list[Path]:
+    """Make what is missing: `ca.pem`/`ca.key`, `agent-NAME.pem`/`.key` for each agent, `CLIENT.pem`/`.key`.
+
+    Args:
+        folder: where to; made if missing. Keys are readable by their owner only.
+        agents: agent's name -> host names and IP addresses that it is reached at.
+        renew: make the agents' and the client's again though they are there; never the authority.
+
+    Returns the files written. Raises InputError for an empty list of hosts.
+    """
+    for name, hosts in agents.items():
+        if not hosts:
+            raise InputError("--agent", name, "NAME=HOST[,HOST...], at least one host name or address")
+    folder.mkdir(parents=True, exist_ok=True)
+    authority, key, written = _authority(folder)
+    for name, hosts in agents.items():
+        path = folder / f"agent-{name}.pem"
+        if renew or not path.exists():
+            written += _issue(path, name, hosts, authority, key, days)
+    path = folder / f"{client}.pem"
+    if renew or not path.exists():
+        written += _issue(path, client, (), authority, key, days)
+    return written
+
+
+def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, list[Path]]:
+    path, key_path = folder / "ca.pem", folder / "ca.key"
+    if path.exists() and key_path.exists():
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise InputError("--dir", str(key_path), "an elliptic curve key, as made by this command")
+        return x509.load_pem_x509_certificate(path.read_bytes()), key, []
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weft fabric agents")])
+    certificate = (
+        _builder(name, name, key, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate, key, _write(path, certificate, key)
+
+
+def _issue(
+    path: Path,
+    common_name: str,
+    hosts: Sequence[str],
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    days: int,
+) -> list[Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    builder = (
+        _builder(name, authority.subject, key, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
+        )
+    )
+    if hosts:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False
+        )
+    return _write(path, builder.sign(authority_key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS_DIFFER)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _write(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> list[Path]:
+    key_path = path.with_suffix(".key")
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    new = key_path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(pem)
+    new.replace(key_path)
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return [path, key_path]
