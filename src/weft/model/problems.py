@@ -130,7 +130,8 @@ def _input(error: InputError) -> dict[str, object]:
 
 def _sentence(error: InputError) -> str:
     place = f"{error.where}: " if error.where else ""
-    return f"{place}{error.field}: {shorten(error.value)} is not allowed: {error.allowed}"
+    what = "nothing is given" if error.value is None else f"{shorten(error.value)} is not allowed"
+    return f"{place}{error.field}: {what}: {error.allowed}"
 
 
 def shorten(value: object) -> str:
@@ -160,7 +161,7 @@ def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
             errors.append(
                 InputError(
                     str(row.get("field", "")),
-                    Shown(str(row.get("value", ""))),
+                    None if row.get("value") == "None" else Shown(str(row.get("value", ""))),
                     str(row.get("allowed", detail)),
                     str(where) if where else None,
                 )
