@@ -1,0 +1,62 @@
+"""A site against the output of `ibnetdiscover`, and the discovered cables back into a file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from weft.app.sitefile import read_text
+from weft.generate.sitecsv import links_csv
+from weft.model.errors import InputError
+from weft.model.fabric import ObservedFabric
+from weft.model.site import Site
+from weft.planning.fabricdiff import FabricDifference, fabric_differences, take_in
+from weft.planning.ibnetdiscover import parse_ibnetdiscover
+from weft.planning.sitecheck import check_site
+
+
+def compare(
+    site: Site, discovered: str | Path, fabric: str | None
+) -> tuple[str, ObservedFabric, tuple[FabricDifference, ...]]:
+    """The fabric's name, what the file says, and how the site differs from it.
+
+    Raises `InputError` for a fabric that the site doesn't have, and for a file that is not ibnetdiscover's output.
+    """
+    path = Path(discovered)
+    names = sorted(site.fabrics)
+    if fabric is None and len(names) == 1:
+        fabric = names[0]
+    if fabric is None or fabric not in site.fabrics:
+        raise InputError("--fabric-name", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
+    try:
+        observed = parse_ibnetdiscover(read_text(path)).fabric
+    except InputError as error:
+        if error.where is None:
+            raise
+        raise InputError(
+            error.field, error.value, error.allowed, f"{path}:{error.where.removeprefix('line ')}"
+        ) from None
+    return fabric, observed, fabric_differences(site, fabric, observed)
+
+
+def write_links(
+    site: Site, fabric: str, observed: ObservedFabric, target: str | Path
+) -> tuple[int, tuple[str, ...]]:
+    """Write the site's links with the discovered cables taken in, whole or not at all.
+
+    Returns how many links were written and what is still wrong with them, one sentence each.
+    """
+    links = take_in(site, fabric, observed)
+    path = Path(target)
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
+            out.write(links_csv(links))
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        Path(out.name).chmod(mode)
+        Path(out.name).replace(path)
+    except OSError as error:
+        raise InputError(
+            "--write-links", str(path), f"a file that can be written ({error.strerror})"
+        ) from None
+    problems = check_site(site.model_copy(update={"links": links}))
+    return len(links), tuple(f"{value}: {allowed}" for _, value, allowed in problems)

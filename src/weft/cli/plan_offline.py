@@ -1,0 +1,21 @@
+"""`weft pod plan --offline --site site.yaml -f pod.yaml [--json]`: a plan with no server at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.app.offline import plan_files
+from weft.model.placement import Refusal
+from weft.planning.plantext import plan_text, refusal_text
+
+
+def plan_offline(order_path: str | Path, site_path: str | Path, as_json: bool = False) -> int:
+    """Print the plan, or the refusal. Returns 0 for a plan, 1 for a refusal. Raises `InputErrors` (exit code 2)."""
+    order, plan = plan_files(order_path, site_path)
+    if as_json:
+        print(plan.model_dump_json(indent=2))
+    elif isinstance(plan, Refusal):
+        print(refusal_text(order.name, plan), end="")
+    else:
+        print(plan_text(plan), end="")
+    return 1 if isinstance(plan, Refusal) else 0

@@ -1,0 +1,135 @@
+"""`weft site check|apply|show|design`: the site file, the fabric it describes, and the site in force."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
+
+if TYPE_CHECKING:
+    from weft.model.site import Site
+    from weft.planning.fabricdiff import FabricDifference
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """`site` and what is under it."""
+    commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
+    check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
+    check.add_argument("file", metavar="FILE", help="site file (YAML)")
+    check.add_argument("--fabric", metavar="TEXT", help="output of ibnetdiscover to compare the cables with")
+    check.add_argument(
+        "--fabric-name", metavar="NAME", help="which fabric of the site that is; none: the only one"
+    )
+    check.add_argument(
+        "--write-links",
+        metavar="CSV",
+        help="with --fabric: take the discovered cables in and write all links of the site to this file",
+    )
+    apply = leaf(commands, "apply", _apply, "check a site file and put it in force")
+    apply.add_argument("file", metavar="FILE", help="site file (YAML)")
+    leaf(commands, "show", _show, "show the site in force and its fabrics")
+    try:
+        place: Any = importlib.import_module("weft.cli.place")
+    except ModuleNotFoundError as error:
+        if error.name != "weft.cli.place":
+            raise
+        return
+    place.add_site_commands(commands)
+
+
+def _check(args: argparse.Namespace) -> int:
+    """0: as it should be; 1: the fabric differs; bad files raise `InputErrors` (2)."""
+    from weft.app.sitecompare import compare, write_links
+    from weft.app.sitefile import load_site
+    from weft.model.errors import InputError
+    from weft.planning.sitecheck import hints
+
+    if args.fabric is None and (args.fabric_name or args.write_links):
+        raise InputError("--fabric", None, "the output of ibnetdiscover is needed to compare with")
+    site = load_site(args.file, links_needed=args.write_links is None)
+    differences: tuple[FabricDifference, ...] = ()
+    written: int | None = None
+    notes = hints(site)
+    if args.fabric is not None:
+        name, observed, differences = compare(site, args.fabric, args.fabric_name)
+        if args.write_links is not None:
+            written, remaining = write_links(site, name, observed, args.write_links)
+            notes = (*notes, *remaining)
+    if args.json:
+        write_json(
+            {
+                "site": site.name,
+                "counts": _counts(site),
+                "notes": list(notes),
+                "differences": [d.model_dump() for d in differences],
+                "links_written": written,
+            }
+        )
+    else:
+        _tell(site, notes, differences, args, written)
+    return 1 if differences else 0
+
+
+def _tell(
+    site: Site,
+    notes: tuple[str, ...],
+    differences: tuple[FabricDifference, ...],
+    args: argparse.Namespace,
+    written: int | None,
+) -> None:
+    counts = ", ".join(f"{what} {number}" for what, number in _counts(site).items())
+    say(f"site {site.name}: the file is good: {counts}")
+    for note in notes:
+        say(f"note: {note}")
+    if args.fabric is not None:
+        say(f"fabric: {len(differences) or 'no'} difference{'' if len(differences) == 1 else 's'}")
+    for line in differences:
+        say(f"  {line.kind}: {line.what}")
+    if written is not None:
+        say(f"{written} links written to {args.write_links}")
+
+
+def _counts(site: Site) -> dict[str, int]:
+    return {
+        "nodes": len(site.nodes),
+        "compute nodes": sum(n.role == "compute" for n in site.nodes),
+        "adapters": sum(len(n.hcas) for n in site.nodes),
+        "accelerators": sum(len(n.accelerators) for n in site.nodes),
+        "switches": len(site.switches),
+        "links": len(site.links),
+        "racks": len(site.racks),
+        "fabrics": len(site.fabrics),
+        "clouds": len(site.clouds),
+    }
+
+
+def _apply(args: argparse.Namespace) -> int:
+    from weft.app.sitefile import load_site
+
+    site = load_site(args.file)
+    view = client_of(args).apply_site(site.model_dump(mode="json"))
+    if args.json:
+        write_json(view)
+    else:
+        say(f"site {view['name']} is in force, generation {view['generation']}")
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    view = client_of(args).site()
+    if args.json:
+        write_json(view)
+        return 0
+    names = ("name", "generation", "applied_at", "applied_by", "nodes", "switches", "links")
+    for line in fields((name.replace("_", " "), view.get(name)) for name in names):
+        say(line)
+    for fabric in view.get("fabrics") or ():
+        say()
+        say(f"fabric {fabric['fabric']}")
+        for line in table(("name", "state", "problems"), fabric["managers"], indent="  "):
+            say(line)
+        for problem in fabric.get("problems") or ():
+            say(f"  problem: {problem}")
+    return 0

@@ -1,0 +1,15 @@
+"""What OpenSM can do, known without asking one: planning with no server at all reads it here."""
+
+from __future__ import annotations
+
+from weft.model.fabric import Capabilities
+
+CAPABILITIES = Capabilities(
+    virtual_functions=False,
+    why_no_virtual_functions=(
+        "OpenSM has no virtual ports and ignores the GUIDs of virtual functions in its partitions"
+    ),
+    # InfiniBand Architecture Specification 1.4 §14.2.5.7 lets a port have more; today's adapters have 128.
+    max_pkeys_per_port=128,
+    reads_wire=True,
+)
