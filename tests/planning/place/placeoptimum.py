@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortools.sat.python import cp_model
 
-from weft.planning.place.choose import LEAF
+from weft.planning.place.exact import LEAF
 
 
 def least_cost_and_leftover(

@@ -1,0 +1,146 @@
+"""Room counted per leaf, kept up to date leaf by leaf, so that a decision needs no scan.
+
+Leaves are in buckets by (room, whole), per pod and over all pods, as bitsets: the tightest leaf for k nodes is one
+find-first-set. Pods are ranked by their room; the prefix sums of a pod are made when asked for and kept until it changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+
+
+class Pool:
+    """How many units (nodes, or slices of several) each leaf has left for one kind of order.
+
+    Args:
+        full: units of each leaf when nothing is taken, leaves in tree order.
+        free: units of each leaf now.
+        pod_start: number of the first leaf of each pod, and the number of leaves as the last entry.
+    """
+
+    __slots__ = (
+        "_order",
+        "_prefixes",
+        "bucket",
+        "free",
+        "full",
+        "histogram",
+        "levels",
+        "pod_free",
+        "pod_of",
+        "pod_start",
+        "pods",
+        "pods_with",
+        "ranked",
+        "total",
+    )
+
+    def __init__(self, full: Sequence[int], free: Sequence[int], pod_start: Sequence[int]) -> None:
+        self.full = list(full)
+        self.free = list(free)
+        self.pod_start = list(pod_start)
+        self.pods = len(pod_start) - 1
+        self.pod_of = [p for p in range(self.pods) for _ in range(pod_start[p], pod_start[p + 1])]
+        most = max(self.full, default=0)
+        self.bucket = [[0] * (2 * most + 2) for _ in range(self.pods)]
+        self.pods_with = [0] * (2 * most + 2)
+        self.levels = 0
+        self.histogram = [0] * (most + 1)
+        self.pod_free = [0] * self.pods
+        self._order: list[list[int] | None] = [None] * self.pods
+        self._prefixes: list[list[int] | None] = [None] * self.pods
+        for leaf, room in enumerate(self.free):
+            self._enter(leaf, room)
+            self.pod_free[self.pod_of[leaf]] += room
+        self.total = sum(self.free)
+        self.ranked = sorted(room * self.pods + p for p, room in enumerate(self.pod_free))
+
+    def set(self, leaf: int, room: int) -> None:
+        """Leaf has `room` now."""
+        old = self.free[leaf]
+        if room == old:
+            return
+        pod = self.pod_of[leaf]
+        level = 2 * old + (old == self.full[leaf])
+        if old:
+            row = self.bucket[pod]
+            row[level] ^= 1 << (leaf - self.pod_start[pod])
+            self.histogram[old] -= 1
+            if not row[level]:
+                self.pods_with[level] ^= 1 << pod
+                if not self.pods_with[level]:
+                    self.levels ^= 1 << level
+        self.free[leaf] = room
+        self._enter(leaf, room)
+        self._order[pod] = self._prefixes[pod] = None
+        ranked, was = self.ranked, self.pod_free[pod]
+        del ranked[bisect_left(ranked, was * self.pods + pod)]
+        self.pod_free[pod] = now = was + room - old
+        insort(ranked, now * self.pods + pod)
+        self.total += room - old
+
+    def _enter(self, leaf: int, room: int) -> None:
+        if not room:
+            return
+        pod = self.pod_of[leaf]
+        level = 2 * room + (room == self.full[leaf])
+        self.bucket[pod][level] |= 1 << (leaf - self.pod_start[pod])
+        self.pods_with[level] |= 1 << pod
+        self.levels |= 1 << level
+        self.histogram[room] += 1
+
+    def order(self, pod: int) -> list[int]:
+        """The pod's leaves that have room, the most roomy first, then in tree order."""
+        found = self._order[pod]
+        if found is None:
+            start, end = self.pod_start[pod], self.pod_start[pod + 1]
+            free = self.free
+            found = sorted((leaf for leaf in range(start, end) if free[leaf]), key=lambda leaf: -free[leaf])
+            self._order[pod] = found
+        return found
+
+    def prefix(self, pod: int) -> list[int]:
+        """`[j]` is the room of the pod's j most roomy leaves."""
+        found = self._prefixes[pod]
+        if found is None:
+            total, free = 0, self.free
+            found = [0]
+            for leaf in self.order(pod):
+                total += free[leaf]
+                found.append(total)
+            self._prefixes[pod] = found
+        return found
+
+    def fewest(self, need: int) -> int:
+        """The least number of leaves, wherever they are, that have room for `need`; all together must have it."""
+        leaves = 0
+        histogram = self.histogram
+        for room in range(len(histogram) - 1, 0, -1):
+            there = histogram[room]
+            if there:
+                if there * room >= need:
+                    return leaves - (-need // room)
+                leaves += there
+                need -= there * room
+        raise ValueError("there is not so much room")
+
+    def most(self, leaves: int) -> int:
+        """The room of so many leaves, the most roomy of the pool."""
+        total = 0
+        histogram = self.histogram
+        for room in range(len(histogram) - 1, 0, -1):
+            there = min(histogram[room], leaves)
+            total += there * room
+            leaves -= there
+            if not leaves:
+                break
+        return total
+
+    def with_room(self, pod: int, room: int) -> int | None:
+        """A leaf of the pod with exactly this room, a broken one first."""
+        row = self.bucket[pod]
+        if not 0 < 2 * room < len(row):
+            return None
+        bits = row[2 * room] or row[2 * room + 1]
+        return self.pod_start[pod] + (bits & -bits).bit_length() - 1 if bits else None

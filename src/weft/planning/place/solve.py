@@ -1,0 +1,178 @@
+"""The best leaves of a pool: one leaf in a few operations, several without a scan wherever that is provably exact."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from weft.planning.place.exact import LEAF, cheapest_shapes
+from weft.planning.place.pool import Pool
+from weft.planning.place.subset import least_leftover
+
+
+def one_leaf(pool: Pool, need: int) -> int | None:
+    """The tightest leaf for `need`; of equals a broken one, in the fullest pod, first in tree order."""
+    above = pool.levels >> (2 * need)
+    if not above:
+        return None
+    level = 2 * need + (above & -above).bit_length() - 1
+    pods = pool.pods_with[level]
+    pod = pods.bit_length() - 1
+    if pods != 1 << pod:
+        count, ranked = pool.pods, pool.ranked
+        for i in range(bisect_left(ranked, (level >> 1) * count), len(ranked)):
+            pod = ranked[i] % count
+            if pods >> pod & 1:
+                break
+    bits = pool.bucket[pod][level]
+    return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
+
+
+def one_leaf_within(pool: Pool, need: int, allowed: Sequence[int], pods: int) -> int | None:
+    """The same among allowed leaves only.
+
+    Args:
+        allowed: by pod, bitset of its leaves that are allowed.
+        pods: bitset of the pods that have an allowed leaf.
+    """
+    above = pool.levels >> (2 * need)
+    level = 2 * need
+    count = pool.pods
+    while above:
+        step = (above & -above).bit_length()
+        level += step
+        above >>= step
+        here = pool.pods_with[level - 1] & pods
+        if here:
+            ranked = pool.ranked
+            for i in range(bisect_left(ranked, ((level - 1) >> 1) * count), len(ranked)):
+                pod = ranked[i] % count
+                if here >> pod & 1 and (bits := pool.bucket[pod][level - 1] & allowed[pod]):
+                    return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
+    return None
+
+
+def one_pod(pool: Pool, need: int) -> list[int] | None:
+    """The fewest leaves inside one pod, and of those the least leftover."""
+    found = _fewest_in_one_pod(pool, need)
+    return _tightest(pool, found[1], found[0], need) if found else None
+
+
+def several(
+    pool: Pool, need: int, beta: int, home: frozenset[int] = frozenset()
+) -> tuple[int, list[int]] | None:
+    """The leaves of least cost, and of those the least leftover: (cost in thousandths of a leaf, leaves).
+
+    Args:
+        home: pods that cost nothing, because the order's pod stands on them already.
+    """
+    if need > pool.total:
+        return None
+    fewest = pool.fewest(need)
+    if not home:
+        found = _fewest_in_one_pod(pool, need)
+        # Two pods cost at least this much: below it, the one pod is the optimum.
+        if found and (LEAF * found[0] < LEAF * fewest + beta):
+            return LEAF * found[0], _tightest(pool, found[1], found[0], need)
+    if beta == 0:
+        return LEAF * fewest, _anywhere(pool, need, fewest)
+    return _over_pods(pool, need, beta, home, fewest)
+
+
+def _fewest_in_one_pod(pool: Pool, need: int) -> tuple[int, list[int]] | None:
+    """The least number of leaves that one pod needs, and the pods that need no more, the fullest first."""
+    count, ranked = pool.pods, pool.ranked
+    best, pods = 1 << 60, list[int]()
+    for i in range(bisect_left(ranked, need * count), len(ranked)):
+        pod = ranked[i] % count
+        leaves = bisect_left(pool.prefix(pod), need)
+        if leaves < best:
+            best, pods = leaves, [pod]
+        elif leaves == best:
+            pods.append(pod)
+    return (best, pods) if pods else None
+
+
+def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int]:
+    """The set of `leaves` leaves in one of these pods that leaves least over; each pod has one that fits."""
+    for pod in pods:
+        last = pool.with_room(pod, need - pool.prefix(pod)[leaves - 1])
+        if last is not None:
+            largest = pool.order(pod)[:leaves]
+            return largest if last in largest else [*largest[:-1], last]
+    if leaves >= 2:
+        for pod in pods:
+            if pair := _pair(pool, pod, leaves, need):
+                return pair
+    best: tuple[int, list[int]] | None = None
+    seen: set[tuple[int, ...]] = set()
+    for pod in pods:
+        members = _useful(pool, pod, need - pool.prefix(pod)[leaves - 1])
+        sizes = [pool.free[leaf] for leaf in members]
+        if (key := tuple(sorted(sizes))) in seen:
+            continue
+        seen.add(key)
+        picked = least_leftover([sizes], [False], need, [(1, leaves)])
+        chosen = [members[i] for _, i in picked]
+        room = sum(pool.free[leaf] for leaf in chosen)
+        if best is None or room < best[0]:
+            best = room, chosen
+            if room == need:
+                break
+    assert best is not None
+    return best[1]
+
+
+def _pair(pool: Pool, pod: int, leaves: int, need: int) -> list[int] | None:
+    """All but two of the most roomy leaves, and two others that make the sum exact."""
+    order, free = pool.order(pod), pool.free
+    rest = need - pool.prefix(pod)[leaves - 2]
+    low, high = leaves - 2, len(order) - 1
+    while low < high:
+        room = free[order[low]] + free[order[high]]
+        if room == rest:
+            return [*order[: leaves - 2], order[low], order[high]]
+        if room > rest:
+            low += 1
+        else:
+            high -= 1
+    return None
+
+
+def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
+    """`leaves` leaves, whatever their pods, that leave least over."""
+    least = need - pool.most(leaves - 1)
+    members = [leaf for key in pool.ranked for leaf in _useful(pool, key % pool.pods, least)]
+    picked = least_leftover([[pool.free[leaf] for leaf in members]], [False], need, [(1, leaves)])
+    return [members[i] for _, i in picked]
+
+
+def _over_pods(pool: Pool, need: int, beta: int, home: frozenset[int], fewest: int) -> tuple[int, list[int]]:
+    """The exact best set over any number of pods."""
+    pods = [p for key in pool.ranked if pool.pod_free[p := key % pool.pods]]
+    pods.sort(key=lambda p: p not in home)
+    charge = [p in home for p in pods]
+    cost, shapes = cheapest_shapes([pool.prefix(p) for p in pods], charge, need, beta, fewest)
+    least = need - pool.most(max(j for _, j in shapes) - 1)
+    members = [_useful(pool, p, least) for p in pods]
+    sizes = [[pool.free[leaf] for leaf in row] for row in members]
+    picked = least_leftover(sizes, charge, need, shapes)
+    return cost, [members[g][i] for g, i in picked]
+
+
+def _useful(pool: Pool, pod: int, least: int) -> list[int]:
+    """The pod's leaves that have at least this room (with less, even the most roomy others don't make up the sum):
+    broken ones first, then in tree order.
+    """
+    free, full = pool.free, pool.full
+    useful = [leaf for leaf in pool.order(pod) if free[leaf] >= least]
+    useful.sort(key=lambda leaf: (free[leaf] == full[leaf], leaf))
+    return useful
+
+
+def fill(free: Sequence[int], leaves: Iterable[int], need: int) -> tuple[tuple[int, int], ...]:
+    """How much to take of each leaf, in tree order; what is left over stays together on the most roomy one."""
+    chosen = sorted(leaves)
+    leftover = sum(free[leaf] for leaf in chosen) - need
+    largest = max(chosen, key=lambda leaf: free[leaf])
+    return tuple((leaf, free[leaf] - leftover if leaf == largest else free[leaf]) for leaf in chosen)

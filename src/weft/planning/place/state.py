@@ -1,0 +1,152 @@
+"""What the engine knows of each leaf and node, numbered once so that a decision works on integers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from weft.model.placement import PlacementRequest
+from weft.model.site import Node, Site
+from weft.planning.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What about a node never changes and decides whether an order can have it.
+
+    Attributes:
+        hcas: adapters that are cabled to the fabric.
+        accelerators: (type, count), sorted.
+    """
+
+    role: str = "compute"
+    cloud: str | None = None
+    hcas: int = 1
+    accelerators: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, node: Node, rails: int) -> Self:
+        counts: dict[str, int] = {}
+        for accelerator in node.accelerators:
+            counts[accelerator.type] = counts.get(accelerator.type, 0) + 1
+        return cls(node.role, node.cloud, rails, tuple(sorted(counts.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an order needs of each node."""
+
+    cloud: str | None = None
+    hcas: int = 1
+    accelerator: str | None = None
+    accelerators: int = 0
+
+    @classmethod
+    def of(cls, request: PlacementRequest) -> Self:
+        wanted = request.accelerators
+        return cls(
+            request.cloud,
+            request.hcas_per_node,
+            wanted.type if wanted else None,
+            wanted.count if wanted else 0,
+        )
+
+    def refuses(self, traits: Traits) -> str | None:
+        """Name of the filter that removes such a node, or None."""
+        if traits.role != "compute":
+            return "role"
+        if traits.cloud != self.cloud:
+            return "cloud"
+        if traits.hcas < self.hcas:
+            return "fabric"
+        if self.accelerator and dict(traits.accelerators).get(self.accelerator, 0) < self.accelerators:
+            return "accelerators"
+        return None
+
+    def surplus(self, traits: Traits) -> tuple[int, int]:
+        """What a node has beyond the order: (accelerators, adapters)."""
+        return sum(n for _, n in traits.accelerators) - self.accelerators, traits.hcas - self.hcas
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The topology in numbers: node i stands on leaf `leaf_of[i]` with bit `bit[i]`.
+
+    Attributes:
+        nodes: names in tree order.
+        start: number of the first node of each leaf, and the number of nodes as the last entry.
+        every: by leaf, all its bits.
+        pod_start: number of the first leaf of each pod, and the number of leaves as the last entry.
+    """
+
+    nodes: list[str]
+    leaves: list[str]
+    pods: list[str]
+    start: list[int]
+    pod_start: list[int]
+    leaf_of: dict[str, int]
+    bit: dict[str, int]
+    every: list[int] = field(default_factory=list[int])
+
+    @classmethod
+    def of(cls, topology: Topology) -> Self:
+        nodes, leaves = list(topology.stands), list(topology.leaves)
+        start, pod_start = [0], [0]
+        leaf_of: dict[str, int] = {}
+        bit: dict[str, int] = {}
+        for number, members in enumerate(topology.leaves.values()):
+            start.append(start[-1] + len(members))
+            for i, node in enumerate(members):
+                leaf_of[node] = number
+                bit[node] = 1 << i
+        for members in topology.pods.values():
+            pod_start.append(pod_start[-1] + len(members))
+        every = [(1 << (start[i + 1] - start[i])) - 1 for i in range(len(leaves))]
+        return cls(nodes, leaves, list(topology.pods), start, pod_start, leaf_of, bit, every)
+
+    def names(self, leaf: int, bits: int) -> list[str]:
+        """The nodes that these bits of a leaf are, in order."""
+        start, nodes = self.start[leaf], self.nodes
+        found: list[str] = []
+        while bits:
+            low = bits & -bits
+            found.append(nodes[start + low.bit_length() - 1])
+            bits ^= low
+        return found
+
+    def masks(self, nodes: Iterable[str]) -> dict[int, int]:
+        """Leaf -> bits of these nodes; names that the topology doesn't have are passed over."""
+        found: dict[int, int] = {}
+        for node in nodes:
+            leaf = self.leaf_of.get(node)
+            if leaf is not None:
+                found[leaf] = found.get(leaf, 0) | self.bit[node]
+        return found
+
+
+def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
+    """The traits of each of the site's nodes that stands on the fabric."""
+    return {
+        node.name: Traits.of(node, len(topology.stands[node.name].rails))
+        for node in site.nodes
+        if node.name in topology.stands
+    }
+
+
+def lowest(bits: int, count: int) -> int:
+    """The lowest `count` set bits; all of them if there are no more."""
+    if bits.bit_count() <= count:
+        return bits
+    rest = bits
+    for _ in range(count):
+        rest &= rest - 1
+    return bits ^ rest
+
+
+def group_by_traits(traits: Mapping[str, Traits], nodes: Sequence[str]) -> dict[Traits, list[str]]:
+    """Traits -> nodes, in the order given."""
+    groups: dict[Traits, list[str]] = {}
+    for node in nodes:
+        groups.setdefault(traits[node], []).append(node)
+    return groups

@@ -1,0 +1,124 @@
+"""The site as one kind of order sees it: which nodes could ever serve it, and the pool of those that are free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.model.placement import FilterReport
+from weft.planning.filters import EXAMPLES
+from weft.planning.place.pool import Pool
+from weft.planning.place.state import Kind, Numbers, Traits, lowest
+
+STATIC = ("role", "cloud", "fabric", "accelerators")
+DYNAMIC = ("maintenance", "quarantine", "segments")
+"""Filters whose state changes by itself, in the order in which they are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """What makes one view differ from another: the kind of node, slices, and whose dedicated leaves it may use."""
+
+    kind: Kind
+    slice: int = 1
+    owner: str | None = None
+
+
+class View:
+    """A pool for one lens, with what its filters removed.
+
+    Attributes:
+        mask: by leaf, the nodes that could ever serve, dedicated leaves of others left out.
+        eligible: how many these are.
+        pool: their free units by leaf; a unit is a node, or a slice of several.
+    """
+
+    __slots__ = ("_tiers", "eligible", "lens", "mask", "pool", "removed", "static")
+
+    def __init__(
+        self,
+        lens: Lens,
+        numbers: Numbers,
+        groups: Mapping[Traits, Mapping[int, int]],
+        available: Sequence[int],
+        dedicated: Mapping[int, str],
+    ) -> None:
+        self.lens = lens
+        self.removed: dict[str, int] = {}
+        self.static: tuple[FilterReport, ...] = ()
+        self.mask = [0] * len(numbers.leaves)
+        tiers: dict[tuple[int, int], list[int]] = {}
+        out: dict[str, list[tuple[int, int]]] = {name: [] for name in (*STATIC, "dedicated")}
+        for traits, bits in groups.items():
+            why = lens.kind.refuses(traits)
+            if why is None:
+                tier = tiers.setdefault(lens.kind.surplus(traits), [0] * len(numbers.leaves))
+            for leaf, members in bits.items():
+                if why is not None:
+                    out[why].append((leaf, members))
+                elif dedicated.get(leaf, lens.owner) != lens.owner:
+                    out["dedicated"].append((leaf, members))
+                else:
+                    self.mask[leaf] |= members
+                    tier[leaf] |= members
+        self._tiers = [tiers[key] for key in sorted(tiers)]
+        self.eligible = sum(bits.bit_count() for bits in self.mask)
+        self.static = _static_reports(numbers, out, lens)
+        size = lens.slice
+        self.pool = Pool(
+            [bits.bit_count() // size for bits in self.mask],
+            [(bits & free).bit_count() // size for bits, free in zip(self.mask, available, strict=True)],
+            numbers.pod_start,
+        )
+
+    def refresh(self, leaf: int, available: int) -> None:
+        """These nodes of the leaf are available now."""
+        size = self.lens.slice
+        count = (available & self.mask[leaf]).bit_count()
+        self.pool.set(leaf, count if size == 1 else count // size)
+
+    def take(self, leaf: int, available: int, units: int) -> int:
+        """The bits of the nodes to take: those with the least beyond what is asked first, then by name."""
+        count = units * self.lens.slice
+        bits = available & self.mask[leaf]
+        if len(self._tiers) == 1:
+            return lowest(bits, count)
+        taken = 0
+        for tier in self._tiers:
+            more = lowest(bits & tier[leaf], count)
+            taken |= more
+            count -= more.bit_count()
+            if not count:
+                break
+        return taken
+
+
+def _static_reports(
+    numbers: Numbers, out: Mapping[str, Sequence[tuple[int, int]]], lens: Lens
+) -> tuple[FilterReport, ...]:
+    left = len(numbers.nodes)
+    reports: list[FilterReport] = []
+    for name, places in out.items():
+        removed = sum(bits.bit_count() for _, bits in places)
+        left -= removed
+        examples = [node for leaf, bits in sorted(places)[:EXAMPLES] for node in numbers.names(leaf, bits)]
+        reason = _reason(name, lens)
+        reports.append(
+            FilterReport(
+                filter=name,
+                removed=removed,
+                left=left,
+                examples=tuple(f"{n}: {reason}" for n in examples[:EXAMPLES]),
+            )
+        )
+    return tuple(reports)
+
+
+def _reason(name: str, lens: Lens) -> str:
+    return {
+        "role": "is no compute node",
+        "cloud": f"does not belong to cloud {lens.kind.cloud}",
+        "fabric": f"has fewer than {lens.kind.hcas} cabled HCAs on the fabric",
+        "accelerators": f"has fewer than {lens.kind.accelerators} {lens.kind.accelerator}",
+        "dedicated": "its leaf is set aside for another project",
+    }[name]
