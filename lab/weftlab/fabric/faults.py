@@ -1,0 +1,122 @@
+"""Faults on demand: cut and mend cables, lose datagrams, write behind the subnet manager's back, end a manager."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from weft.model.site import Site
+from weftlab.fabric.files import Place, description, manager_port
+from weftlab.fabric.jobs import fabric_jobs
+from weftlab.layout import LabError, Layout
+from weftlab.processes import leader
+from weftlab.service import Service
+from weftlab.supervisor import Supervisor
+
+P_KEY_TABLE = 0x16
+
+
+class Faults:
+    """Of one fabric that runs; ends of cables are named as in the site: a switch, or node/hca."""
+
+    def __init__(self, layout: Layout, site: Site, supervisor: Supervisor, fabric: str | None = None) -> None:
+        self._site, self._supervisor = site, supervisor
+        self.place = Place(layout, fabric or next(iter(site.fabrics)))
+        self._jobs = fabric_jobs(layout, site, fabric)
+
+    # --- cables and datagrams ------------------------------------------------------------------------------
+
+    def command(self, text: str) -> None:
+        """Give ibsim one command of its console. Raises `LabError` if it does not run."""
+        try:
+            fifo = os.open(self.place.commands, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise LabError(f"ibsim can't be told {text!r}: {error.strerror}") from error
+        with os.fdopen(fifo, "w") as file:
+            file.write(f"{text}\n")
+
+    def unlink(self, end: str, port: int = 1) -> None:
+        """Pull the cable at that end."""
+        self.command(f'Unlink "{self._name(end)}"[{port}]')
+
+    def relink(self, end: str, port: int = 1) -> None:
+        """Put the cable back to where it was."""
+        self.command(f'ReLink "{self._name(end)}"[{port}]')
+
+    def link(self, end: str, port: int, other: str, other_port: int) -> None:
+        """Plug a cable in between two free ports."""
+        self.command(f'Link "{self._name(end)}"[{port}] "{self._name(other)}"[{other_port}]')
+
+    def lose(self, end: str, percent: int, attribute: int = P_KEY_TABLE, port: int = 1) -> None:
+        """Lose so many of the datagrams about an attribute at that port; 0 mends it."""
+        self.command(f'Error "{self._name(end)}"[{port}] {percent} {attribute}')
+
+    def _name(self, end: str) -> str:
+        node_name, _, hca_name = end.partition("/")
+        node = self._site.node_by_name.get(node_name)
+        if node is None:
+            return end
+        return description(node, next(h for h in node.hcas if h.name == (hca_name or node.hcas[0].name)))
+
+    # --- behind the manager's back -------------------------------------------------------------------------
+
+    def write_key(self, port_guid: int, index: int, key: int, leaf: bool = False) -> None:
+        """SubnSet of one entry of a host port's table (or its leaf port's): 16 bits with the membership bit."""
+        self._tool("write-key", f"{port_guid:#x}", str(index), f"{key:#x}", "leaf" if leaf else "host")
+
+    def read_keys(self, port_guid: int) -> tuple[list[int], list[int]]:
+        """Keys of a host port and its leaf port, by a client that is neither agent nor driver."""
+        host, leaf = self._tool("read-keys", f"{port_guid:#x}").splitlines()
+        return [int(k, 16) for k in host.split()], [int(k, 16) for k in leaf.split()]
+
+    def _tool(self, *arguments: str) -> str:
+        agent = self._site.fabrics[self.place.fabric].manager.agents[0]
+        who = description(*manager_port(self._site, self.place.fabric, agent))
+        done = subprocess.run(
+            [sys.executable, "-m", "weftlab.fabric.wiretool", *arguments],
+            env={**os.environ, **self.place.client(who), "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin"},
+            cwd=self.place.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f"{' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+        return done.stdout
+
+    # --- managers and agents -------------------------------------------------------------------------------
+
+    def partitions_file(self, agent: str) -> Path:
+        return self.place.of(agent) / "partitions.conf"
+
+    def hup(self, agent: str) -> None:
+        """What an operator does after editing the file by hand."""
+        self._signal(f"opensm-{agent}", signal.SIGHUP)
+
+    def freeze(self, name: str) -> None:
+        """Stop a process where it stands; it keeps its place in the simulator."""
+        self._signal(name, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+
+    def stop(self, name: str) -> None:
+        """End `opensm-NAME` or `agent-NAME` in good order."""
+        self._supervisor.stop([name])
+
+    def start(self, name: str) -> None:
+        """Start it again and wait until it is ready."""
+        service = next(j for j in self._jobs if isinstance(j, Service) and j.name == name)
+        self._supervisor.start(service)
+        self._supervisor.await_ready(service)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        record = self._supervisor.record(name)
+        process = leader(record) if record else None
+        if process is None:
+            raise LabError(f"{name} does not run")
+        os.kill(process.pid, number)

@@ -1,0 +1,134 @@
+"""The fabric's processes, as jobs of the lab's supervisor: ibsim, then the subnet managers, then the agents."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import sys
+from pathlib import Path
+
+import httpx
+
+from weft.model.agentapi import AgentStatus
+from weft.model.fabric import ManagerState
+from weft.model.site import FabricAgent, Site
+from weftlab.fabric.files import Place, description, manager_port, write_files
+from weftlab.layout import LabError, Layout
+from weftlab.service import Check, Job, Service, Step
+
+
+def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[Job, ...]:
+    """Jobs of one fabric of the site (none: its first): `fabric-files`, `ibsim`, `opensm-NAME`, `agent-NAME`."""
+    place = Place(layout, fabric or next(iter(site.fabrics)))
+    agents = site.fabrics[place.fabric].manager.agents
+    jobs: list[Job] = [Step("fabric-files", run=lambda: write_files(site, place)), _ibsim(place)]
+    before = "ibsim"
+    for agent in agents:
+        jobs.append(_opensm(site, place, agent, before))
+        jobs.append(_agent(site, place, agent))
+        # One after the other: the first is the master, so that a lab always looks the same.
+        before = f"opensm-{agent.name}"
+    return tuple(jobs)
+
+
+def _program(name: str) -> str:
+    """Path of a program; opensm is in /usr/sbin, which a user's PATH may lack."""
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
+    if path is None:
+        raise LabError(f"{name} is not installed: apt-get install opensm ibsim-utils infiniband-diags")
+    return path
+
+
+def _ibsim(place: Place) -> Service:
+    def ready() -> str | None:
+        # ibsim says "ready" before its socket is bound, so the socket is what counts.
+        if f"@{place.socket}:ctl" in Path("/proc/net/unix").read_text(errors="replace"):
+            return None
+        return "its control socket is not bound yet"
+
+    return Service(
+        name="ibsim",
+        argv=(_program("ibsim"), "-s", str(place.net)),
+        log=place.layout.log("ibsim"),
+        env={"IBSIM_SOCKNAME": place.socket},
+        cwd=place.folder,
+        stdin=place.commands,
+        ready=ready,
+        after=("fabric-files",),
+        timeout=60,
+    )
+
+
+def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service:
+    folder = place.of(agent.name)
+    log = folder / "opensm.log"
+
+    def ready() -> str | None:
+        try:
+            text = log.read_text(errors="replace")
+        except OSError:
+            return "no log yet"
+        return None if "SUBNET UP" in text or "Entering STANDBY" in text else "no sweep has ended yet"
+
+    return Service(
+        name=f"opensm-{agent.name}",
+        # opensm can write no pid file; the shell becomes it, so the number stays. The old log must not look ready.
+        argv=(
+            "/bin/sh",
+            "-c",
+            'rm -f opensm.log; echo $$ >opensm.pid; exec "$0" -F opensm.conf',
+            _program("opensm"),
+        ),
+        log=place.layout.log(f"opensm-{agent.name}"),
+        logs=(log,),
+        env={
+            **place.client(description(*manager_port(site, place.fabric, agent))),
+            "OSM_CACHE_DIR": f"{folder / 'cache'}/",
+            "OSM_TMP_DIR": f"{folder / 'tmp'}/",
+        },
+        cwd=folder,
+        ready=ready,
+        after=(after,),
+        timeout=120,
+    )
+
+
+def _agent(site: Site, place: Place, agent: FabricAgent) -> Service:
+    folder = place.of(agent.name)
+    return Service(
+        name=f"agent-{agent.name}",
+        argv=(sys.executable, "-m", "weft.fabricagent", "--config", str(folder / "agent.yaml")),
+        log=place.layout.log(f"agent-{agent.name}"),
+        env={**place.client(description(*manager_port(site, place.fabric, agent))), "PATH": _path()},
+        cwd=folder,
+        ready=agent_ready(place.tls, agent.url),
+        after=(f"opensm-{agent.name}",),
+    )
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
+
+
+def agent_ready(tls: Path, url: str) -> Check:
+    """Asks the agent itself: ready once its subnet manager is master or standby."""
+
+    def check() -> str | None:
+        try:
+            with httpx.Client(verify=_context(tls), timeout=5, trust_env=False) as asking:
+                answer = asking.get(f"{url}/v1/status")
+            status = AgentStatus.model_validate_json(answer.content)
+        except (OSError, ValueError, httpx.HTTPError) as error:
+            return f"no answer at {url}: {error}"
+        if status.state in (ManagerState.MASTER, ManagerState.STANDBY):
+            return None
+        return f"its subnet manager is {status.state}: {'; '.join(status.problems)}"
+
+    return check
+
+
+def _context(tls: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(tls / "ca.pem"))
+    context.load_cert_chain(tls / "weft.pem", tls / "weft.key")
+    return context
