@@ -1,36 +1,36 @@
-"""Settings of `weft serve` and `weft worker`."""
+"""What `weft serve` and `weft worker` are told; `weft.app.wiring` makes the parts from it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-
-from weft.engine.settings import LoopSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What the operator says at the start.
+class ServeSettings:
+    """Settings of a server or worker process.
 
     Attributes:
-        state: folder for the embedded database, the log and the pid file.
-        database: `postgresql://…`; None: an embedded server in `state`.
-        listen: address and port of the HTTP API.
-        cloud_profile: name in clouds.yaml of the service user; None: the cloud's `profile` or name in the site.
-        identity_profile: the profile whose Keystone checks tokens.
-        site: site file that is applied at the first start, when the database has none.
-        policy: oslo.policy file with the operator's own rules.
-        workers: how many workers run inside `weft serve`; 0 with `--no-worker`.
-        public_url: how clients reach the API, if a proxy in front changes it.
+        database: `postgresql://…`; None: the embedded PostgreSQL in `state`.
+        state: directory of the embedded database, the receipts' key and the locks.
+        host, port: where the API listens; port 0: any free one, which is then said.
+        cloud_profile: name in clouds.yaml of weft's own service user; None: OS_CLOUD or OS_*.
+        site: site file applied at first start, if the database has none yet.
+        policy: the operator's own policy.yaml.
+        worker: whether this process works on pods too.
+        workers: threads that work on pods in this process.
+        public_url: how clients reach the API, if a proxy stands in front.
+        log_level: name of a level of `logging`.
     """
 
     state: Path
     database: str | None = None
-    listen: tuple[str, int] = ("127.0.0.1", 8787)
+    host: str = "127.0.0.1"
+    port: int = 8787
     cloud_profile: str | None = None
-    identity_profile: str = "weft"
     site: Path | None = None
     policy: Path | None = None
-    workers: int = 1
+    worker: bool = True
+    workers: int = 4
     public_url: str | None = None
-    loop: LoopSettings = field(default_factory=LoopSettings)
+    log_level: str = "INFO"

@@ -1,0 +1,81 @@
+"""`make bench`: every measurement against its alternative in the same run; a table, and build/bench.json.
+
+`python -m bench NAME...` runs only those. Each module `bench.NAME` has `rows()`, a list of `Row`s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SUITES = {
+    "orders": "order of 16 nodes to ACTIVE, against scripts",
+    "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
+    "api": "list and show with 1,000 pods; idle cost of weft serve",
+    "placement": "decisions, quality, traces",
+    "openvipu": "partitions of 64 IPUs, leaks, start",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="NAME", help=f"of: {', '.join(SUITES)}; none: all")
+    parser.add_argument("--output", type=Path, default=Path("build/bench.json"))
+    args = parser.parse_args()
+    if unknown := set(args.suites) - set(SUITES):
+        parser.error(f"NAME: {sorted(unknown)[0]!r} is not one of {', '.join(SUITES)}")
+    rows: list[dict[str, Any]] = []
+    failed = False
+    for name in args.suites or SUITES:
+        print(f"# {name}: {SUITES[name]}", flush=True)
+        started = time.monotonic()
+        try:
+            found = importlib.import_module(f"bench.{name}").rows()
+        except Exception as error:
+            failed = True
+            print(f"# {name} could not be measured: {type(error).__name__}: {error}", flush=True)
+            continue
+        rows += found
+        _table(found)
+        print(f"# {name}: {time.monotonic() - started:.0f} s", flush=True)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"{len(rows)} rows in {args.output}; {sum(r['met'] is False for r in rows)} goals not met")
+    return 1 if failed else 0
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    cells = [
+        (
+            r["name"],
+            _number(r["value"]),
+            r["unit"],
+            str(r["goal"] or ""),
+            _met(r["met"]),
+            str(r["compared_with"] or ""),
+        )
+        for r in rows
+    ]
+    head = ("name", "value", "unit", "goal", "met", "compared with")
+    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
+    for row in [head, *cells]:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True
+        )
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _met(met: bool | None) -> str:
+    return {True: "yes", False: "NO", None: ""}[met]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

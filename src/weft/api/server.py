@@ -1,0 +1,43 @@
+"""`weft serve`: the API, and workers in the same process unless the settings say no."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import uvicorn
+
+from weft.api.app import create_app
+from weft.app.metrics import StoreCollector
+from weft.app.policy import Policy
+from weft.app.settings import ServeSettings
+from weft.app.wiring import identity, parts, start_log
+
+
+def serve(settings: ServeSettings) -> int:
+    """Returns when a signal ends it; everything that it started is let go then."""
+    start_log(settings)
+    # uvicorn raises the signal again when it has ended: then the rest must be let go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    policy, keystone = Policy(settings.policy), identity(settings)
+    with parts(settings) as made:
+        app = create_app(
+            made.service(policy),
+            keystone,
+            policy,
+            collectors=[StoreCollector(made.store, made.clock)],
+            public_url=settings.public_url,
+            auth_url=keystone.auth_url,
+        )
+        worker = made.worker() if settings.worker else None
+        if worker:
+            worker.start()
+        try:
+            config = uvicorn.Config(
+                app, settings.host, settings.port, log_level="warning", timeout_graceful_shutdown=5
+            )
+            uvicorn.Server(config).run()
+        finally:
+            if worker:
+                worker.stop()
+    return 0

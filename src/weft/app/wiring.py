@@ -1,0 +1,113 @@
+"""Puts the parts together: the only place that picks drivers."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from weft.app.policy import Policy
+from weft.app.service import Service
+from weft.app.settings import ServeSettings
+from weft.app.sitefile import load_site
+from weft.app.worldkeeper import WorldKeeper
+from weft.drivers.opensm import OpenSm
+from weft.drivers.openstack import OpenStack
+from weft.engine.clock import SystemClock
+from weft.engine.database import Database, Listener, embedded
+from weft.engine.reconciler import Reconciler
+from weft.engine.settings import LoopSettings
+from weft.engine.signing import Signer
+from weft.engine.store import Store
+from weft.engine.worker import Worker
+from weft.engine.world import World
+from weft.model.errors import NotFoundError
+from weft.model.site import Site
+
+log = logging.getLogger("weft")
+
+
+def build_world(site: Site, profile: str | None) -> World:
+    """Drivers of everything that the site names. Opens no connection."""
+    clouds = {
+        name: OpenStack(name, profile or cloud.profile or name, cloud) for name, cloud in site.clouds.items()
+    }
+    fabrics = {name: OpenSm(site, name) for name in site.fabrics}
+    return World(resources={**clouds, **fabrics}, fabrics=fabrics, clouds=clouds)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a server and a worker share."""
+
+    store: Store
+    keeper: WorldKeeper
+    listener: Listener
+    clock: SystemClock
+    settings: ServeSettings
+
+    def worker(self) -> Worker:
+        loop = LoopSettings(pods_at_once=self.settings.workers)
+        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
+        return Worker(self.store.database, self.listener, reconciler, self.clock, loop)
+
+    def service(self, policy: Policy) -> Service:
+        return Service(self.store, self.keeper, policy, self.clock, self.listener)
+
+
+@contextmanager
+def parts(settings: ServeSettings) -> Generator[Parts]:
+    """Database, store and drivers; everything is let go at the end."""
+    if settings.database is None:
+        with embedded(settings.state) as url:
+            yield from _parts(settings, url)
+    else:
+        yield from _parts(settings, settings.database)
+
+
+def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
+    clock = SystemClock()
+    database = Database(url)
+    listener = Listener(url)
+    try:
+        store = Store(database, clock)
+        keeper = WorldKeeper(store, lambda site: build_world(site, settings.cloud_profile))
+        _first_site(settings, store)
+        yield Parts(store, keeper, listener, clock, settings)
+    finally:
+        listener.close()
+        database.close()
+
+
+def _first_site(settings: ServeSettings, store: Store) -> None:
+    """Apply `--site`, if the database has none yet."""
+    if settings.site is None:
+        return
+    try:
+        store.site()
+    except NotFoundError:
+        record = store.apply_site(load_site(settings.site), "weft serve --site")
+        log.info("applied site %s: %d nodes", record.site.name, len(record.site.nodes))
+
+
+def worker(settings: ServeSettings) -> int:
+    """Workers only, until SIGTERM or SIGINT."""
+    start_log(settings)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with parts(settings) as made:
+        runner = made.worker()
+        runner.start()
+        log.info("worker %s: %d pods at once", runner.name, settings.workers)
+        ended.wait()
+        runner.stop()
+    return 0
+
+
+def start_log(settings: ServeSettings) -> None:
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)

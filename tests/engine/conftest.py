@@ -1,0 +1,46 @@
+"""One embedded PostgreSQL for the whole run, a fresh database for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from weft.engine.clock import SystemClock
+from weft.engine.database import Database, embedded
+from weft.engine.store import Store
+
+_number = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    folder: Path = tmp_path_factory.mktemp("postgres")
+    with embedded(folder) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE template_weft")
+        Database(url.replace("/postgres?", "/template_weft?")).close()
+        yield url
+
+
+@pytest.fixture
+def database_url(postgres: str) -> str:
+    name = f"weft_{next(_number)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template_weft")  # type: ignore[arg-type]
+    return postgres.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def database(database_url: str) -> Generator[Database]:
+    database = Database(database_url, connections=20)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database, SystemClock())
