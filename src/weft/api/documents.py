@@ -42,7 +42,7 @@ class InputProblem(Document):
     """One wrong value in a problem document."""
 
     field: str
-    value: str
+    value: str | None = None
     allowed: str
     where: str | None = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from weft.model.errors import (
     ConflictError,
@@ -94,7 +95,7 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
     if isinstance(error, InputError):
         several = error.errors if isinstance(error, InputErrors) else [error]
         problem["errors"] = [_input(e) for e in several]
-        problem["detail"] = "\n".join(_sentence(e) for e in several)
+        problem["detail"] = "\n".join(sentence(e) for e in several)
     elif isinstance(error, RefusedError):
         problem["explanation"] = error.detail
     elif isinstance(error, OutsideError):
@@ -113,7 +114,8 @@ def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
         return _read_input(problem, detail)
     if row.error is RefusedError:
         explanation = problem.get("explanation")
-        return RefusedError(detail, dict(explanation) if isinstance(explanation, dict) else None)
+        known = isinstance(explanation, dict)
+        return RefusedError(detail, cast(dict[str, object], explanation) if known else None)
     if issubclass(row.error, OutsideError):
         return _read_outside(row.error, problem, detail)
     return row.error(detail)
@@ -122,16 +124,18 @@ def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
 def _input(error: InputError) -> dict[str, object]:
     return {
         "field": error.field,
-        "value": shorten(error.value),
+        "value": None if error.value is None else shorten(error.value),
         "allowed": error.allowed,
         "where": error.where,
     }
 
 
-def _sentence(error: InputError) -> str:
-    place = f"{error.where}: " if error.where else ""
-    what = "nothing is given" if error.value is None else f"{shorten(error.value)} is not allowed"
-    return f"{place}{error.field}: {what}: {error.allowed}"
+def sentence(error: WeftError) -> str:
+    """The error's sentence, with a value that is too long cut short."""
+    if not isinstance(error, InputError) or isinstance(error, InputErrors) or error.value is None:
+        return str(error)
+    shown = Shown(shorten(error.value))
+    return str(InputError(error.field, shown, error.allowed, error.where))
 
 
 def shorten(value: object) -> str:
@@ -155,8 +159,9 @@ class Shown:
 def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
     errors: list[InputError] = []
     rows = problem.get("errors")
-    for row in rows if isinstance(rows, list) else []:
+    for row in cast(list[Any], rows) if isinstance(rows, list) else []:
         if isinstance(row, dict):
+            row = cast(dict[str, Any], row)
             where = row.get("where")
             errors.append(
                 InputError(
@@ -167,7 +172,7 @@ def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
                 )
             )
     if not errors:
-        return InputError("request", Shown(""), detail)
+        return InputError("request", Shown("what was sent"), detail)
     return errors[0] if len(errors) == 1 else InputErrors(errors)
 
 

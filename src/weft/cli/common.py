@@ -1,0 +1,136 @@
+"""What every command shares: options, the client, and how answers are written.
+
+Contract of a provider of commands: a module with `add_commands(subparsers)`, cheap to import (argparse only at
+the top, everything else inside the functions); each leaf parser sets `set_defaults(run=function)`, and
+`function(args) -> int` gives the exit code and raises `WeftError`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+Json = dict[str, Any]
+Run = Callable[[argparse.Namespace], int]
+Subparsers = Any
+"""`argparse._SubParsersAction`, which has no public name."""
+
+
+def leaf(
+    subparsers: Subparsers, name: str, run: Run, help_: str, *, api: bool = True, json_: bool = True
+) -> argparse.ArgumentParser:
+    """A command's parser with `run`, `--json` and, if it speaks to the API, the options to reach it."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=help_, description=sentence(help_))
+    parser.set_defaults(run=run)
+    if json_:
+        parser.add_argument("--json", action="store_true", help="write JSON")
+    if api:
+        connection(parser)
+    return parser
+
+
+def group(subparsers: Subparsers, name: str, help_: str) -> Subparsers:
+    """A command that only has sub-commands; alone it shows its help."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=help_, description=sentence(help_))
+    parser.set_defaults(run=_show_help(parser))
+    return parser.add_subparsers(metavar="COMMAND", title="commands")
+
+
+def _show_help(parser: argparse.ArgumentParser) -> Run:
+    def run(args: argparse.Namespace) -> int:
+        parser.print_help(sys.stderr)
+        return 2
+
+    return run
+
+
+def sentence(help_: str) -> str:
+    return help_[:1].upper() + help_[1:].rstrip(".") + "."
+
+
+def connection(parser: argparse.ArgumentParser) -> None:
+    """Options to sign in and to find the API; SUPPRESS so that those before the command count too."""
+    options = parser.add_argument_group("signing in")
+    for name, metavar, text in (
+        ("--os-cloud", "NAME", "name in clouds.yaml (OS_CLOUD; without it, OS_* as usual)"),
+        ("--os-region-name", "NAME", "region of the catalog (OS_REGION_NAME)"),
+        ("--endpoint", "URL", "address of weft's API instead of the catalog's (WEFT_ENDPOINT)"),
+    ):
+        options.add_argument(name, metavar=metavar, default=argparse.SUPPRESS, help=text)
+
+
+def client_of(args: argparse.Namespace) -> Client:
+    """The client that the command's options mean; `args.client` if the caller has one already (plugins)."""
+    ready = getattr(args, "client", None)
+    if ready is not None:
+        return ready
+    from weft.client import connect
+
+    return connect(
+        cloud=getattr(args, "os_cloud", None),
+        endpoint=getattr(args, "endpoint", None) or os.environ.get("WEFT_ENDPOINT"),
+        region=getattr(args, "os_region_name", None),
+    )
+
+
+def write_json(value: object) -> None:
+    """JSON for people and programs, on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(text: str = "") -> None:
+    """A line on stdout, without characters that would steer the terminal."""
+    print(clean(text), flush=True)
+
+
+def warn(text: str) -> None:
+    """A line on stderr."""
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def clean(text: str) -> str:
+    """Text from outside without control characters; line ends stay."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], indent: str = "") -> list[str]:
+    """Aligned columns with a heading, one line a row however long: made to be piped.
+
+    Args:
+        columns: keys of the rows; the headings are the same in capitals.
+    """
+    cells = [[c.replace("_", " ").upper() for c in columns]]
+    cells += [[clean(cell(row.get(c))).replace("\n", " ") for c in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    return [
+        (indent + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))).rstrip()
+        for line in cells
+    ]
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> list[str]:
+    """`name  value` lines; what is empty is left out."""
+    shown = [(name, cell(value)) for name, value in pairs if value not in (None, "", (), [], {})]
+    width = max((len(name) for name, _ in shown), default=0)
+    return [f"{name.ljust(width)}  {value}" for name, value in shown]
+
+
+def cell(value: Any) -> str:
+    """A value as a cell: lists by commas, nothing as `-`, times without parts of seconds."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(v) for v in value) or "-"
+    text = str(value)
+    if len(text) >= 20 and text[4:5] == text[7:8] == "-" and text[10:11] == "T" and text[19:20] in ".+Z":
+        return text[:19].replace("T", " ") + "Z" if text.endswith(("Z", "+00:00")) else text
+    return text

@@ -1,0 +1,25 @@
+"""`weft completion`: a script for the shell, made from the parsers by shtab."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, leaf
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    parser = leaf(
+        subparsers, "completion", completion, "write a completion script for a shell", api=False, json_=False
+    )
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "tcsh"), help='for bash: eval "$(weft completion bash)"'
+    )
+
+
+def completion(args: argparse.Namespace) -> int:
+    import shtab
+
+    from weft.cli.main import build_parser
+
+    print(shtab.complete(build_parser(), shell=args.shell))
+    return 0

@@ -1,0 +1,221 @@
+"""Waiting for a pod: what is being done, what is done, how long it takes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft.cli.common import Json, cell, clean
+from weft.model.errors import ConflictError, TemporaryError, WeftError
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+_POLL = 3.0
+"""Seconds between looks at a pod's resources while they are shown live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is waited for.
+
+    Attributes:
+        reached: state that ends the waiting well.
+        lost: states from which it can't be reached any more.
+        done: state of a resource that has got where it should.
+    """
+
+    reached: str
+    lost: frozenset[str]
+    done: str
+
+
+READY = Goal("READY", frozenset({"FAILED", "RELEASING", "RELEASED"}), "settled")
+RELEASED = Goal("RELEASED", frozenset(), "absent")
+
+
+class Waited(WeftError):  # noqa: N818 - not a defect: the pod goes on
+    """The time is up, and the pod isn't where it was waited for."""
+
+
+class Progress(Protocol):
+    """How waiting is shown."""
+
+    longest_wait: float
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, pod: Json, events: Sequence[Json]) -> None: ...
+
+    def trouble(self, text: str) -> None: ...
+
+
+def follow(
+    client: Client,
+    pod: Json,
+    goal: Goal,
+    after: int,
+    timeout: float,
+    progress: Progress,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Json:
+    """Wait until the pod reaches the goal; gives the pod as last seen.
+
+    Raises `ConflictError` if it can't get there any more, `Waited` when the time is up. What is only temporary (the
+    API restarts) doesn't end the waiting.
+    """
+    deadline = clock() + timeout
+    with progress:
+        while True:
+            left = max(0.0, deadline - clock())
+            try:
+                events = client.events(pod["id"], after, min(progress.longest_wait, left))
+                pod = client.pod(pod["id"])
+            except TemporaryError as error:
+                if clock() >= deadline:
+                    raise
+                progress.trouble(str(error))
+                sleep(min(error.delay, left))
+                continue
+            after = max([after, *(e["sequence"] for e in events)])
+            progress.show(pod, events)
+            state = pod["state"]
+            if state == goal.reached:
+                return pod
+            if state in goal.lost:
+                raise ConflictError(f"pod {pod['name']} is {state}: {pod['reason'] or 'no reason given'}")
+            if clock() >= deadline:
+                raise Waited(
+                    f"pod {pod['name']} is {state} after {timeout:.0f} s ({pod['reason'] or 'no reason given'}); "
+                    f"it goes on by itself: follow it with `weft pod events {pod['name']} --follow`"
+                )
+
+
+class PlainProgress:
+    """One line for each event, with the time since the start."""
+
+    longest_wait = 20.0
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._started = time.monotonic()
+        self._trouble = ""
+
+    def __enter__(self) -> PlainProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def show(self, pod: Json, events: Sequence[Json]) -> None:
+        self._trouble = ""
+        for event in events:
+            self._write(f"{self._passed()}  {event['type']:<8}  {event['message']}")
+
+    def trouble(self, text: str) -> None:
+        if text != self._trouble:
+            self._write(f"{self._passed()}  waiting   {text}")
+        self._trouble = text
+
+    def _passed(self) -> str:
+        return f"{time.monotonic() - self._started:7.1f}s"
+
+
+class LiveProgress:
+    """A view that redraws itself on a terminal: kinds with what is done, what is in work, and the last events."""
+
+    longest_wait = _POLL
+
+    def __init__(self, goal: Goal, stream: Any) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._goal = goal
+        self._started = time.monotonic()
+        self._pod: Json = {}
+        self._events: list[str] = []
+        self._note = ""
+        self._live = Live(
+            console=Console(file=stream),
+            refresh_per_second=4,
+            get_renderable=self._render,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveProgress:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, pod: Json, events: Sequence[Json]) -> None:
+        self._pod, self._note = pod, ""
+        self._events += [f"{event['type']}: {event['message']}" for event in events]
+
+    def trouble(self, text: str) -> None:
+        self._note = text
+
+    def _render(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        passed = time.monotonic() - self._started
+        pod = self._pod
+        head = Text.assemble(
+            (clean(pod.get("name", "pod")), "bold"),
+            "  ",
+            (pod.get("state", "…"), "cyan"),
+            f"  {passed:.1f} s",
+        )
+        if pod.get("reason"):
+            head.append(f"  {clean(pod['reason'])}", "dim")
+        grid = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        for row in by_kind(pod.get("resources") or (), self._goal.done):
+            style = "green" if row.done == row.total else "yellow" if row.working else "dim"
+            grid.add_row(f"  {row.kind}", Text(f"{row.done}/{row.total}", style), Text(clean(row.working)))
+        lines = [Text(f"  {clean(line)}", "dim") for line in self._events[-5:]]
+        note = [Text(f"  {clean(self._note)}", "red")] if self._note else []
+        return Group(head, grid, *lines, *note)
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """How far one kind of resources is; `working` names up to three that are in work or in trouble."""
+
+    kind: str
+    done: int
+    total: int
+    working: str
+
+
+def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
+    """Resources counted by kind, in the order in which the kinds first come."""
+    kinds = dict.fromkeys(r["kind"] for r in resources)
+    rows: list[KindRow] = []
+    for kind in kinds:
+        mine = [r for r in resources if r["kind"] == kind]
+        busy = [r for r in mine if r["state"] not in (done, "wanted", "settled", "absent") or r["reason"]]
+        names = [
+            f"{r['name']} {r['state']}" + (f" ({cell(r['reason'])})" if r["reason"] else "") for r in busy
+        ]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        finished = sum(r["state"] == done for r in mine)
+        rows.append(KindRow(kind, finished, len(mine), ", ".join(names[:3]) + more))
+    return rows
+
+
+def progress_for(goal: Goal, as_json: bool) -> Progress:
+    """Live on a terminal, lines elsewhere; on stderr if stdout is for JSON."""
+    stream = sys.stderr if as_json else sys.stdout
+    if stream.isatty():
+        return LiveProgress(goal, stream)
+    return PlainProgress(lambda line: print(clean(line), file=stream, flush=True))

@@ -1,0 +1,145 @@
+"""`weft`: one command tree. Only the provider of the command that was named is imported, so that it starts quickly."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from weft.cli.common import Subparsers, connection, warn, write_json
+from weft.model.errors import InputErrors, RefusedError, WeftError
+
+PROVIDERS: dict[str, tuple[str, str]] = {
+    "pod": ("weft.cli.pod", "order pods, look at them, release them"),
+    "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
+    "node": ("weft.cli.operator", "look at nodes, keep them from being ordered"),
+    "fabric": ("weft.cli.operator", "look at fabrics"),
+    "audit": ("weft.cli.operator", "compare everything outside with what is owned"),
+    "audit-log": ("weft.cli.operator", "show who did what, when, from where, with what outcome"),
+    "receipt": ("weft.cli.receipt", "check receipts"),
+    "serve": ("weft.cli.serve", "run the HTTP API, and a worker in the same process"),
+    "worker": ("weft.cli.serve", "run only workers, beside a `weft serve` on the same database"),
+    "fabric-agent": ("weft.fabricagent.cli", "runs beside each subnet manager (OpenSM)"),
+    "completion": ("weft.cli.completion", "write a completion script for a shell"),
+}
+"""Command -> module with `add_commands`, and the line for the help, so that the help imports no provider."""
+ENTRY_POINTS = "weft.commands"
+"""Entry points of further commands: the name is the command, the value a module with `add_commands`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code: 0 fine, 1 failed, found something or refused, 2 asked wrongly."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = bool(os.environ.get("WEFT_DEBUG"))
+    args: argparse.Namespace | None = None
+    try:
+        args = build_parser(words).parse_args(words)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except SystemExit as error:  # argparse: 0 after --help, 2 after bad arguments
+        return error.code if isinstance(error.code, int) else 2
+    except KeyboardInterrupt:
+        warn("interrupted")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough, like `head`: not an error, but nothing more may be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except WeftError as error:
+        if debug:
+            raise
+        return report(error, bool(getattr(args, "json", False)))
+    except Exception as error:
+        if debug:
+            raise
+        warn(
+            f"weft: a defect of weft's: {type(error).__name__}: {error}; WEFT_DEBUG=1 shows where, please report it"
+        )
+        return 1
+
+
+def report(error: WeftError, as_json: bool = False) -> int:
+    """Tell the user about an error; with `--json` its problem document on stdout too. Gives the exit code."""
+    from weft.model.problems import exit_code, sentence, to_problem
+
+    for one in error.errors if isinstance(error, InputErrors) else [error]:
+        warn(f"weft: {sentence(one)}")
+    if isinstance(error, RefusedError) and not as_json:
+        from weft.cli.text import refusal
+
+        warn(refusal(error.detail))
+    if as_json:
+        write_json(to_problem(error))
+    return exit_code(error)
+
+
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser for a command line; None: the whole tree, for completion and docs."""
+    parser = argparse.ArgumentParser(
+        prog="weft", description="Orders accelerators with an isolated RDMA network from an OpenStack cloud."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    connection(parser)
+    parser.set_defaults(run=lambda _: parser.print_help(sys.stderr) or 2)
+    subparsers: Subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
+    command = _command(words)
+    if words is None:
+        wanted = list(dict.fromkeys(module for module, _ in PROVIDERS.values()))
+    else:
+        wanted = [PROVIDERS[command][0]] if command in PROVIDERS else []
+    for module in wanted:
+        _provide(module, subparsers)
+    for name, (_, help_) in PROVIDERS.items():
+        if words is not None and name not in subparsers.choices:
+            subparsers.add_parser(name, help=help_)
+    if command not in PROVIDERS:
+        _provide_plugins(subparsers, command)
+    return parser
+
+
+def _command(words: Sequence[str] | None) -> str | None:
+    """The first word that isn't an option or an option's value."""
+    rest = iter(words or ())
+    for word in rest:
+        if not word.startswith("-"):
+            return word
+        if word.startswith("--") and "=" not in word and word not in ("--help", "--version"):
+            next(rest, None)
+    return None
+
+
+def _provide(module: str, subparsers: Subparsers) -> None:
+    try:
+        provider: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return
+    provider.add_commands(subparsers)
+
+
+def _provide_plugins(subparsers: Subparsers, command: str | None) -> None:
+    """Commands by entry points; one that can't be loaded is told and must not break the others."""
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=ENTRY_POINTS)
+    named = [point for point in found if point.name == command]
+    for point in named or sorted(found, key=lambda p: p.name):
+        try:
+            point.load().add_commands(subparsers)
+        except Exception as error:
+            warn(f"weft: the command {point.name} of {point.value} can't be loaded: {error}")
+
+
+def _version() -> str:
+    import weft
+
+    return weft.__version__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""`weft node`, `weft fabric`, `weft audit`, `weft audit-log`: the operator's view."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, warn, write_json
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    commands = group(subparsers, "node", "look at nodes, keep them from being ordered")
+    parser = leaf(commands, "list", node_list, "list nodes and who holds them")
+    parser.add_argument(
+        "--state", metavar="STATE", help="only nodes in this state, such as free or quarantined"
+    )
+    parser = leaf(commands, "quarantine", quarantine, "keep a node from being ordered")
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument(
+        "--reason", metavar="TEXT", required=True, help="why; shown wherever the node is refused"
+    )
+    parser = leaf(commands, "clear", clear, "take a node out of quarantine")
+    parser.add_argument("node", metavar="NODE")
+    commands = group(subparsers, "fabric", "look at fabrics")
+    leaf(
+        commands,
+        "status",
+        fabric_status,
+        "show each fabric's managers and what is wrong; exit 1 if anything is",
+    )
+    parser = leaf(
+        subparsers,
+        "audit",
+        audit,
+        "compare everything outside with what is owned; exit 1 if anything is wrong",
+    )
+    parser.add_argument("--repair", action="store_true", help="mend what is weft's")
+    parser = leaf(
+        subparsers, "audit-log", audit_log, "show who did what, when, from where, with what outcome"
+    )
+    parser.add_argument("--after", metavar="N", type=int, default=0, help="only entries after this sequence")
+    parser.add_argument("--limit", metavar="N", type=int, default=1000, help="at most so many (1 to 1000)")
+
+
+def node_list(args: argparse.Namespace) -> int:
+    nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
+    if args.json:
+        write_json(nodes)
+    else:
+        say(
+            "\n".join(table(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes))
+        )
+    return 0
+
+
+def quarantine(args: argparse.Namespace) -> int:
+    node = client_of(args).quarantine(args.node, args.reason)
+    if args.json:
+        write_json(node)
+    else:
+        say(f"node {node['name']} is {node['state']}: {node['reason']}")
+    return 0
+
+
+def clear(args: argparse.Namespace) -> int:
+    node = client_of(args).clear(args.node)
+    if args.json:
+        write_json(node)
+    else:
+        say(f"node {node['name']} is {node['state']}")
+    return 0
+
+
+def fabric_status(args: argparse.Namespace) -> int:
+    fabrics = client_of(args).site()["fabrics"]
+    problems = [
+        p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))
+    ]
+    bad = bool(problems) or any(all(m["state"] != "master" for m in f["managers"]) for f in fabrics)
+    if args.json:
+        write_json(fabrics)
+        return int(bad)
+    rows = [
+        {"fabric": f["fabric"], **m, "digest": m["configuration_digest"][:12]}
+        for f in fabrics
+        for m in f["managers"]
+    ]
+    say("\n".join(table(("fabric", "name", "state", "digest"), rows)))
+    for problem in problems:
+        say(f"problem: {problem}")
+    return int(bad)
+
+
+def audit(args: argparse.Namespace) -> int:
+    report = client_of(args).audit(args.repair)
+    findings = report["findings"]
+    left = [f for f in findings if not f.get("repaired")]
+    if args.json:
+        write_json(report)
+        return int(bool(left))
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(report["checked"].items()))
+    say("\n".join(fields([("site", report["site"]), ("at", report["at"]), ("looked at", counted)])))
+    if not findings:
+        say("clean: nothing is missing, different, foreign, unknown or left over")
+        return 0
+    columns = ("category", "kind", "where", "subject", "pod", "what", "repaired" if args.repair else "repair")
+    say("\n".join(["", *table(columns, findings)]))
+    if left:
+        how = "is still so after the repair" if args.repair else "`weft audit --repair` mends what is weft's"
+        warn(f"weft: {len(left)} of {len(findings)} findings: {how}")
+    return int(bool(left))
+
+
+def audit_log(args: argparse.Namespace) -> int:
+    entries = client_of(args).audit_log(args.after, args.limit)
+    if args.json:
+        write_json(entries)
+    else:
+        columns = (
+            "sequence",
+            "at",
+            "user",
+            "project_id",
+            "action",
+            "subject",
+            "address",
+            "outcome",
+            "request_id",
+        )
+        say("\n".join(table(columns, entries)))
+    return 0

@@ -1,0 +1,235 @@
+"""`weft pod`: plan, order, look, release."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, warn, write_json
+from weft.model.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.cli.follow import Goal
+    from weft.client import Client
+    from weft.model.order import Order
+
+_TIMEOUT = 1800.0
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    commands = group(subparsers, "pod", "order pods, look at them, release them")
+    parser = leaf(commands, "plan", plan, "show what an order would be, without touching anything")
+    _order_file(parser)
+    parser.add_argument("--offline", action="store_true", help="plan here, from a site file, with no server")
+    parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
+    parser = leaf(commands, "create", create, "order a pod")
+    _order_file(parser)
+    _waiting(parser, "READY")
+    parser = leaf(commands, "list", list_, "list pods")
+    parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
+    parser = leaf(commands, "show", show, "show everything of one pod")
+    _name(parser)
+    parser = leaf(commands, "events", events, "show what happened to a pod")
+    _name(parser)
+    parser.add_argument(
+        "--after", metavar="N", type=_number, default=0, help="only events after this sequence"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on until the pod is released or failed")
+    parser = leaf(commands, "release", release, "take a pod back")
+    _name(parser)
+    _waiting(parser, "RELEASED")
+    parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released pod")
+    _name(parser)
+
+
+def _order_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--file", metavar="FILE", required=True, help="pod file (YAML); - for stdin")
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="name or id of the pod")
+
+
+def _waiting(parser: argparse.ArgumentParser, state: str) -> None:
+    parser.add_argument(
+        "--wait", action="store_true", help=f"wait until it is {state}, and show the progress"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=_TIMEOUT,
+        help=f"wait at most so long (default {_TIMEOUT:.0f})",
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def plan(args: argparse.Namespace) -> int:
+    if args.offline != (args.site is not None):
+        raise InputError("--site", args.site, "--offline and --site FILE go together")
+    if args.offline:
+        from weft.cli.plan_offline import plan_offline
+
+        return plan_offline(args.file, args.site, args.json)
+    answer = client_of(args).plan(to_json(read_order(args.file)))
+    if args.json:
+        write_json(answer)
+    else:
+        from weft.cli import text
+
+        say(text.plan(answer))
+    return 0
+
+
+def create(args: argparse.Namespace) -> int:
+    order = read_order(args.file)
+    client = client_of(args)
+    pod = client.create(to_json(order))
+    if args.wait:
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, 0)
+    return _ordered(args, pod, "ordered")
+
+
+def release(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    seen = client.events(args.name) if args.wait else []
+    pod = client.release(args.name)
+    if args.wait:
+        from weft.cli.follow import RELEASED
+
+        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
+    return _ordered(args, pod, "being released")
+
+
+def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
+    if args.json:
+        write_json(pod)
+    else:
+        say(
+            f"pod {pod['name']} is {what} ({pod['id']}, {pod['state']}); "
+            f"follow it: weft pod events {pod['name']} --follow"
+        )
+    return 0
+
+
+def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after: int) -> int:
+    from weft.cli.follow import follow, progress_for
+
+    try:
+        pod = follow(client, pod, goal, after, args.timeout, progress_for(goal, args.json))
+    except KeyboardInterrupt:
+        warn(
+            f"pod {pod['name']} goes on by itself: follow it with `weft pod events {pod['name']} --follow`, "
+            f"take it back with `weft pod release {pod['name']}`"
+        )
+        return 130
+    if args.json:
+        write_json(pod)
+    elif goal.reached == "READY":
+        from weft.cli import text
+
+        say()
+        say("\n".join(text.pod(pod)))
+    else:
+        say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
+    return 0
+
+
+def list_(args: argparse.Namespace) -> int:
+    pods = client_of(args).pods(args.all_projects)
+    if args.json:
+        write_json(pods)
+        return 0
+    project = ("project_id",) if args.all_projects else ()
+    say(
+        "\n".join(
+            table(
+                ("name", *project, "state", "nodes", "fabric", "pkey", "since", "lease_end", "reason"), pods
+            )
+        )
+    )
+    return 0
+
+
+def show(args: argparse.Namespace) -> int:
+    pod = client_of(args).pod(args.name)
+    if args.json:
+        write_json(pod)
+    else:
+        from weft.cli import text
+
+        say("\n".join(text.pod(pod)))
+    return 0
+
+
+def events(args: argparse.Namespace) -> int:
+    """With `--json --follow` one JSON object a line, as they come."""
+    client = client_of(args)
+    found = client.events(args.name, args.after)
+    if not args.follow:
+        if args.json:
+            write_json(found)
+        else:
+            say("\n".join(table(("sequence", "at", "type", "message"), found)))
+        return 0
+    pod = client.pod(args.name)
+    after = args.after
+    while True:
+        _write_events(found, args.json)
+        after = max([after, *(e["sequence"] for e in found)])
+        if pod["state"] in ("RELEASED", "FAILED") and not found:
+            return 0
+        found = client.events(pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0)
+        pod = client.pod(pod["id"])
+
+
+def _write_events(found: list[Json], as_json: bool) -> None:
+    import json
+
+    for event in found:
+        line = f"{event['sequence']:>6}  {event['at'][:19]}  {event['type']:<8}  {event['message']}"
+        say(json.dumps(event, ensure_ascii=False) if as_json else line)
+
+
+def receipt(args: argparse.Namespace) -> int:
+    signed = client_of(args).receipt(args.name)
+    if args.json:
+        write_json(signed)
+    else:
+        from weft.cli.receipt import show_receipt
+
+        show_receipt(signed)
+    return 0
+
+
+def read_order(file: str) -> Order:
+    """The order in a pod file. Raises `InputErrors` with file, line, field, value and what is allowed."""
+    from weft.app.orderfile import load_order
+
+    if file == "-":
+        return load_order(sys.stdin.read(), "<stdin>")
+    return load_order(Path(file))
+
+
+def to_json(order: Order) -> dict[str, Any]:
+    """Only what the file says: the server's defaults are the ones that count."""
+    return order.model_dump(mode="json", exclude_unset=True)

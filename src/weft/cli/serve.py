@@ -1,0 +1,135 @@
+"""`weft serve` and `weft worker`: start the API and the workers; `weft.app.wiring` does it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.cli.common import Subparsers, leaf
+from weft.model.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.app.settings import ServeSettings
+
+_LISTEN = "127.0.0.1:8787"
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    parser = leaf(
+        subparsers,
+        "serve",
+        serve,
+        "run the HTTP API, and a worker in the same process",
+        api=False,
+        json_=False,
+    )
+    _common(parser)
+    parser.add_argument("--listen", metavar="HOST:PORT", default=_LISTEN, help=f"address (default {_LISTEN})")
+    parser.add_argument(
+        "--policy", metavar="FILE", type=Path, help="the operator's own policy.yaml (docs/policy.yaml.sample)"
+    )
+    parser.add_argument(
+        "--public-url", metavar="URL", help="how clients reach the API, if a proxy is in front"
+    )
+    parser.add_argument(
+        "--no-worker", action="store_true", help="only answer requests; `weft worker` does the work"
+    )
+    parser = leaf(
+        subparsers,
+        "worker",
+        worker,
+        "run only workers, beside a `weft serve` on the same database",
+        api=False,
+        json_=False,
+    )
+    _common(parser)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        default=os.environ.get("WEFT_DATABASE"),
+        help="postgresql://… (WEFT_DATABASE); without, an embedded PostgreSQL in the state directory",
+    )
+    parser.add_argument(
+        "--state",
+        metavar="DIR",
+        type=Path,
+        default=default_state(),
+        help="state directory (WEFT_STATE; default %(default)s)",
+    )
+    parser.add_argument(
+        "--cloud-profile", metavar="NAME", help="name in clouds.yaml of weft's own user (OS_CLOUD)"
+    )
+    parser.add_argument(
+        "--site", metavar="FILE", type=Path, help="site file, applied if the database has none yet"
+    )
+    parser.add_argument(
+        "--workers", metavar="N", type=int, default=4, help="pods worked on at once (default 4)"
+    )
+    parser.add_argument(
+        "--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO", help="default INFO"
+    )
+
+
+def default_state() -> Path:
+    """WEFT_STATE, /var/lib/weft for root, else XDG's state directory."""
+    if given := os.environ.get("WEFT_STATE"):
+        return Path(given)
+    if os.geteuid() == 0:
+        return Path("/var/lib/weft")
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "weft"
+
+
+def serve(args: argparse.Namespace) -> int:
+    from weft.api import server
+
+    host, port = listen(args.listen)
+    return server.serve(_settings(args, host, port, args.policy, not args.no_worker, args.public_url))
+
+
+def worker(args: argparse.Namespace) -> int:
+    from weft.app import wiring
+
+    return wiring.worker(_settings(args, "127.0.0.1", 0, None, True, None))
+
+
+def _settings(
+    args: argparse.Namespace, host: str, port: int, policy: Path | None, work: bool, public_url: str | None
+) -> ServeSettings:
+    from weft.app.settings import ServeSettings
+
+    if args.database and not args.database.startswith(("postgresql://", "postgres://")):
+        raise InputError("--database", args.database, "an address such as postgresql://user@host/weft")
+    if not 1 <= args.workers <= 64:
+        raise InputError("--workers", args.workers, "1 to 64")
+    if public_url and not public_url.startswith(("http://", "https://")):
+        raise InputError("--public-url", public_url, "an address such as https://weft.example")
+    for option, path in (("--site", args.site), ("--policy", policy)):
+        if path is not None and not path.is_file():
+            raise InputError(option, str(path), "a file that is there")
+    return ServeSettings(
+        state=args.state,
+        database=args.database,
+        host=host,
+        port=port,
+        cloud_profile=args.cloud_profile,
+        site=args.site,
+        policy=policy,
+        worker=work,
+        workers=args.workers,
+        public_url=public_url,
+        log_level=args.log_level,
+    )
+
+
+def listen(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `[IPv6]:PORT` or `:PORT` (all addresses). Raises `InputError`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InputError("--listen", text, "HOST:PORT, such as 127.0.0.1:8787 or [::]:8787")
+    return host or "0.0.0.0", int(port)

@@ -1,0 +1,99 @@
+"""Plans, pods and refusals as text, from the API's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from weft.cli.common import Json, cell, fields, table
+from weft.model.errors import PermanentError
+
+
+def plan(value: Json) -> str:
+    """A plan: what was chosen, why, and what would be made."""
+    from pydantic import ValidationError
+
+    from weft.model.plan import Plan
+    from weft.planning.plantext import plan_text
+
+    try:
+        return plan_text(Plan.model_validate(value)).rstrip()
+    except ValidationError:
+        raise PermanentError(
+            "show the plan",
+            "weft's API",
+            "the server's plan has fields this client doesn't know",
+            "use --json",
+        ) from None
+
+
+def refusal(detail: Mapping[str, Any]) -> str:
+    """What explains a refused order: filters, quotas, and what would fit."""
+    lines: list[str] = []
+    for key, value in detail.items():
+        if key == "explanation" and isinstance(value, Mapping):
+            lines += _explanation(cast(Mapping[str, Any], value))
+        elif key == "would_fit" and value:
+            lines += ["What would fit:", *(f"  {change}" for change in value)]
+        elif isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+            lines += [f"{key}:", *table(tuple(value[0]), value, "  ")]
+        elif key != "reason" and value and not isinstance(value, Mapping):
+            lines.append(f"{key.replace('_', ' ')}: {cell(value)}")
+    return "\n".join(lines)
+
+
+def _explanation(value: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    if value.get("compared"):
+        lines += ["Compared:", *table(("leaves", "pods", "leftover", "why"), value["compared"], "  ")]
+    if value.get("filters"):
+        lines.append(f"Filters, on {value.get('considered')} nodes:")
+        lines += table(("filter", "removed", "left", "examples"), value["filters"], "  ")
+    return lines
+
+
+def pod(value: Json) -> list[str]:
+    """Everything of one pod."""
+    lines = fields(
+        [
+            *((name, value.get(key)) for name, key in _POD_FIELDS),
+            ("nodes", value.get("nodes")),
+        ]
+    )
+    servers = value.get("servers") or ()
+    if servers:
+        columns = ("name", "node", "management_address", "rdma_addresses", "floating_ip")
+        lines += ["", "Servers:", *table(columns, servers, "  ")]
+    placed = value.get("placed") or ()
+    if placed:
+        lines += ["", "Placed on:", *table(("node", "rack", "leaf", "pod"), placed, "  ")]
+    resources = value.get("resources") or ()
+    if resources:
+        lines += [
+            "",
+            "Resources:",
+            *table(("kind", "name", "where", "state", "id", "reason"), resources, "  "),
+        ]
+    differences = [{"name": r["name"], **d} for r in resources for d in r.get("differences", ())]
+    if differences:
+        lines += ["", "Not as wanted:", *table(("name", "field", "wanted", "observed"), differences, "  ")]
+    return lines
+
+
+_POD_FIELDS = (
+    ("name", "name"),
+    ("id", "id"),
+    ("project", "project_id"),
+    ("ordered by", "created_by"),
+    ("state", "state"),
+    ("why", "reason"),
+    ("since", "since"),
+    ("ordered at", "created_at"),
+    ("lease ends", "lease_end"),
+    ("site", "site"),
+    ("cloud", "cloud"),
+    ("flavor", "flavor"),
+    ("fabric", "fabric"),
+    ("P_Key", "pkey"),
+    ("VLAN", "vlan"),
+)

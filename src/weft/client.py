@@ -1,0 +1,244 @@
+"""HTTP client of weft's API: signs in like every OpenStack client, finds the API in the catalog, gives plain data.
+
+Answers are plain dicts as the API's schema (/openapi.json) says, not models: a client must understand a newer
+server that knows more fields. Errors are the `WeftError`s that the server raised, by `weft.model.problems`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1.session import Session
+
+from weft.model.errors import (
+    InputError,
+    NotFoundError,
+    PermanentError,
+    TemporaryError,
+    UnauthenticatedError,
+    WeftError,
+)
+from weft.model.problems import from_problem
+
+SERVICE_TYPE = "accelerator-pod"
+"""Type of weft's entry in Keystone's catalog."""
+LONGEST_WAIT = 20.0
+"""Seconds that one request for events waits; shorter than the time-outs of usual proxies."""
+
+Json = dict[str, Any]
+_AGAIN = "try again; `weft pod list` shows what has come of it"
+
+
+def connect(
+    cloud: str | None = None,
+    endpoint: str | None = None,
+    region: str | None = None,
+    timeout: float = 60.0,
+) -> Client:
+    """Sign in by clouds.yaml or OS_* and find the API.
+
+    Args:
+        cloud: name in clouds.yaml; None: OS_CLOUD, or OS_* alone.
+        endpoint: address of the API; None: as the catalog says.
+        timeout: seconds that a single answer may take.
+
+    Raises `InputError` if there is nothing to sign in with, `UnauthenticatedError` if Keystone refuses,
+    `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
+    """
+    # Imported here: openstacksdk's configuration alone takes a second to load.
+    from openstack import exceptions as sdk
+    from openstack.config import OpenStackConfig
+
+    try:
+        config = OpenStackConfig(app_name="weft")
+        settings: Json = {"region_name": region} if region else {}
+        found = config.get_one(cloud=cloud, **settings)
+        session = found.get_session()
+    except sdk.ConfigException as error:
+        raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({error})") from None
+    except (ksa.AuthPluginException, ValueError) as error:
+        raise InputError(
+            "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
+        ) from None
+    url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
+    return Client(session, url, timeout)
+
+
+def _from_catalog(session: Session, found: Any) -> str:
+    keystone = f"Keystone at {found.config.get('auth', {}).get('auth_url', '?')}"
+    try:
+        url = session.get_endpoint(
+            service_type=SERVICE_TYPE,
+            interface=found.get_interface(SERVICE_TYPE),
+            region_name=found.get_region_name(SERVICE_TYPE),
+        )
+    except ksa.ClientException as error:
+        raise _outside(error, "sign in", keystone) from None
+    if not url:
+        raise PermanentError(
+            f"find the service {SERVICE_TYPE}",
+            keystone,
+            "its catalog has no such entry for this region and interface",
+            "have the operator register weft's endpoint, or give --endpoint or WEFT_ENDPOINT",
+        )
+    return str(url)
+
+
+class Client:
+    """The API's verbs.
+
+    Args:
+        session: signed in, or able to.
+        url: address of the API, with or without `/v1`.
+        timeout: seconds that a single answer may take, waiting on purpose not counted.
+    """
+
+    def __init__(self, session: Session, url: str, timeout: float = 60.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InputError("--endpoint", url, "an address such as https://weft.example:8787")
+        self._session = session
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._timeout = timeout
+
+    def plan(self, order: Mapping[str, Any]) -> Json:
+        return self._ask("POST", "/v1/pods/plan", order)
+
+    def create(self, order: Mapping[str, Any]) -> Json:
+        return self._ask("POST", "/v1/pods", order)
+
+    def pods(self, all_projects: bool = False) -> list[Json]:
+        return self._ask("GET", "/v1/pods" + ("?all_projects=true" if all_projects else ""))["pods"]
+
+    def pod(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/pods/{_part('name', name)}")
+
+    def events(self, name: str, after: int = 0, wait: float = 0.0) -> list[Json]:
+        """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""
+        wait = min(wait, LONGEST_WAIT)
+        path = f"/v1/pods/{_part('name', name)}/events?after={after}&wait={wait:g}"
+        return self._ask("GET", path, extra_time=wait)["events"]
+
+    def release(self, name: str) -> Json:
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/release")
+
+    def receipt(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
+
+    def site(self) -> Json:
+        return self._ask("GET", "/v1/site")
+
+    def apply_site(self, document: Mapping[str, Any]) -> Json:
+        return self._ask("PUT", "/v1/site", document, extra_time=120)
+
+    def nodes(self) -> list[Json]:
+        return self._ask("GET", "/v1/nodes")["nodes"]
+
+    def quarantine(self, node: str, reason: str) -> Json:
+        return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/quarantine", {"reason": reason})
+
+    def clear(self, node: str) -> Json:
+        return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/quarantine")
+
+    def audit(self, repair: bool = False) -> Json:
+        """Looks at everything outside: give it time."""
+        if repair:
+            return self._ask("POST", "/v1/audit", {"repair": True}, extra_time=1800)
+        return self._ask("GET", "/v1/audit", extra_time=600)
+
+    def audit_log(self, after: int = 0, limit: int = 1000) -> list[Json]:
+        return self._ask("GET", f"/v1/audit-log?after={after}&limit={limit}")["entries"]
+
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, extra_time: float = 0.0
+    ) -> Json:
+        asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
+        headers = {"Accept": "application/json, application/problem+json"}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body).encode()
+        try:
+            response = self._session.request(
+                self.url + path,
+                method,
+                headers=headers,
+                data=data,
+                raise_exc=False,
+                connect_retries=0,
+                timeout=self._timeout + extra_time,
+                redirect=False,
+            )
+        except ksa.ClientException as error:
+            raise _outside(error, asked, weft) from None
+        answer = _read(response)
+        if response.status_code < 300 and answer is not None:
+            return answer
+        raise _refused(response.status_code, answer, asked, weft)
+
+
+def _part(field: str, name: str) -> str:
+    """A name as one part of a path. Raises `InputError` for what would be another path."""
+    if name in ("", ".", ".."):
+        raise InputError(field, name, "a name or an id")
+    return quote(name, safe="")
+
+
+def _read(response: Any) -> Json | None:
+    try:
+        answer = response.json()
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftError:
+    if answer is not None and "title" in answer and status >= 400:
+        return from_problem(status, answer)
+    if status in (502, 503, 504):
+        return TemporaryError(asked, weft, f"HTTP {status} from something in front of it", _AGAIN)
+    if status in (401, 403):
+        return UnauthenticatedError(f"{asked} ({weft}): HTTP {status}; sign in again")
+    what = "not an answer of weft's API"
+    return PermanentError(asked, weft, f"HTTP {status}, {what}", "check --endpoint or the catalog's entry")
+
+
+def _outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
+    """What keystoneauth raises, as one sentence with what to do."""
+    if isinstance(error, ksa.Unauthorized):
+        return UnauthenticatedError(
+            f"Keystone refused to sign in ({error.message}): check user, password and project, or get a new token"
+        )
+    if isinstance(error, ksa.SSLError):
+        return PermanentError(
+            asked,
+            whom,
+            f"its certificate is not trusted ({_short(error)})",
+            "give the authority that signed it as `cacert` in clouds.yaml or OS_CACERT",
+        )
+    if isinstance(error, ksa.ConnectTimeout):
+        return TemporaryError(asked, whom, "no answer in time", _AGAIN)
+    if isinstance(error, ksa.ConnectionError | ksa.RetriableConnectionFailure):
+        cause = _short(error)
+        if "refused" in cause:
+            cause = "connection refused: nothing listens there"
+        return TemporaryError(
+            asked, whom, cause, "check the address and that the service runs, then try again"
+        )
+    if isinstance(error, ksa.CatalogException):
+        return PermanentError(
+            asked, whom, _short(error), "sign in to a project, or give --endpoint or WEFT_ENDPOINT"
+        )
+    if isinstance(error, ksa.NotFound):
+        return NotFoundError(f"{asked} ({whom}): {_short(error)}; check auth_url")
+    if isinstance(error, ksa.AuthPluginException):
+        return InputError("sign-in", "clouds.yaml or OS_*", f"complete sign-in data ({_short(error)})")
+    return PermanentError(asked, whom, _short(error), "check auth_url and the sign-in data")
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:300] + "…"
