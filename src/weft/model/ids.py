@@ -76,6 +76,15 @@ Guid = Annotated[
     BeforeValidator(parse_guid),
     PlainSerializer(format_guid, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^0x[0-9a-f]{16}$", "description": "InfiniBand GUID"}),
+    # An unquoted 0x0002c90300300001 in YAML is a number to every reader but ours.
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "pattern": "^(0[xX])?[0-9a-fA-F:]{1,19}$",
+            "description": "InfiniBand GUID",
+        },
+        mode="validation",
+    ),
 ]
 PKey = Annotated[
     int,

@@ -89,7 +89,9 @@ class AccessOrder(Document):
     """Who gets in, and how."""
 
     key_pair: str | None = Field(
-        default=None, max_length=255, description="Nova key pair of the ordering user; read when it is ordered."
+        default=None,
+        max_length=255,
+        description="Nova key pair of the ordering user; read when it is ordered.",
     )
     ssh_key: SshPublicKey | None = Field(
         default=None, description="Public key in OpenSSH's form, instead of a key pair."
@@ -149,9 +151,11 @@ class Order(Document):
 
     name: PodName = Field(description="Name of the pod, unique in the project: a-z, 0-9 and -, at most 40.")
     cloud: Name | None = Field(default=None, description="Cloud by name; none: the only one.")
-    nodes: NodesOrder
-    fabric: FabricOrder = FabricOrder()
-    locality: LocalityOrder = LocalityOrder()
-    access: AccessOrder = AccessOrder()
-    network: NetworkOrder = NetworkOrder()
-    lease: LeaseOrder = LeaseOrder()
+    nodes: NodesOrder = Field(description="The servers.")
+    fabric: FabricOrder = Field(default=FabricOrder(), description="The RDMA network.")
+    locality: LocalityOrder = Field(
+        default=LocalityOrder(), description="How near the nodes are to one another."
+    )
+    access: AccessOrder = Field(default=AccessOrder(), description="Who gets in, and how.")
+    network: NetworkOrder = Field(default=NetworkOrder(), description="Addresses and router.")
+    lease: LeaseOrder = Field(default=LeaseOrder(), description="How long.")

@@ -71,8 +71,10 @@ class Node(Document):
     cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
     host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
     maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
-    hcas: tuple[Hca, ...] = ()
-    accelerators: tuple[Accelerator, ...] = ()
+    hcas: tuple[Hca, ...] = Field(default=(), description="Its adapters; or rows of the table hcas.")
+    accelerators: tuple[Accelerator, ...] = Field(
+        default=(), description="Its accelerators; or rows of the table accelerators."
+    )
 
     @property
     def nova_host(self) -> str:
@@ -90,7 +92,7 @@ class Switch(Document):
     level: Literal["leaf", "spine", "core"] = Field(description="Leaf switches have hosts on them.")
     ports: int = Field(ge=1, le=254, description="Number of external ports.")
     guid: Guid | None = Field(default=None, description="Node GUID; InfiniBand only.")
-    rack: Name | None = None
+    rack: Name | None = Field(default=None, description="Rack.")
     pod: Name | None = Field(
         default=None, description="Group of leaves with their own spines; none: all are one."
     )
@@ -126,19 +128,19 @@ class FabricManager(Document):
 class Fabric(Document):
     """An RDMA network with its own isolation."""
 
-    type: Literal["infiniband"] = "infiniband"
+    type: Literal["infiniband"] = Field(default="infiniband", description="What kind of network it is.")
     physical_network: Name = Field(description="Neutron's name of the physical network.")
     segments: Range = Field(
         description="P_Keys that weft may give out; each is also the Neutron segmentation id."
     )
-    manager: FabricManager
+    manager: FabricManager = Field(description="How the fabric is ruled.")
 
 
 class AcceleratorCount(Document):
     """So many accelerators of one type."""
 
-    type: Name
-    count: int = Field(ge=1, le=64)
+    type: Name = Field(description="Type of the accelerators, such as h100.")
+    count: int = Field(ge=1, le=64, description="How many.")
 
 
 class Flavor(Document):
@@ -162,7 +164,7 @@ class Cloud(Document):
     profile: Name | None = Field(
         default=None, description="Name in clouds.yaml, if it is not the cloud's name here."
     )
-    management: ManagementNetwork
+    management: ManagementNetwork = Field(description="The pods' Ethernet networks.")
     external_network: str | None = Field(default=None, description="Network that floating IPs come from.")
     rdma_addresses: IPv4Network = Field(description="Block that pods' RDMA subnets are cut from.")
     rdma_prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's RDMA subnet.")
@@ -172,21 +174,21 @@ class Cloud(Document):
 class Rack(Document):
     """A rack; `row` and `power` are only shown."""
 
-    name: Name
-    row: str | None = None
-    power: str | None = None
+    name: Name = Field(description="Name of the rack.")
+    row: str | None = Field(default=None, description="Row that it stands in.")
+    power: str | None = Field(default=None, description="Power feed.")
 
 
 class Site(Document):
     """The whole site. Equal sites give equal plans."""
 
     name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
-    clouds: Annotated[dict[Name, Cloud], Field(min_length=1)]
-    fabrics: Annotated[dict[Name, Fabric], Field(min_length=1)]
-    racks: tuple[Rack, ...] = ()
-    switches: tuple[Switch, ...] = ()
-    links: tuple[Link, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
+    fabrics: dict[Name, Fabric] = Field(min_length=1, description="RDMA fabrics by name.")
+    racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
+    switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
+    links: tuple[Link, ...] = Field(default=(), description="Cables.")
+    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
 
     @cached_property
     def node_by_name(self) -> dict[str, Node]:
