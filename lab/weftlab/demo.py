@@ -1,4 +1,4 @@
-"""`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt; nothing is left.
+"""`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
 Every line that begins with `$` is a command that you could type yourself.
 """
