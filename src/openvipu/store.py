@@ -51,13 +51,21 @@ class Store:
         """Make a new file (mode 0600); StateError if there is one already."""
         if path.exists():
             raise StateError(f"state file {path} exists already; remove it to start from nothing")
+        unfinished = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            connection = _connect(path)
+            unfinished.unlink(missing_ok=True)
+            unfinished.touch(mode=0o600)
+            cls._fill(unfinished, settings)
+            unfinished.rename(path)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"state file {path} can't be made: {error}") from None
+
+    @staticmethod
+    def _fill(path: Path, settings: Settings) -> None:
+        connection = _connect(path)
         with connection:
+            connection.execute("BEGIN IMMEDIATE")
             connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL)")
             connection.execute(
                 "CREATE TABLE thing (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
@@ -130,7 +138,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _read(connection: sqlite3.Connection, where: str) -> State:
-    meta = {str(key): _json(body, f"{where}: {key}") for key, body in connection.execute("SELECT key, body FROM meta")}
+    meta = {
+        str(key): _json(body, f"{where}: {key}")
+        for key, body in connection.execute("SELECT key, body FROM meta")
+    }
     if meta.get("version") != VERSION:
         raise StateError(f"{where}: layout {meta.get('version')!r} is not the {VERSION} of this program")
     generation = meta.get("generation")
@@ -166,7 +177,10 @@ def check_consistency(state: State, where: str) -> None:
         _all_known(partition.agent_ids, state.agents, here)
         if partition.allocation_id:
             _all_known((partition.allocation_id,), state.allocations, here)
-        if len(partition.ipus) != partition.shape.size or min(partition.shape.segments, partition.shape.gcds) < 1:
+        if (
+            len(partition.ipus) != partition.shape.size
+            or min(partition.shape.segments, partition.shape.gcds) < 1
+        ):
             raise StateError(f"{here}: its IPUs are not those of its size")
 
 

@@ -28,6 +28,14 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller that an agent obeys; of its key only a hash (hex) is kept."""
+
+    controller_id: str
+    key_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """Everything that survives a restart. ``generation`` is the last one given to a partition."""
 

@@ -14,8 +14,8 @@ SOURCE = Path(__file__).resolve().parent
 
 def generate(target: Path) -> None:
     """Write ``openvipu/proto/*_pb2*`` below ``target`` (a directory that is put on ``sys.path``)."""
-    import grpc_tools  # noqa: PLC0415  (developers only)
-    from grpc_tools import protoc  # noqa: PLC0415
+    import grpc_tools
+    from grpc_tools import protoc
 
     root = SOURCE.parent.parent
     well_known = Path(grpc_tools.__file__).parent / "_proto"

@@ -47,10 +47,10 @@ def candidates(state: State, cluster_id: str, size: int) -> list[Allocation]:
     the run in the smallest free block; equals come in cluster order.
     """
     if size < IPUS_PER_MACHINE or not is_power_of_two(size):
-        raise BadRequest(
-            f"size {size} is not allowed; an allocation takes whole machines: 4, 8, 16 … IPUs"
-        )
-    clusters = [state.cluster(cluster_id)] if cluster_id else [state.clusters[key] for key in sorted(state.clusters)]
+        raise BadRequest(f"size {size} is not allowed; an allocation takes whole machines: 4, 8, 16 … IPUs")
+    clusters = (
+        [state.cluster(cluster_id)] if cluster_id else [state.clusters[key] for key in sorted(state.clusters)]
+    )
     used = {agent for partition in state.partitions.values() for agent in partition.agent_ids}
     found: list[tuple[int, Allocation]] = []
     for cluster in clusters:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from openvipu.model.errors import AlreadyExists, BadRequest, Conflict
 from openvipu.model.names import check_id
@@ -11,6 +13,8 @@ from openvipu.model.site import Cluster, ClusterTopology, Machine, Topology
 from openvipu.model.state import State
 from openvipu.rules.admission import check_removable_agents
 from openvipu.rules.board import GATEWAY, SYNC, UP, is_power_of_two, opposite
+
+Choice = TypeVar("Choice", Topology, ClusterTopology)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,10 @@ def cabling_faults(cluster: Cluster, machines: Mapping[str, Machine]) -> Iterato
         serial, port = machines[cable.agent_id].peer(cable.port)
         if (serial, port) != (machines[cable.peer_agent_id].serial, cable.peer_port):
             there = f"{serials.get(serial, serial)}:{port}" if serial else "nothing"
-            yield cable, f"{cable.agent_id}:{cable.port} must lead to {cable.peer_agent_id}:{cable.peer_port}; it leads to {there}"
+            yield (
+                cable,
+                f"{cable.agent_id}:{cable.port} must lead to {cable.peer_agent_id}:{cable.peer_port}; it leads to {there}",
+            )
     if cluster.ilds > 1 and cluster.gateway is ClusterTopology.SWITCHED:
         yield from _switch_faults(cluster, machines)
 
@@ -132,7 +139,7 @@ def _switch_faults(cluster: Cluster, machines: Mapping[str, Machine]) -> Iterato
 def _ring(cluster: Cluster, ports: Sequence[str]) -> Iterator[Cable]:
     for ild in range(cluster.ilds):
         agents = cluster.domain(ild)
-        pairs = list(zip(agents, agents[1:], strict=False))
+        pairs = list(itertools.pairwise(agents))
         if cluster.topology is Topology.TORUS and len(agents) > 1:
             pairs.append((agents[-1], agents[0]))
         for agent, peer in pairs:
@@ -140,7 +147,7 @@ def _ring(cluster: Cluster, ports: Sequence[str]) -> Iterator[Cable]:
                 yield Cable(agent, port, peer, opposite(port))
 
 
-def _choice(kind: type[Topology] | type[ClusterTopology], field: str, value: str):  # noqa: ANN202
+def _choice(kind: type[Choice], field: str, value: str) -> Choice:
     try:
         return kind(value)
     except ValueError:

@@ -1,15 +1,16 @@
 """States of a partition: which step leads where. Numbers and names as the user API has them.
 
-====================  ===================  =========================================================
-step                  (ready, operation)   when
-====================  ===================  =========================================================
-admitted              PENDING, CREATING    the request is accepted, the IPUs are reserved
-activated             ACTIVE, IDLE         every machine is configured and every link trained
-broken                ERROR, IDLE          the hardware reported an error; a reset is about to follow
-resetting             ERROR, RESETTING     a reset runs, by a user or by itself
-failed                ERROR, FAILED        no more tries, or automatic reset is off
-removing              unchanged, REMOVING  until every machine has been cleared
-====================  ===================  =========================================================
+==========  ===================  ===================================================================
+step        (ready, operation)   when
+==========  ===================  ===================================================================
+admitted    PENDING, CREATING    the request is accepted, the IPUs are reserved
+activated   ACTIVE, IDLE         every machine is configured and every link trained
+recovering  ERROR, RESETTING     automatic resets run or wait for their turn (PENDING before the first
+                                 success, so that a client that waits for its partition goes on waiting)
+resetting   unchanged, RESETTING a user asked for a reset
+failed      ERROR, FAILED        no more tries, or automatic reset is off
+removing    unchanged, REMOVING  until every machine has been cleared
+==========  ===================  ===================================================================
 """
 
 from __future__ import annotations
@@ -22,17 +23,10 @@ from openvipu.model.partition import Operation, Partition, Ready
 MAX_AUTO_RESETS = 3
 """Tries before a partition is FAILED. The number of the closed controller isn't public: our choice."""
 
-BUSY = (Operation.CREATING, Operation.RESETTING, Operation.REMOVING)
-
 
 def activated(partition: Partition) -> Partition:
     """It works; past errors and tries are forgotten."""
     return replace(partition, ready=Ready.ACTIVE, operation=Operation.IDLE, errors=(), retries=0)
-
-
-def broken(partition: Partition, errors: tuple[str, ...]) -> Partition:
-    """An error was seen and something is going to be done about it."""
-    return replace(partition, ready=Ready.ERROR, operation=Operation.IDLE, errors=errors)
 
 
 def failed(partition: Partition, errors: tuple[str, ...]) -> Partition:
@@ -45,15 +39,21 @@ def may_retry(partition: Partition) -> bool:
     return partition.auto_reset and partition.retries < MAX_AUTO_RESETS
 
 
-def auto_resetting(partition: Partition, now: float) -> Partition:
-    """The next automatic reset begins. ``now`` is seconds since the epoch."""
+def recovering(partition: Partition, errors: tuple[str, ...], now: float) -> Partition:
+    """The next automatic reset is on its way. ``now`` is seconds since the epoch."""
     return replace(
         partition,
-        ready=Ready.ERROR,
+        ready=Ready.PENDING if partition.ready is Ready.PENDING else Ready.ERROR,
         operation=Operation.RESETTING,
+        errors=errors,
         retries=partition.retries + 1,
         last_auto_reset=now,
     )
+
+
+def relocating(partition: Partition) -> Partition:
+    """It goes to other IPUs, where a reset sets it up."""
+    return replace(partition, operation=Operation.RESETTING)
 
 
 def resetting(partition: Partition, relocatable: bool) -> Partition:
@@ -73,9 +73,7 @@ def resetting(partition: Partition, relocatable: bool) -> Partition:
 
 def removing(partition: Partition, force: bool) -> Partition:
     """The removal begins. A second request for it is no error; ``force`` once given stays."""
-    return replace(
-        partition, operation=Operation.REMOVING, force_removal=partition.force_removal or force
-    )
+    return replace(partition, operation=Operation.REMOVING, force_removal=partition.force_removal or force)
 
 
 def backoff_seconds(base: float, retries: int) -> float:

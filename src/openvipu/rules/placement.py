@@ -134,7 +134,9 @@ def match(shape: Shape, taken: Occupancy, wanted: tuple[Selection, ...]) -> Slot
     """The slot that is exactly the IPUs ``wanted``; BadRequest if they aren't one, NoRoom if it is taken."""
     asked = {(ipu.ild, ipu.topology_id) for ipu in wanted}
     if len(asked) != len(wanted):
-        raise BadRequest("ipus names an IPU twice; each (ipulink_domain_topology_id, topology_id) may come once")
+        raise BadRequest(
+            "ipus names an IPU twice; each (ipulink_domain_topology_id, topology_id) may come once"
+        )
     slot = next((slot for slot in slots(shape, taken.pool) if set(slot.sites()) == asked), None)
     if slot is None:
         raise BadRequest(

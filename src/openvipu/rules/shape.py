@@ -28,7 +28,9 @@ def check_requirements(wanted: Requirements) -> None:
     if wanted.ipus and not wanted.cluster_id:
         raise BadRequest("ipus were given without cluster_id; an exact choice of IPUs needs its cluster")
     if wanted.ipus and wanted.size not in (0, len(wanted.ipus)):
-        raise BadRequest(f"size is {wanted.size} but {len(wanted.ipus)} ipus were given; give one or the same")
+        raise BadRequest(
+            f"size is {wanted.size} but {len(wanted.ipus)} ipus were given; give one or the same"
+        )
     _check_count("size", wanted.size or len(wanted.ipus))
     for field, value in (
         ("num_gcds", wanted.gcds),
@@ -115,7 +117,9 @@ def _routing(wanted: Requirements, segment: int, cluster: Cluster) -> Routing:
             f"{cluster.ild_size} IPUs of a {cluster.topology.value}"
         )
     if wanted.routing is Routing.DNC and segment > DNC_LIMIT:
-        raise BadRequest(f"ipulink_routing_type DNC reaches {DNC_LIMIT} IPUs; the segment has {segment}; use SWNC")
+        raise BadRequest(
+            f"ipulink_routing_type DNC reaches {DNC_LIMIT} IPUs; the segment has {segment}; use SWNC"
+        )
     least = {Routing.SWNC: IPUS_PER_MACHINE, Routing.BTNC: 2 * IPUS_PER_MACHINE}.get(wanted.routing, 1)
     if segment < least:
         raise BadRequest(
@@ -150,7 +154,9 @@ def _sync_type(wanted: Requirements) -> SyncType:
     Independent rails are marked as unsupported in the public API, so they are refused here.
     """
     if wanted.sync_type is SyncType.GS2_INDEPENDENT_RAILS:
-        raise BadRequest("sync_type GS2_INDEPENDENT_RAILS is not supported; use GS2_DEFAULT or a POD_NATIVE one")
+        raise BadRequest(
+            "sync_type GS2_INDEPENDENT_RAILS is not supported; use GS2_DEFAULT or a POD_NATIVE one"
+        )
     if wanted.reconfigurable:
         if wanted.sync_type not in (SyncType.UNDEFINED, SyncType.GS2_DEFAULT):
             raise BadRequest(

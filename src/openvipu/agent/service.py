@@ -1,0 +1,102 @@
+"""The agent's gRPC service over one machine's hardware."""
+
+# ruff: noqa: N802 - the methods are named as on the wire
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+import grpc
+
+from openvipu.agent.binding import CONTROLLER_HEADER, KEY_HEADER, Binding
+from openvipu.convert import machine_to_wire, setting_from_wire, status_to_wire
+from openvipu.hardware.protocol import Hardware
+from openvipu.model.errors import BadRequest
+from openvipu.model.names import check_id
+from openvipu.proto import agent_pb2 as pb
+from openvipu.proto import agent_pb2_grpc as pb_grpc
+from openvipu.rpc import Guard, Tls, metadata_of, serve
+
+SERVICE = "openvipu.agent.v1.AgentService"
+
+
+class AgentService(pb_grpc.AgentServiceServicer):
+    """Every call but Claim is for the owner only; Claim makes the first caller the owner."""
+
+    def __init__(self, hardware: Hardware, binding: Binding) -> None:
+        self._hardware = hardware
+        self._binding = binding
+
+    def Claim(self, request: pb.ClaimRequest, context: Any) -> pb.ClaimReply:
+        self._binding.claim(*_caller(context))
+        return pb.ClaimReply(machine=machine_to_wire(self._hardware.describe()))
+
+    def Release(self, request: pb.ReleaseRequest, context: Any) -> pb.ReleaseReply:
+        """Clear every partition, then forget the owner: the machine is handed back clean."""
+        self._check(context)
+        for setting in self._hardware.status().settings:
+            self._hardware.clear(setting.partition_id, setting.generation)
+        self._binding.release()
+        return pb.ReleaseReply()
+
+    def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
+        self._check(context)
+        return pb.DescribeReply(machine=machine_to_wire(self._hardware.describe()))
+
+    def Configure(self, request: pb.ConfigureRequest, context: Any) -> pb.ConfigureReply:
+        self._check(context)
+        self._hardware.configure(setting_from_wire(_checked(request.setting)))
+        return pb.ConfigureReply()
+
+    def Train(self, request: pb.TrainRequest, context: Any) -> pb.TrainReply:
+        self._check(context)
+        failures = self._hardware.train(request.partition_id, request.generation)
+        return pb.TrainReply(failures=failures)
+
+    def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
+        self._check(context)
+        self._hardware.reset(setting_from_wire(_checked(request.setting)))
+        return pb.ResetReply()
+
+    def Clear(self, request: pb.ClearRequest, context: Any) -> pb.ClearReply:
+        self._check(context)
+        self._hardware.clear(request.partition_id, request.generation)
+        return pb.ClearReply()
+
+    def GetStatus(self, request: pb.GetStatusRequest, context: Any) -> pb.GetStatusReply:
+        self._check(context)
+        return status_to_wire(self._hardware.status())
+
+    def RunTest(self, request: pb.RunTestRequest, context: Any) -> pb.RunTestReply:
+        self._check(context)
+        return pb.RunTestReply(failures=self._hardware.run_test(request.test, tuple(request.ports)))
+
+    def _check(self, context: Any) -> None:
+        self._binding.check(*_caller(context))
+
+
+def start(
+    hardware: Hardware, binding: Binding, address: str, executor: Executor, tls: Tls | None = None
+) -> tuple[grpc.Server, int]:
+    """Serve one machine at ``host:port``. With TLS only certificates with the name ``controller`` get in."""
+    service = AgentService(hardware, binding)
+
+    def register(server: grpc.Server) -> None:
+        pb_grpc.add_AgentServiceServicer_to_server(service, server)
+
+    guard = Guard(frozenset({"controller"}) if tls else frozenset())
+    return serve(executor, address, (register,), (SERVICE,), guard, tls)
+
+
+def _caller(context: Any) -> tuple[str, str]:
+    metadata = metadata_of(context)
+    return metadata.get(CONTROLLER_HEADER, ""), metadata.get(KEY_HEADER, "")
+
+
+def _checked(setting: pb.Setting) -> pb.Setting:
+    check_id("setting.partition_id", setting.partition_id)
+    numbers = [ipu.number for ipu in setting.ipus]
+    if len(set(numbers)) != len(numbers):
+        raise BadRequest("setting.ipus names an IPU twice")
+    return setting

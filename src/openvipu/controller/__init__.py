@@ -1,0 +1,1 @@
+"""The controller: state, lanes of work, the agents it drives, and the repair loop."""

@@ -1,0 +1,97 @@
+"""The controller's core: the state and the one way to change it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from openvipu.controller.fleet import Fleet
+from openvipu.controller.health import Health
+from openvipu.controller.lanes import Lanes
+from openvipu.model.partition import Partition
+from openvipu.model.state import State
+from openvipu.rules.admission import Visible
+from openvipu.store import Step, Store
+
+T = TypeVar("T")
+
+REMEMBERED = 128
+"""Removed partitions whose status is still answered with REMOVED; bounded, so nothing grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Times in seconds. ``poll`` 0 means that nobody polls but who calls ``Watch.poll`` (tests)."""
+
+    poll: float = 10.0
+    backoff: float = 1.0
+    lost_after: int = 3
+    agent_timeout: float = 30.0
+    queue_timeout: float = 60.0
+
+
+class Core:
+    """State, agents, lanes and clock, shared by all that the controller does.
+
+    ``testing`` holds the clusters under test; it is read and changed only within :meth:`change`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        tuning: Tuning,
+        clock: Callable[[], float] = time.time,
+        step: Step = lambda _: None,
+    ) -> None:
+        self.fleet = fleet
+        self.tuning = tuning
+        self.clock = clock
+        self.step = step
+        self.health = Health(tuning.lost_after)
+        self.lanes = Lanes()
+        self.testing: set[str] = set()
+        self._store = store
+        self._lock = threading.Lock()
+        self._removed: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def state(self) -> State:
+        """The present state; a value that never changes under its reader."""
+        return self._store.state
+
+    def change(self, decide: Callable[[State], tuple[State, T]]) -> T:
+        """Let ``decide`` make the next state, write it, and return its second result.
+
+        ``decide`` is pure and runs alone; what it raises leaves everything as it was. When this
+        returns, the change is on the disk.
+        """
+        with self._lock:
+            new, result = decide(self._store.state)
+            if new is not self._store.state:
+                self._store.save(new)
+            return result
+
+    def remember_removed(self, partition: Partition) -> None:
+        with self._lock:
+            self._removed[partition.id] = partition.allocation_id
+            self._removed.move_to_end(partition.id)
+            while len(self._removed) > REMEMBERED:
+                self._removed.popitem(last=False)
+
+    def was_removed(self, partition_id: str, visible: Visible) -> bool:
+        """Was there such a partition lately, and might this user see it?"""
+        with self._lock:
+            allocation_id = self._removed.get(partition_id)
+        return allocation_id is not None and (visible is None or allocation_id in visible)
+
+    def close(self) -> None:
+        """Finish what runs, then close agents' channels and the state file."""
+        self.lanes.close()
+        self.fleet.close()
+        with self._lock:
+            self._store.close()

@@ -1,0 +1,98 @@
+"""The repair loop: poll the agents, clean what shouldn't be there, mend what is broken."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from openvipu.controller.core import Core
+from openvipu.controller.jobs import Jobs
+from openvipu.convert import status_from_wire
+from openvipu.model.errors import Refusal
+from openvipu.model.hardware import MachineStatus
+from openvipu.model.partition import Operation, Ready
+from openvipu.proto import agent_pb2 as pb
+
+log = logging.getLogger("openvipu")
+
+
+class Watch:
+    """Polls every ``Tuning.poll`` seconds in its own thread until closed."""
+
+    def __init__(self, core: Core, jobs: Jobs) -> None:
+        self._core = core
+        self._jobs = jobs
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        if self._core.tuning.poll > 0:
+            self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def poll(self) -> None:
+        """One round. Agents that don't answer are noted, not waited for beyond their timeout."""
+        calls = {id_: (agent, pb.GetStatusRequest()) for id_, agent in self._core.state.agents.items()}
+        replies, refusals = self._core.fleet.call_all("GetStatus", calls, min(5.0, self._core.fleet.timeout))
+        for id_, refusal in refusals.items():
+            log.warning("poll: %s", refusal)
+            self._core.health.missed(id_)
+        for id_, reply in replies.items():
+            status = status_from_wire(reply)
+            known = self._core.state.agents.get(id_)
+            if known is None:
+                continue
+            if status.serial != known.machine.serial:
+                log.warning(
+                    "agent %s: machine %s was replaced by %s", id_, known.machine.serial, status.serial
+                )
+                self._core.health.missed(id_)
+                continue
+            self._core.health.answered(id_, status)
+            self._sweep(id_, status)
+        self._mend()
+
+    def _sweep(self, agent_id: str, status: MachineStatus) -> None:
+        """Clear settings that no partition of ours has: left over from a forced removal or a relocation."""
+        state = self._core.state
+        clean = True
+        for setting in status.settings:
+            partition = state.partitions.get(setting.partition_id)
+            wanted = partition is not None and agent_id in partition.agent_ids
+            if wanted and partition is not None and setting.generation >= partition.generation:
+                continue
+            if wanted and partition is not None and partition.operation is not Operation.IDLE:
+                continue
+            request = pb.ClearRequest(partition_id=setting.partition_id, generation=setting.generation)
+            try:
+                self._core.fleet.call(state.agent(agent_id), "Clear", request)
+            except Refusal as refusal:
+                log.warning("sweep: %s", refusal)
+                clean = False
+        if clean:
+            self._core.health.clean(agent_id)
+
+    def _mend(self) -> None:
+        for partition in self._core.state.partitions.values():
+            if partition.ready is not Ready.ACTIVE or partition.operation is not Operation.IDLE:
+                continue
+            errors = self._core.health.errors(partition)
+            if errors:
+                id_, generation = partition.id, partition.generation
+                self._core.lanes.submit(
+                    self._jobs.lane_of(partition),
+                    lambda id_=id_, generation=generation, errors=errors: self._jobs.repair(
+                        id_, generation, errors
+                    ),
+                )
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._core.tuning.poll):
+            try:
+                self.poll()
+            except Exception:
+                log.exception("defect in the repair loop")

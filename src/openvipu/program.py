@@ -1,0 +1,54 @@
+"""What every program of openvipu does alike: one sentence for an error, a clean end on a signal."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from openvipu import __version__
+from openvipu.agent.beacon import address
+from openvipu.hardware.protocol import HardwareError
+from openvipu.model.errors import Refusal, StateError
+from openvipu.model.names import check_port
+
+
+def run(name: str, main: Callable[[], int]) -> int:
+    """``main``'s exit status; 2 with one sentence on stderr when it refuses something."""
+    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s", level=logging.WARNING)
+    try:
+        return main()
+    except (Refusal, StateError, HardwareError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """A parser that knows ``--version``; options aren't abbreviated, so that new ones break no script."""
+    made = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
+    made.add_argument("--version", action="version", version=f"{name} {__version__}")
+    return made
+
+
+def wait_for_signal() -> None:
+    """Return on SIGTERM or SIGINT."""
+    done = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: done.set())
+    done.wait()
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """``host:port`` of a listener (port 0: any free one); BadRequest if it isn't one."""
+    host, port = address(text)
+    if port:
+        check_port("port", port)
+    return host, port
+
+
+def say(text: str) -> None:
+    """A line on stdout, at once, for whoever waits for it."""
+    print(text, flush=True)

@@ -1,0 +1,168 @@
+"""gRPC for all programs: refusals become statuses, servers get health and reflection, TLS is read from files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from openvipu.hardware.protocol import HardwareError
+from openvipu.model import errors
+
+log = logging.getLogger("openvipu")
+
+STATUS: Mapping[type[Exception], grpc.StatusCode] = {
+    errors.BadRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.NoRoom: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Conflict: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.Forbidden: grpc.StatusCode.PERMISSION_DENIED,
+    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.Busy: grpc.StatusCode.ABORTED,
+    HardwareError: grpc.StatusCode.FAILED_PRECONDITION,
+}
+"""Every refusal and its status. Anything else is a defect: INTERNAL, with the traceback in the log."""
+
+Observer = Callable[[str, str], None]
+"""Told the method and the status name of every call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate, its key and the authority that the other side must be signed by (PEM)."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+    @classmethod
+    def read(cls, directory: Path, role: str) -> Tls:
+        """``ca.crt``, ``<role>.crt`` and ``<role>.key`` of a directory that ``--tls-init`` made."""
+        try:
+            parts = [(directory / name).read_bytes() for name in ("ca.crt", f"{role}.crt", f"{role}.key")]
+        except OSError as error:
+            raise errors.BadRequest(f"TLS file {error.filename} can't be read: {error.strerror}") from None
+        return cls(*parts)
+
+    def server(self) -> grpc.ServerCredentials:
+        """Mutual: a client without a certificate of the authority is turned away in the handshake."""
+        return grpc.ssl_server_credentials([(self.key, self.certificate)], self.authority, True)
+
+    def client(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
+
+
+class Guard(grpc.ServerInterceptor):
+    """Turns refusals into statuses, and lets in only certificates of the given roles."""
+
+    def __init__(self, roles: frozenset[str] = frozenset(), observe: Observer = lambda *_: None) -> None:
+        self._roles = roles
+        self._observe = observe
+
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = continuation(handler_call_details)
+        method = handler_call_details.method
+        if (
+            handler is None
+            or handler.unary_unary is None
+            or not method.startswith(("/virmgrpc.", "/openvipu."))
+        ):
+            return handler
+
+        def answer(request: Any, context: grpc.ServicerContext) -> Any:
+            return self._answer(method, handler.unary_unary, request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
+
+    def _answer(self, method: str, call: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            self._check_role(context)
+            reply = call(request, context)
+        except tuple(STATUS) as refusal:
+            code, words = STATUS[type(refusal)], str(refusal)
+        except Exception:
+            log.exception("defect in %s", method)
+            code, words = grpc.StatusCode.INTERNAL, f"internal error in {method}; the server's log has more"
+        else:
+            self._observe(method, "OK")
+            return reply
+        self._observe(method, code.name)
+        context.abort(code, words)
+        return None
+
+    def _check_role(self, context: grpc.ServicerContext) -> None:
+        if not self._roles:
+            return
+        names = [name.decode(errors="replace") for name in context.auth_context().get("x509_common_name", ())]
+        if not self._roles.intersection(names):
+            allowed = ", ".join(sorted(self._roles))
+            raise errors.Forbidden(
+                f"the certificate's name {names} is not allowed here; use one of {allowed}"
+            )
+
+
+def metadata_of(context: grpc.ServicerContext) -> dict[str, str]:
+    """The call's metadata; keys are lower case, of a repeated key the last value counts."""
+    return {str(key): value for key, value in context.invocation_metadata() if isinstance(value, str)}
+
+
+def serve(
+    executor: Executor,
+    address: str,
+    register: Iterable[Callable[[grpc.Server], None]],
+    services: Sequence[str],
+    guard: Guard,
+    tls: Tls | None = None,
+) -> tuple[grpc.Server, int]:
+    """A started server on ``host:port`` with health and reflection, and its port (for port 0).
+
+    ``services`` are the full names that reflection lists. BadRequest if the address can't be had.
+    """
+    server = grpc.server(executor, interceptors=(guard,), options=(("grpc.so_reuseport", 0),))
+    for add in register:
+        add(server)
+    checker = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+    for name in ("", *services):
+        checker.set(name, health_pb2.HealthCheckResponse.SERVING)
+    reflection.enable_server_reflection((*services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    try:
+        port = server.add_secure_port(address, tls.server()) if tls else server.add_insecure_port(address)
+    except RuntimeError:
+        raise errors.BadRequest(
+            f"address {address} can't be listened on; is something there already?"
+        ) from None
+    server.start()
+    return server, port
+
+
+def channel(target: str, tls: Tls | None = None, server_name: str = "") -> grpc.Channel:
+    """A channel that comes back soon after the other side does."""
+    options: list[tuple[str, Any]] = [
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2000),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if tls is None:
+        return grpc.insecure_channel(target, options=options)
+    if server_name:
+        options.append(("grpc.ssl_target_name_override", server_name))
+    return grpc.secure_channel(target, tls.client(), options=options)
+
+
+def words_of(error: grpc.RpcError) -> str:
+    """The sentence that came with a failed call."""
+    details = error.details() if isinstance(error, grpc.Call) else str(error)
+    return details or "the call failed without a reason"

@@ -1,0 +1,113 @@
+"""A running controller: everything wired together, started and stopped as one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from openvipu.controller.core import Core, Tuning
+from openvipu.controller.discovery import Discovery
+from openvipu.controller.fleet import Fleet
+from openvipu.controller.inventory import Inventory
+from openvipu.controller.jobs import Jobs
+from openvipu.controller.metrics import Calls, start_metrics
+from openvipu.controller.partitions import Partitions
+from openvipu.controller.watch import Watch
+from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
+from openvipu.rpc import Guard, Tls, serve
+from openvipu.services.admin import AdminService
+from openvipu.services.gate import Gate
+from openvipu.services.user import CatalogService, UserService, VersionService
+from openvipu.store import Step, Store
+
+USER_SERVICES = ("virmgrpc.UserService", "virmgrpc.VersionService", "openvipu.catalog.v1.CatalogService")
+ADMIN_SERVICES = (*USER_SERVICES, "openvipu.admin.v1.AdminService")
+
+WORKERS = 64
+"""Threads for calls. Calls wait in lanes, so there are more than cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Where a controller keeps its state and listens. Port 0 takes a free one; None: don't listen."""
+
+    state: Path
+    user_address: str = "0.0.0.0:8090"
+    admin_address: str = "127.0.0.1:8091"
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = 2113
+    discovery: str = ""
+    tls: Path | None = None
+    tuning: Tuning = field(default_factory=Tuning)
+
+
+class ControllerServer:
+    """Both doors, the repair loop, metrics and discovery of one controller."""
+
+    def __init__(
+        self, config: Config, clock: Callable[[], float] = time.time, step: Step = lambda _: None
+    ) -> None:
+        """Start everything; a Refusal or StateError says what can't be started, and nothing is left on."""
+        with ExitStack() as stack:
+            self._start(config, clock, step, stack)
+            self._stack = stack.pop_all()
+
+    def _start(self, config: Config, clock: Callable[[], float], step: Step, stack: ExitStack) -> None:
+        tls = Tls.read(config.tls, "controller") if config.tls else None
+        store = Store.open(config.state, step)
+        fleet = Fleet(store.state.settings, tls, config.tuning.agent_timeout)
+        self.core = Core(store, fleet, config.tuning, clock, step)
+        stack.callback(self.core.close)
+        self.jobs = Jobs(self.core)
+        self.partitions = Partitions(self.core, self.jobs)
+        self.inventory = Inventory(self.core)
+        self.watch = Watch(self.core, self.jobs)
+        self.discovery = Discovery(config.discovery) if config.discovery else None
+        if self.discovery:
+            stack.callback(self.discovery.close)
+        self.calls = Calls()
+        # a first look at the machines, so that nothing is placed on one that is dead or not clean
+        self.watch.poll()
+        self.jobs.resume()
+        self.watch.start()
+        stack.callback(self.watch.close)
+        self.user_port = self._open(config.user_address, tls, False, stack)
+        self.admin_port = self._open(config.admin_address, tls, True, stack)
+        self.metrics: Any = None
+        if config.metrics_port is not None:
+            self.metrics = start_metrics(self.core, self.calls, config.metrics_host, config.metrics_port)
+            stack.callback(self.metrics.server_close)
+            stack.callback(self.metrics.shutdown)
+
+    def _open(self, address: str, tls: Tls | None, admin: bool, stack: ExitStack) -> int:
+        executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="admin" if admin else "user")
+        stack.callback(executor.shutdown, wait=False)
+        gate = Gate(self.core, admin)
+
+        def register(server: grpc.Server) -> None:
+            user = UserService(self.core, self.partitions, gate)
+            vipuuser_pb2_grpc.add_UserServiceServicer_to_server(user, server)
+            version_pb2_grpc.add_VersionServiceServicer_to_server(VersionService(), server)
+            catalog = CatalogService(self.core, self.partitions, gate)
+            catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
+            if admin:
+                service = AdminService(self.core, self.inventory, gate, self.discovery)
+                admin_pb2_grpc.add_AdminServiceServicer_to_server(service, server)
+
+        roles = frozenset({"admin"} if admin else {"admin", "user"}) if tls else frozenset[str]()
+        guard = Guard(roles, self.calls.observe)
+        names = ADMIN_SERVICES if admin else USER_SERVICES
+        server, port = serve(executor, address, (register,), names, guard, tls)
+        stack.callback(lambda: server.stop(grace=2).wait())
+        return port
+
+    def close(self) -> None:
+        """Stop taking calls, finish what runs, write nothing more."""
+        self._stack.close()

@@ -1,0 +1,129 @@
+"""``openvipu-server``: the controller."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+from openvipu.controller import authority
+from openvipu.controller.core import Tuning
+from openvipu.controller.inventory import new_key
+from openvipu.model.errors import BadRequest
+from openvipu.model.state import Settings, State
+from openvipu.program import listen_address, parser, run, say, wait_for_signal
+from openvipu.rules import users
+from openvipu.server import Config, ControllerServer
+from openvipu.store import Store
+
+
+def main(argv: list[str] | None = None) -> int:
+    return run("openvipu-server", lambda: _main(_parser().parse_args(argv)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser("openvipu-server", "An open V-IPU controller.")
+    made.add_argument("--state", type=Path, default=Path("openvipu.sqlite"), help="the state file")
+    first = made.add_argument_group("first steps (each does its work and ends)")
+    first.add_argument("--init", action="store_true", help="make the state file")
+    first.add_argument("--secure", action="store_true", help="with --init: users must show their access keys")
+    first.add_argument(
+        "--agent-key-file", type=Path, help="with --init: the key that agents were prepared with"
+    )
+    first.add_argument(
+        "--tls-init", type=Path, metavar="DIR", help="make a certificate authority and certificates"
+    )
+    first.add_argument("--tls-host", action="append", default=[], help="name or address clients will use")
+    made.add_argument("--user-address", default="0.0.0.0:8090", metavar="HOST:PORT")
+    made.add_argument("--admin-address", default="127.0.0.1:8091", metavar="HOST:PORT")
+    made.add_argument("--metrics-address", default="127.0.0.1:2113", metavar="HOST:PORT")
+    made.add_argument("--no-metrics", action="store_true")
+    made.add_argument("--discover", default="", metavar="HOST:PORT", help="listen for agents' beacons (UDP)")
+    made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
+    made.add_argument("--poll-interval", type=float, default=10.0, metavar="SECONDS")
+    made.add_argument(
+        "--reset-backoff", type=float, default=1.0, metavar="SECONDS", help="before the first retry"
+    )
+    made.add_argument("--agent-timeout", type=float, default=30.0, metavar="SECONDS")
+    return made
+
+
+def _main(arguments: argparse.Namespace) -> int:
+    if arguments.tls_init:
+        for host in arguments.tls_host:
+            if not host.strip():
+                raise BadRequest("--tls-host is empty; give a name or an address")
+        authority.create(arguments.tls_init, arguments.tls_host)
+        say(f"certificates written: {arguments.tls_init}")
+    if arguments.init:
+        _init(arguments)
+    if arguments.init or arguments.tls_init:
+        return 0
+    if arguments.secure:
+        raise BadRequest("--secure goes with --init; the state file remembers it")
+    return _serve(arguments)
+
+
+def _init(arguments: argparse.Namespace) -> None:
+    agent_key = secrets.token_urlsafe(24)
+    if arguments.agent_key_file:
+        agent_key = read_key(arguments.agent_key_file)
+    settings = Settings(f"controller-{secrets.token_hex(6)}", agent_key, arguments.secure)
+    Store.create(arguments.state, settings)
+    say(f"state file written: {arguments.state}")
+    if arguments.secure:
+        store = Store.open(arguments.state)
+        store.save(_with_admin(store.state, key := new_key()))
+        store.close()
+        say(f"create user (admin): success. Access key is '{key}'.")
+
+
+def _with_admin(state: State, key: str) -> State:
+    return state.with_user(users.make(state, "admin", secrets.token_hex(8), key, (), admin=True))
+
+
+def read_key(path: Path) -> str:
+    """The key in a file, without blanks around it; BadRequest if there is none."""
+    try:
+        key = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"key file {path} can't be read: {error}") from None
+    if not key or not key.isascii() or not key.isprintable():
+        raise BadRequest(f"key file {path} must hold one line of printable ASCII characters")
+    return key
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    for name in ("poll_interval", "reset_backoff", "agent_timeout"):
+        if not 0 < getattr(arguments, name) <= 86400:
+            raise BadRequest(f"--{name.replace('_', '-')} must be more than 0 and at most 86400 seconds")
+    metrics_host, metrics_port = listen_address(arguments.metrics_address)
+    for address in (arguments.user_address, arguments.admin_address):
+        listen_address(address)
+    tuning = Tuning(
+        poll=arguments.poll_interval,
+        backoff=arguments.reset_backoff,
+        agent_timeout=arguments.agent_timeout,
+    )
+    config = Config(
+        state=arguments.state,
+        user_address=arguments.user_address,
+        admin_address=arguments.admin_address,
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
+        discovery=arguments.discover,
+        tls=arguments.tls,
+        tuning=tuning,
+    )
+    server = ControllerServer(replace(config, metrics_port=None) if arguments.no_metrics else config)
+    say(f"user API on port {server.user_port}, admin API on port {server.admin_port}")
+    try:
+        wait_for_signal()
+    finally:
+        server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,46 @@
+"""Who is calling, and which allocations are theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openvipu.controller.core import Core
+from openvipu.model.errors import Forbidden
+from openvipu.rpc import metadata_of
+from openvipu.rules import users
+from openvipu.rules.admission import Visible
+
+USER_HEADER = "api-user-id"
+KEY_HEADER = "api-access-key"
+"""How id and key travel isn't public; these metadata keys are our choice."""
+
+
+class Gate:
+    """Authentication of one door: the user port, or the admin port."""
+
+    def __init__(self, core: Core, admin: bool) -> None:
+        self._core = core
+        self._admin = admin
+
+    def visible(self, context: Any) -> Visible:
+        """The caller's allocations; None for whoever may see everything.
+
+        Without ``--secure`` there is no authentication [admin guide]. With it the user port is for
+        every user, the admin port for administrators only.
+        """
+        state = self._core.state
+        if not state.settings.secure:
+            return None
+        metadata = metadata_of(context)
+        user = users.authenticate(state, metadata.get(USER_HEADER, ""), metadata.get(KEY_HEADER, ""))
+        if user.admin:
+            return None
+        if self._admin:
+            raise Forbidden(f"user {user.id!r} is no administrator")
+        return user.allocation_ids
+
+    def queue_timeout(self, context: Any) -> float:
+        """Seconds that the call may wait for its turn: to the client's deadline, or our limit."""
+        limit = self._core.tuning.queue_timeout
+        remaining = context.time_remaining()
+        return limit if remaining is None else max(0.0, min(limit, remaining))

@@ -1,0 +1,1 @@
+"""A simulated POD: all agents of it in one process, each on its own address."""
