@@ -153,6 +153,10 @@ class Reconciler:
                 raise error
         read = self._read_back(held)
         if not read.clean:
+            # A careless hand, or a late answer, may have brought back what was seen absent once.
+            held.change(
+                Change(key, RowState.DELETING, reason="seen again after it was gone") for key in read.again
+            )
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())

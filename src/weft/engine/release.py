@@ -16,6 +16,8 @@ from weft.model.site import Site
 from weft.planning.fabriccheck import check_clean, port_name
 from weft.ports.clock import Clock
 
+FABRIC_PLANES = frozenset({"partition", "p_key host", "p_key leaf", "p_key elsewhere"})
+
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
@@ -24,10 +26,12 @@ class ReadBack:
     Attributes:
         items: one a thing or place, clean or not.
         unclean: node -> why it can't be given back.
+        again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
     """
 
     items: tuple[ReceiptItem, ...]
     unclean: dict[str, str]
+    again: frozenset[str] = frozenset()
 
     @property
     def clean(self) -> bool:
@@ -48,6 +52,7 @@ class Reader:
         self._pod, self._records, self._world, self._site, self._clock = pod, records, world, site, clock
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
+        self._again: set[str] = set()
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
@@ -57,6 +62,8 @@ class Reader:
         for record in self._records:
             if isinstance(record.resource.spec, PartitionSpec):
                 self._fabric(record.resource.where, record.resource.spec)
+                if any(i.result == "not clean" and i.plane in FABRIC_PLANES for i in self._items):
+                    self._again.add(record.key)
         left = [r.key for r in self._records if r.state not in (RowState.ABSENT, RowState.WANTED)]
         self._item(
             "database",
@@ -64,7 +71,7 @@ class Reader:
             "not clean" if left else "clean",
             f"not seen to be absent: {', '.join(left[:5])}" if left else "all seen to be absent",
         )
-        return ReadBack(tuple(self._items), self._unclean)
+        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again))
 
     def _listing(self, where: str, kind: Kind) -> None:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
@@ -77,6 +84,7 @@ class Reader:
             return
         for record in group:
             if record.key in seen:
+                self._again.add(record.key)
                 found = f"still there as {seen[record.key].id}"
                 self._item(kind, _subject(record), "not clean", found, _nodes(record, self._pod))
             else:

@@ -190,6 +190,7 @@ class Walker:
             if self._clock.monotonic() > deadline:
                 raise self._impatient(waiting, "to settle")
             self._clock.sleep(pause)
+            self._held.extend()  # also learns whether a release was asked meanwhile
 
     def _take_away_broken(self, driver: ResourceDriver, record: ResourceRecord) -> None:
         """Delete a broken thing and see it go, so that it can be made anew; not more often than the settings say."""

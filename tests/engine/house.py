@@ -1,0 +1,109 @@
+"""A whole weft in one process: fake cloud and fabric, real database, real verbs and loop, a worker that is called by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from weftlab.layout import Layout
+from weftlab.site import make_site, settings
+
+from weft.app.policy import Policy
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.app.worldkeeper import WorldKeeper
+from weft.engine.clock import SystemClock
+from weft.engine.database import Database, Listener
+from weft.engine.reconciler import Reconciler
+from weft.engine.records import PodRecord
+from weft.engine.settings import LoopSettings
+from weft.engine.signing import Signer
+from weft.engine.store import Store
+from weft.engine.worker import Worker
+from weft.engine.world import World
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.site import Site
+from weft.testing.cloud import FakeCloud
+from weft.testing.fabric import FakeFabric
+
+QUICK = LoopSettings(
+    observe_every=0.0, poll_servers=0.01, poll_others=0.01, patience=2.0, first_delay=0.0, last_delay=0.0
+)
+ORDER = Order.model_validate({"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}})
+
+
+def small_site() -> Site:
+    """The lab's default site: 16 nodes in 4 leaves."""
+    chosen = settings(nodes=16)
+    return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
+
+
+class House:
+    """See the module's docstring."""
+
+    def __init__(self, database: Database, url: str, loop: LoopSettings = QUICK) -> None:
+        self.clock = SystemClock()
+        self.site = small_site()
+        self.cloud = FakeCloud(seed=1, name="lab", latency=0.0)
+        self.cloud.offers.images.add("tiny")
+        self.fabric = FakeFabric(self.site, "ib0")
+        self.store = Store(database, self.clock)
+        self.world = World(
+            resources={"lab": self.cloud, "ib0": self.fabric},
+            fabrics={"ib0": self.fabric},
+            clouds={"lab": self.cloud},
+        )
+        self.keeper = WorldKeeper(self.store, lambda site: self.world)
+        self.listener = Listener(url)
+        self.service = Service(self.store, self.keeper, Policy(), self.clock, self.listener)
+        self.loop = loop
+        self.database = database
+        self.worker = self.new_worker("w1")
+        self.store.apply_site(self.site, "test")
+
+    def new_worker(self, name: str, loop: LoopSettings | None = None) -> Worker:
+        loop = loop or self.loop
+        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
+        return Worker(self.database, self.listener, reconciler, self.clock, loop, name)
+
+    def request(self, project: str = "team-a", role: str = "member") -> Request:
+        token = self.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))
+        return Request(self.cloud.check(token), "127.0.0.1", "req-test")
+
+    @property
+    def operator(self) -> Request:
+        return self.request("admin", "admin")
+
+    def order(self, order: Order = ORDER, **nodes: object) -> PodRecord:
+        """Order it as team-a's member."""
+        if nodes:
+            order = order.model_copy(update={"nodes": order.nodes.model_copy(update=nodes)})
+        view = self.service.create_pod(self.request(), order)
+        return self.store.find_pod(view.id, None)
+
+    def run(self, pod: PodRecord, until: PodState, visits: int = 40) -> PodRecord:
+        """Visit until the pod is in a state; fails if it isn't after so many visits."""
+        for _ in range(visits):
+            pod = self.store.find_pod(str(pod.id), None)
+            if pod.state is until:
+                return pod
+            self.store.wake(pod.id)
+            self.worker.run_once()
+        pod = self.store.find_pod(str(pod.id), None)
+        assert pod.state is until, f"{pod.state} ({pod.reason}), not {until}, after {visits} visits"
+        return pod
+
+    def ready(self, order: Order = ORDER) -> PodRecord:
+        return self.run(self.order(order), PodState.READY)
+
+    def release(self, pod: PodRecord) -> None:
+        self.service.release_pod(self.request(), str(pod.id))
+
+    def close(self) -> None:
+        self.listener.close()
+
+
+def impatient(limit: float = 0.0) -> LoopSettings:
+    """Settings under which every state is overdue at once."""
+    return replace(QUICK, patience=0.2, limits=dict.fromkeys(PodState, limit))

@@ -1,0 +1,170 @@
+"""Workers that meet: taking pods, losing them, and the fence around every write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import psycopg
+import pytest
+
+from tests.engine.house import ORDER, House
+from weft.engine.database import Database, Listener
+from weft.engine.held import Held, LostError
+from weft.engine.records import PodRecord
+from weft.model.errors import PermanentError
+from weft.model.pod import PodState
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def take(house: House, worker: str = "w1") -> Held | None:
+    with house.database.transaction() as tx:
+        row = tx.row("take_pod", worker=worker, hold=30.0)
+    return Held(house.database, house.clock, PodRecord.of(row)) if row else None
+
+
+def run_out(house: House, held: Held) -> None:
+    """As if the holder had given no sign of life for too long."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])
+
+
+def test_a_pod_is_with_one_worker_at_a_time(house: House) -> None:
+    """A pod that is held is not given to another worker."""
+    house.order()
+    assert take(house, "w1") is not None
+    assert take(house, "w2") is None
+
+
+def test_a_dead_workers_pod_goes_to_another(house: House) -> None:
+    """When the hold runs out the next worker takes the pod over, under a greater token."""
+    house.order()
+    first = take(house, "w1")
+    assert first
+    run_out(house, first)
+    second = take(house, "w2")
+    assert second and second.pod.token > first.pod.token
+
+
+def test_a_worker_that_slept_can_not_write(house: House) -> None:
+    """A lease is not a fence: the old holder's write is refused by its token, and changes nothing."""
+    house.order()
+    first = take(house, "w1")
+    assert first
+    run_out(house, first)
+    second = take(house, "w2")
+    assert second
+    with pytest.raises(LostError):
+        first.go(PodState.WIRING)
+    assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
+    second.go(PodState.WIRING)
+    first.give_up(0.0)
+    assert take(house, "w3") is None, "the old holder's give-up let go of the new holder's pod"
+
+
+def test_a_worker_whose_time_ran_out_can_not_write(house: House) -> None:
+    """Even if nobody took the pod over yet."""
+    house.order()
+    held = take(house)
+    assert held
+    run_out(house, held)
+    with pytest.raises(LostError):
+        held.say("step", "too late")
+
+
+def test_a_wake_up_during_a_visit_is_not_lost(house: House) -> None:
+    """A release asked while a worker holds the pod makes it due at once when it is let go."""
+    pod = house.order()
+    held = take(house)
+    assert held
+    house.release(pod)
+    held.give_up(3600.0)
+    again = take(house)
+    assert again and again.wanted == "absent"
+
+
+def test_orders_at_the_same_time_get_different_nodes(house: House) -> None:
+    """Eight orders of two nodes in eight threads share sixteen nodes without a clash."""
+    request = house.request()
+    errors: list[Exception] = []
+
+    def order(n: int) -> None:
+        try:
+            house.service.create_pod(request, ORDER.model_copy(update={"name": f"p{n}"}))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=order, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    nodes = [node for pod in house.store.live_pods() for node in pod.nodes]
+    assert len(nodes) == len(set(nodes)) == 16
+
+
+def test_several_workers_share_the_work(house: House) -> None:
+    """Three workers make six pods READY, each visited by one at a time."""
+    request = house.request()
+    for n in range(6):
+        house.service.create_pod(request, ORDER.model_copy(update={"name": f"p{n}"}))
+    workers = [house.new_worker(f"w{n}") for n in range(3)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(600):
+            if all(p.state is PodState.READY for p in house.store.live_pods()):
+                break
+            house.clock.sleep(0.05)
+        assert [p.state for p in house.store.live_pods()] == [PodState.READY] * 6
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def test_a_lease_that_ends_releases_the_pod(house: House) -> None:
+    """When the lease's time has come the pod is released by itself."""
+    pod = house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET lease_end = now() - interval '1 s' WHERE id = %s", [pod.id])
+    assert house.store.end_leases() == [pod.id]
+    assert house.store.end_leases() == []
+    house.run(pod, PodState.RELEASED)
+
+
+def test_a_listener_wakes(database_url: str) -> None:
+    """A NOTIFY of any process wakes the waiting threads; without one the wait ends by itself."""
+    listener = Listener(database_url)
+    try:
+        assert listener.wait(listener.mark(), 10.0), "the first connection wakes once"
+        mark = listener.mark()
+        assert not listener.wait(mark, 0.05)
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute("SELECT pg_notify('weft_pod', 'x')")
+        assert listener.wait(mark, 10.0)
+    finally:
+        listener.close()
+
+
+def test_a_database_that_is_not_there_is_one_sentence() -> None:
+    """A wrong --database says what was asked, of whom, and what to do; no password in it."""
+    with pytest.raises(PermanentError, match="connect to the database") as caught:
+        Database("postgresql://weft:secret@127.0.0.1:1/weft")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_database_of_a_newer_weft_is_left_alone(database_url: str) -> None:
+    """An old program doesn't touch a schema that it doesn't know."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO migration (name) VALUES ('9999_future.sql')")
+    with pytest.raises(PermanentError, match="newer weft"):
+        Database(database_url)

@@ -1,0 +1,213 @@
+"""A pod's life on fakes, with the real database, verbs and loop."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.house import ORDER, House, impatient
+from weft.engine.database import Database
+from weft.engine.records import RowState
+from weft.generate.receipts import verify
+from weft.model.errors import ConflictError, NotFoundError, RefusedError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def test_an_order_becomes_ready_and_everything_is_there(house: House) -> None:
+    """From order to READY: servers on their hosts, the P_Key exactly on the members."""
+    pod = house.ready()
+    kinds = {t.kind for t in house.cloud.things()}
+    assert Kind.SERVER in kinds and Kind.NETWORK in kinds
+    members = {h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0")}
+    key = 0x8000 | pod.plan.allotment.pkey
+    with_key = {guid for guid, table in house.fabric.tables().items() if key in table.keys}
+    assert with_key == members and len(members) == 4
+    assert all(r.state is RowState.SETTLED for r in house.store.resources(pod.id))
+
+
+def test_release_leaves_nothing_and_proves_it(house: House) -> None:
+    """After release cloud and fabric are as before; the receipt is signed and verifies; the nodes are free."""
+    pod = house.ready()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things()
+    assert not any(pod.plan.allotment.pkey | 0x8000 in t.keys for t in house.fabric.tables().values())
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and receipt.receipt.clean
+    assert {i.plane for i in receipt.receipt.items} >= {"server", "port", "p_key host", "p_key leaf", "database"}
+    assert verify(receipt.model_dump(mode="json"), receipt.public_key).valid
+    assert not house.store.capacity().holds
+
+
+def test_one_name_once(house: House) -> None:
+    """A second pod of the same name is refused while the first lives, and possible afterwards."""
+    pod = house.order()
+    with pytest.raises(ConflictError, match="train"):
+        house.order()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    house.order()
+
+
+def test_two_pods_never_share(house: House) -> None:
+    """Two orders get different nodes, P_Keys, VLANs and subnets."""
+    first = house.ready()
+    second = house.ready(ORDER.model_copy(update={"name": "other"}))
+    assert not set(first.nodes) & set(second.nodes)
+    a, b = first.plan.allotment, second.plan.allotment
+    assert a.pkey != b.pkey and a.vlan != b.vlan
+    assert a.rdma_cidr != b.rdma_cidr and a.management_cidr != b.management_cidr
+
+
+def test_too_many_nodes_are_refused_with_the_reason(house: House) -> None:
+    """Nothing is claimed or made for an order that doesn't fit, and the refusal explains itself."""
+    with pytest.raises(RefusedError) as caught:
+        house.order(count=17)
+    assert caught.value.detail["explanation"]
+    assert not house.store.capacity().holds and not house.cloud.things()
+
+
+def test_quotas_are_said_before_anything_is_made(house: House) -> None:
+    """An order over quota is refused with the numbers."""
+    house.cloud.offers.quotas["team-a", "servers"] = 1
+    with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 wanted > 1"):
+        house.order()
+    assert not house.cloud.things() and not house.store.live_pods()
+
+
+def test_a_lost_answer_is_found_again_not_made_twice(house: House) -> None:
+    """Ports and servers whose answers were lost exist once in the end."""
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT, verb="create")
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, verb="create")
+    pod = house.ready()
+    names = [t.name for t in house.cloud.things()]
+    assert len(names) == len(set(names))
+    assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
+    assert any(e.type == "error" for e in house.store.events(pod.id, 0))
+
+
+def test_a_broken_server_is_made_anew(house: House) -> None:
+    """One ERROR is healed; the reason is told in the events."""
+    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
+    pod = house.ready()
+    assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
+    assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
+
+
+def test_a_server_that_always_breaks_fails_the_pod(house: House) -> None:
+    """After a few tries the pod is FAILED, says why, keeps its nodes, and can be released."""
+    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
+    pod = house.run(house.order(), PodState.FAILED)
+    assert "No valid host" in pod.reason
+    assert set(house.store.capacity().holds) == set(pod.nodes)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+
+
+def test_release_in_the_middle_of_building(house: House) -> None:
+    """A release asked while a server never boots takes everything back."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    pod = house.order()
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is PodState.BOOTING
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things()
+
+
+def test_release_twice_is_one_release(house: House) -> None:
+    """The second request changes nothing; after the end it is fine too."""
+    pod = house.ready()
+    house.release(pod)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    house.release(pod)
+    assert sum(e.type == "receipt" for e in house.store.events(pod.id, 0)) == 1
+
+
+def test_capacity_comes_back_last(house: House) -> None:
+    """While a server can't be deleted its nodes are held; nobody else gets them."""
+    pod = house.ready()
+    planted = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
+    house.release(pod)
+    for _ in range(3):
+        house.worker.run_once()
+    assert set(house.store.capacity().holds) == set(pod.nodes)
+    planted.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    house.run(pod, PodState.RELEASED)
+
+
+def test_what_is_not_clean_in_time_goes_into_quarantine(database: Database, database_url: str) -> None:
+    """Past the limit the sick node is quarantined, the other is given back; nothing is released that isn't clean."""
+    house = House(database, database_url)
+    pod = house.ready()
+    sick = pod.nodes[0]
+    house.cloud.plant(Fault.UNDELETABLE, key=f"server/{sick}", times=None)
+    house.worker = house.new_worker("impatient", impatient())
+    house.release(pod)
+    for _ in range(2):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    capacity = house.store.capacity()
+    assert sick in capacity.quarantines and "server" in capacity.quarantines[sick]["reason"]
+    assert set(capacity.holds) == {sick}
+    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    house.close()
+
+
+def test_a_port_changed_behind_our_back_degrades(house: House) -> None:
+    """What differs in the cloud shows as DEGRADED with what was seen and wanted."""
+    pod = house.ready()
+    house.cloud.thing(f"server/{pod.nodes[0]}").fields["host"] = "gpu16"
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.DEGRADED and "gpu16" in pod.reason
+
+
+def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
+    """A deleted server makes the pod DEGRADED; only an operator's repair makes it anew."""
+    pod = house.ready()
+    house.cloud.forget(f"server/{pod.nodes[0]}")
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is PodState.DEGRADED
+    assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 1
+    house.store.mend(pod.id)
+    house.run(pod, PodState.READY)
+    assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
+
+
+def test_another_project_sees_nothing(house: House) -> None:
+    """Neither by name nor by id, and the sentence is the same as for what isn't there."""
+    pod = house.order()
+    stranger = house.request("team-b")
+    for name in (pod.name, str(pod.id)):
+        with pytest.raises(NotFoundError, match="there is no pod"):
+            house.service.show_pod(stranger, name)
+        with pytest.raises(NotFoundError):
+            house.service.release_pod(stranger, name)
+    assert house.service.list_pods(stranger) == []
+
+
+def test_the_audit_log_tells_everything(house: House) -> None:
+    """Every change is there, refused ones too."""
+    house.order()
+    with pytest.raises(ConflictError):
+        house.order()
+    entries = house.store.audit_log(0, 100)
+    assert [e.outcome.split(":")[0] for e in entries if e.action == "pod create"] == ["done", "ConflictError"]
