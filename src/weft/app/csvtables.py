@@ -47,7 +47,8 @@ def _rows(text: str, shown: str, errors: list[InputError]) -> Iterator[tuple[lis
         except StopIteration:
             return
         except csv.Error as error:
-            errors.append(InputError("csv", shown, f"it must be CSV: {error}", f"{shown}:{reader.line_num}"))
+            # Where the row begins: a quote that isn't closed is only missed at the end of the file.
+            errors.append(InputError("csv", shown, f"it must be CSV: {error}", f"{shown}:{before + 1}"))
             return
         start, before = before + 1, reader.line_num
         if any(c.strip() for c in cells) and not cells[0].lstrip().startswith("#"):
