@@ -28,7 +28,8 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     ),
     "a switch's unknown rack": (
         "switches.csv", "200001,rack5", "200001,hall",
-        ["switches.csv:6: switches[4].rack: 'hall' is not allowed: racks of the site: rack1, rack2, rack3, rack4, rack5"],
+        ["switches.csv:6: switches[4].rack: 'hall' is not allowed: "
+         "racks of the site: rack1, rack2, rack3, rack4, rack5"],
     ),
     "a node twice, in other letters": (
         "nodes.csv", "gpu02,rack1,compute", "gpu02,rack1,compute\nGPU02,rack1,service",

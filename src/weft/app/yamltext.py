@@ -17,8 +17,11 @@ from weft.model.errors import InputError, InputErrors
 Path = tuple[str | int, ...]
 """Where a value is in a document: keys and indexes from the root."""
 
-MOST_VALUES = 5_000_000
-"""Values in one document, those under aliases counted each time: a few lines of aliases can't fill the memory."""
+MOST_VALUES = 1_000_000
+"""Values in one document (CSV rows aside), those under aliases each time: ten lines of aliases can't fill the memory."""
+
+DEEPEST = 50
+"""Levels of lists and mappings in each other."""
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _PLAIN_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"})
@@ -60,6 +63,7 @@ def read_yaml(text: str, file: str) -> tuple[dict[str, Any], Positions]:
     """The mapping in the text, and where each value is. Raises `InputErrors`."""
     reader = _Reader(file)
     try:
+        _check_depth(text, file)
         root = yaml.compose(text, Loader=_LOADER)
         reader.where.by_path[()] = f"{file}:1"
         data = reader.value(root, ()) if root is not None else None
@@ -69,8 +73,6 @@ def read_yaml(text: str, file: str) -> tuple[dict[str, Any], Positions]:
         raise InputErrors(
             [InputError("document", str(error).splitlines()[0], "it must be YAML", file)]
         ) from None
-    except RecursionError:
-        raise InputErrors([InputError("document", "…", "it is nested too deep", file)]) from None
     if reader.errors:
         raise InputErrors(reader.errors)
     if not isinstance(data, dict):
@@ -79,11 +81,27 @@ def read_yaml(text: str, file: str) -> tuple[dict[str, Any], Positions]:
     return data, reader.where
 
 
-def without_nulls(value: Any) -> Any:
+def _check_depth(text: str, file: str) -> None:
+    """Refuse what is nested deep before anything recurses into it: libyaml's composer would overrun the C stack."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                where = f"{file}:{event.start_mark.line + 1}"
+                raise InputErrors([InputError("document", "…", f"at most {DEEPEST} levels deep", where)])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def without_nulls(value: Any, depth: int = 0) -> Any:
     """The same without keys whose value is null: a field that is left empty is a field that is left out."""
+    if depth > DEEPEST:
+        # Only a document that didn't come from YAML can be so deep; no field is, so it will be refused.
+        return value
     if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
-    return [without_nulls(v) for v in value] if isinstance(value, list) else value
+        return {k: without_nulls(v, depth + 1) for k, v in value.items() if v is not None}
+    return [without_nulls(v, depth + 1) for v in value] if isinstance(value, list) else value
 
 
 def _syntax(error: yaml.MarkedYAMLError, file: str) -> InputError:

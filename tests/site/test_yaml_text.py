@@ -1,0 +1,115 @@
+"""YAML is read as text with lines; what YAML itself would guess or do is kept out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.app.yamltext import read_yaml
+from weft.model.errors import InputErrors
+
+
+def problem(text: str) -> str:
+    """The only sentence about a text that must be refused."""
+    with pytest.raises(InputErrors) as caught:
+        read_yaml(text, "a.yaml")
+    assert len(caught.value.errors) == 1
+    return str(caught.value)
+
+
+def test_plain_values_stay_text() -> None:
+    """PCI addresses, GUIDs, MAC addresses, times and a node called no: none of them is anything but text."""
+    text = "pci: 0000:05:00.0\nguid: 0010000000000001\nmac: 10:20:30:40:50:10\nname: no\nend: 2027-01-31T18:00:00Z\n"
+    data, _ = read_yaml(text, "a.yaml")
+    assert data == {
+        "pci": "0000:05:00.0",
+        "guid": "0010000000000001",
+        "mac": "10:20:30:40:50:10",
+        "name": "no",
+        "end": "2027-01-31T18:00:00Z",
+    }
+
+
+def test_empty_is_nothing_and_quoted_is_text() -> None:
+    """A value that is left empty, ~ or null is nothing; in quotes it is text."""
+    data, _ = read_yaml("a:\nb: ~\nc: null\nd: 'null'\ne: \"\"\n", "a.yaml")
+    assert data == {"a": None, "b": None, "c": None, "d": "null", "e": ""}
+
+
+def test_every_value_has_its_line() -> None:
+    """Keys, items and what is inside them; what isn't listed has its parent's line."""
+    _, where = read_yaml("a:\n  - b: 1\n    c: 2\n  - d\ne: {f: 1}\n", "a.yaml")
+    assert where.at(("a", 0, "c")) == "a.yaml:3"
+    assert where.at(("a", 1)) == "a.yaml:4"
+    assert where.at(("e", "f", "nothing", 7)) == "a.yaml:5"
+    assert where.at(("zzz",)) == "a.yaml:1"
+
+
+def test_anchors_work_and_merge_keys_are_only_a_name() -> None:
+    """An alias is the value it points to; `<<` has no special meaning and will be refused as an unknown field."""
+    data, _ = read_yaml("a: &x {k: v}\nb: *x\nc: {<<: *x}\n", "a.yaml")
+    assert data == {"a": {"k": "v"}, "b": {"k": "v"}, "c": {"<<": {"k": "v"}}}
+
+
+def test_a_key_twice_is_refused_at_the_second_line() -> None:
+    """The second of two equal keys is told, with the place of the first."""
+    assert (
+        problem("a: 1\nb: 2\na: 3\n")
+        == "a.yaml:3: a: 'a' is not allowed: it is given twice; first at a.yaml:1"
+    )
+
+
+def test_an_alias_that_contains_itself_is_refused() -> None:
+    """A circle ends in a sentence."""
+    assert (
+        problem("a: &x\n  - *x\n") == "a.yaml:1: a[0]: '…' is not allowed: an alias must not contain itself"
+    )
+
+
+def test_a_bomb_of_aliases_is_refused() -> None:
+    """Ten lines that mean ten thousand million values are refused after a million."""
+    lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 10)]
+    assert "at most 1000000 values in one document" in problem("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n", "a.yaml:1: document: 'a list' is not allowed: a mapping of fields is needed"),
+        ("just text", "a.yaml:1: document: 'text' is not allowed: a mapping of fields is needed"),
+        ("", "a.yaml:1: document: 'nothing' is not allowed: a mapping of fields is needed"),
+        ("? [a]\n: b\n", "a.yaml:1: document: 'a list or mapping' is not allowed: a field's name is text"),
+        ("a: !!python/object:os.system x\n", "a.yaml:1: a: 'tag:yaml.org,2002:python/object:os.system' "
+         "is not allowed: tags are not used here"),
+    ],
+)  # fmt: skip
+def test_what_is_no_mapping_of_fields(text: str, expected: str) -> None:
+    """Lists, text, nothing, keys that are no text, and tags."""
+    assert problem(text) == expected
+
+
+def test_two_documents_in_one_file_are_refused() -> None:
+    """Nobody would know which one counts."""
+    assert problem("a: 1\n---\nb: 2\n").startswith("a.yaml:2: document: 'but found another document'")
+
+
+def test_deep_nesting_is_refused() -> None:
+    """A hundred thousand brackets end in a sentence, not in a crash."""
+    with pytest.raises(InputErrors):
+        read_yaml("a: " + "[" * 100_000, "a.yaml")
+    with pytest.raises(InputErrors):
+        read_yaml("a: " + "[" * 50_000 + "]" * 50_000, "a.yaml")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Whatever the bytes, it is data or a sentence, never another exception."""
+    try:
+        data, _ = read_yaml(text, "a.yaml")
+    except InputErrors as error:
+        assert str(error)
+    else:
+        assert isinstance(data, dict)
