@@ -40,8 +40,12 @@ class Verdict:
 
 
 def canonical(receipt: Mapping[str, Any]) -> bytes:
-    """The bytes that are signed."""
-    return json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """The bytes that are signed. Raises `InputError` for text that has no UTF-8."""
+    text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError("receipt", "half a surrogate pair", "text that can be written as UTF-8") from None
 
 
 def public_key_text(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:

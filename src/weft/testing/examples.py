@@ -23,6 +23,8 @@ from weft.model.views import Finding, PodView, ResourceView, ServerView, SiteVie
 NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
 NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
 GUID = 0x0002C90300300001
+ORDER = {"name": "train", "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"}}
+"""An order as JSON."""
 _PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", pod="-") for n in NODES[:2])
 
 

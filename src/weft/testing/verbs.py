@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -48,19 +48,6 @@ class FakeIdentity:
         if caller is None or caller.expires_at <= datetime.now(UTC):
             raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
         return caller
-
-
-def caller(name: str, project: str | None, *roles: str, system: bool = False, hours: float = 1) -> Caller:
-    """A caller whose project id is `id-of-<project>`."""
-    return Caller(
-        user_id=f"id-of-{name}",
-        user_name=name,
-        project_id=f"id-of-{project}" if project else None,
-        project_name=project,
-        roles=frozenset(roles),
-        expires_at=datetime.now(UTC) + timedelta(hours=hours),
-        system=system,
-    )
 
 
 @dataclass

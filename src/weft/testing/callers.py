@@ -1,0 +1,40 @@
+"""Who calls in the doors' tests: two tenants with every role, and operators."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from weft.ports.cloud import Caller
+
+
+def caller(name: str, project: str | None, *roles: str, system: bool = False, hours: float = 1) -> Caller:
+    """A caller whose ids are `id-of-<name>` and `id-of-<project>`."""
+    return Caller(
+        user_id=f"id-of-{name}",
+        user_name=name,
+        project_id=f"id-of-{project}" if project else None,
+        project_name=project,
+        roles=frozenset(roles),
+        expires_at=datetime.now(UTC) + timedelta(hours=hours),
+        system=system,
+    )
+
+
+def tokens() -> dict[str, Caller]:
+    """Token -> caller; the token says who it is."""
+    return {
+        "a-member": caller("alice", "team-a", "member", "reader"),
+        "a-reader": caller("rita", "team-a", "reader"),
+        "b-member": caller("bob", "team-b", "member", "reader"),
+        "a-admin": caller("ada", "team-a", "admin"),
+        "operator": caller("olga", "admin", "admin"),
+        "system-admin": caller("sam", None, "admin", system=True),
+        "system-reader": caller("sue", None, "reader", system=True),
+        "roleless": caller("rob", "team-a"),
+        "expired": caller("eve", "team-a", "member", hours=-1),
+    }
+
+
+def by(token: str) -> dict[str, str]:
+    """Headers of somebody."""
+    return {"X-Auth-Token": token}

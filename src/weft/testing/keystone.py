@@ -1,0 +1,91 @@
+"""A small Keystone for the doors' tests: signs in by password, application credential or token, has a catalog.
+
+Shapes: Identity API v3, "Password authentication with scoped authorization" and "Application credentials".
+The tests of the spine use the lab's real one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from weft.client import SERVICE_TYPE
+from weft.ports.cloud import Caller
+from weft.testing.verbs import FakeIdentity
+
+
+@dataclass
+class FakeKeystone:
+    """Users by name; every token it gives is known to `identity`.
+
+    Attributes:
+        weft_url: what the catalog says of weft; empty: no entry.
+    """
+
+    identity: FakeIdentity
+    users: dict[str, tuple[str, Caller]] = field(default_factory=dict)
+    weft_url: str = ""
+    url: str = ""
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+        app.add_api_route("/v3", self._version, methods=["GET"])
+        app.add_api_route("/v3/auth/tokens", self._sign_in, methods=["POST"])
+        return app
+
+    def _version(self) -> dict[str, Any]:
+        links = [{"rel": "self", "href": f"{self.url}/v3/"}]
+        return {"version": {"id": "v3.14", "status": "stable", "links": links, "media-types": []}}
+
+    async def _sign_in(self, request: Request) -> Response:
+        identity = (await request.json())["auth"]["identity"]
+        method = identity["methods"][0]
+        if method == "token":
+            caller = self.identity.tokens.get(identity["token"]["id"])
+        elif method == "application_credential":
+            given = identity["application_credential"]
+            caller = self._user(given["id"], given["secret"])
+        else:
+            user = identity["password"]["user"]
+            caller = self._user(user["name"], user["password"])
+        if caller is None:
+            message = "The request you have made requires authentication."
+            return JSONResponse({"error": {"code": 401, "title": "Unauthorized", "message": message}}, 401)
+        token = f"token-{uuid.uuid4()}"
+        self.identity.tokens[token] = caller
+        return JSONResponse({"token": self._token(caller)}, 201, {"X-Subject-Token": token})
+
+    def _user(self, name: str, password: str) -> Caller | None:
+        right, caller = self.users.get(name, (None, None))
+        return caller if right == password else None
+
+    def _token(self, caller: Caller) -> dict[str, Any]:
+        endpoint = {
+            "interface": "public",
+            "region": "lab",
+            "region_id": "lab",
+            "url": self.weft_url,
+            "id": "e1",
+        }
+        entry = {"type": SERVICE_TYPE, "name": "weft", "id": "s1", "endpoints": [endpoint]}
+        return {
+            "methods": ["password"],
+            "user": {
+                "id": caller.user_id,
+                "name": caller.user_name,
+                "domain": {"id": "default", "name": "Default"},
+            },
+            "project": {
+                "id": caller.project_id,
+                "name": caller.project_name,
+                "domain": {"id": "default", "name": "Default"},
+            },
+            "roles": [{"id": role, "name": role} for role in sorted(caller.roles)],
+            "catalog": [entry] if self.weft_url else [],
+            "issued_at": "2026-01-01T00:00:00.000000Z",
+            "expires_at": caller.expires_at.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+        }

@@ -1,0 +1,57 @@
+"""A real HTTP server on loopback in a thread, for tests that go through sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+
+@contextmanager
+def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[str]:
+    """Serve an ASGI application; gives its address, `http://127.0.0.1:PORT`.
+
+    Args:
+        certificate: PEM files of a certificate and its key, for https.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    cert, key = certificate or (None, None)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        _wait_until_started(server, thread)
+        scheme = "https" if certificate else "http"
+        yield f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listener.close()
+
+
+def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:
+    deadline = time.monotonic() + 60
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise RuntimeError("the test's HTTP server did not start")
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    """A port of loopback where nothing listens (at the moment of asking)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -1,0 +1,94 @@
+"""The operator's part of the API."""
+
+from __future__ import annotations
+
+import pytest
+from httpx import Client
+
+from weft.testing.callers import by
+from weft.testing.verbs import FakeVerbs
+
+LOOK = ["/v1/nodes", "/v1/audit", "/v1/audit-log"]
+
+
+@pytest.mark.parametrize("path", [*LOOK, "/v1/site"])
+@pytest.mark.parametrize("who", ["a-member", "a-reader", "a-admin", "roleless"])
+def test_tenants_get_nothing_of_the_operators(api: Client, path: str, who: str) -> None:
+    """Whatever role in a tenant's project, admin too: 403."""
+    assert api.get(path, headers=by(who)).status_code == 403
+
+
+@pytest.mark.parametrize("path", LOOK)
+@pytest.mark.parametrize("who", ["operator", "system-admin", "system-reader"])
+def test_operators_look(api: Client, path: str, who: str) -> None:
+    """Admin of the admin project, and admin and reader of the system, may look."""
+    assert api.get(path, headers=by(who)).status_code == 200
+
+
+def test_a_system_reader_changes_nothing(api: Client) -> None:
+    """Looking is all that role reader gives, also with system scope."""
+    reader = by("system-reader")
+    assert api.put("/v1/site", json={"name": "s"}, headers=reader).status_code == 403
+    assert api.post("/v1/audit", json={"repair": True}, headers=reader).status_code == 403
+    assert api.put("/v1/nodes/gpu01/quarantine", json={"reason": "x"}, headers=reader).status_code == 403
+    assert api.delete("/v1/nodes/gpu01/quarantine", headers=reader).status_code == 403
+
+
+def test_a_site_is_applied_and_shown(api: Client) -> None:
+    """404 before the first, then with a generation that grows."""
+    olga = by("operator")
+    assert api.get("/v1/site", headers=olga).status_code == 404
+    assert api.put("/v1/site", json={"name": "hall"}, headers=olga).json()["generation"] == 1
+    assert api.put("/v1/site", json={"name": "hall"}, headers=olga).json()["generation"] == 2
+    assert api.get("/v1/site", headers=olga).json()["document"] == {"name": "hall"}
+
+
+def test_a_large_site_is_taken(api: Client) -> None:
+    """A site of 800 nodes has megabytes; its limit is another one than an order's."""
+    site = {"name": "hall", "nodes": ["x" * 1000] * 4000}
+    assert api.put("/v1/site", json=site, headers=by("operator")).status_code == 200
+
+
+def test_a_bad_site_is_told(api: Client) -> None:
+    """The verb's own error names the field."""
+    answer = api.put("/v1/site", json={"name": 1}, headers=by("operator"))
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "name")
+
+
+def test_a_node_goes_into_quarantine_and_out(api: Client) -> None:
+    """With a reason that the list shows; out of it twice is a conflict; unknown nodes are not found."""
+    olga = by("operator")
+    put = api.put("/v1/nodes/gpu01/quarantine", json={"reason": "fan"}, headers=olga)
+    assert put.json()["state"] == "quarantined"
+    listed = {n["name"]: n["reason"] for n in api.get("/v1/nodes", headers=olga).json()["nodes"]}
+    assert listed["gpu01"] == "fan"
+    assert api.delete("/v1/nodes/gpu01/quarantine", headers=olga).json()["state"] == "free"
+    assert api.delete("/v1/nodes/gpu01/quarantine", headers=olga).status_code == 409
+    assert api.put("/v1/nodes/nix/quarantine", json={"reason": "x"}, headers=olga).status_code == 404
+
+
+@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": None}, {"reason": "x", "until": "y"}])
+def test_a_quarantine_needs_a_reason_only(api: Client, body: dict[str, object]) -> None:
+    """Nothing else, and nothing less."""
+    assert api.put("/v1/nodes/gpu01/quarantine", json=body, headers=by("operator")).status_code == 400
+
+
+def test_an_audit_repairs_only_when_told(api: Client) -> None:
+    """GET looks, POST with repair true mends, anything else is refused."""
+    olga = by("operator")
+    assert api.get("/v1/audit", headers=olga).json()["findings"][0]["repaired"] is None
+    assert api.post("/v1/audit", json={"repair": False}, headers=olga).status_code == 400
+    assert (
+        api.post("/v1/audit", json={"repair": True}, headers=olga).json()["findings"][0]["repaired"] is True
+    )
+
+
+def test_changes_are_logged_with_who_and_from_where(api: Client, verbs: FakeVerbs) -> None:
+    """The verbs get the caller, the address and the request's id."""
+    answer = api.put("/v1/site", json={"name": "hall"}, headers=by("operator"))
+    entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][-1]
+    assert (entry["user"], entry["action"], entry["address"]) == ("olga", "site:apply", "127.0.0.1")
+    assert entry["request_id"] == answer.headers["x-openstack-request-id"]
+    after = entry["sequence"]
+    assert api.get(f"/v1/audit-log?after={after}", headers=by("operator")).json() == {"entries": []}
+    assert api.get("/v1/audit-log?limit=0", headers=by("operator")).status_code == 400

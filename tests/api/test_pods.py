@@ -1,0 +1,157 @@
+"""/v1/pods through HTTP: order, look, release, and who may see what."""
+
+from __future__ import annotations
+
+import pytest
+from httpx import Client
+
+from weft.generate.receipts import verify
+from weft.testing.callers import by
+from weft.testing.examples import ORDER
+from weft.testing.verbs import FakeVerbs
+
+
+def test_a_pod_is_ordered_seen_and_released(api: Client, verbs: FakeVerbs) -> None:
+    """The whole life of a pod through the API."""
+    made = api.post("/v1/pods", json=ORDER)
+    assert made.status_code == 202
+    assert made.headers["location"] == f"/v1/pods/{made.json()['id']}"
+    assert made.json()["state"] == "PENDING"
+    verbs.finish("train")
+    assert [p["state"] for p in api.get("/v1/pods").json()["pods"]] == ["READY"]
+    assert api.get(f"/v1/pods/{made.json()['id']}").json()["name"] == "train"
+    assert api.post("/v1/pods/train/release").status_code == 202
+    assert api.post("/v1/pods/train/release").json()["state"] == "RELEASING"
+    verbs.finish("train")
+    signed = api.get("/v1/pods/train/receipt").json()
+    assert verify(signed).valid
+
+
+def test_a_plan_touches_nothing(api: Client) -> None:
+    """POST /v1/pods/plan answers with a plan and leaves no pod."""
+    plan = api.post("/v1/pods/plan", json=ORDER)
+    assert plan.status_code == 200
+    assert plan.json()["allotment"]["pkey"] == "0x65"
+    assert api.get("/v1/pods").json() == {"pods": []}
+
+
+def test_events_come_after_a_sequence(api: Client) -> None:
+    """`after` leaves out what was seen already."""
+    api.post("/v1/pods", json=ORDER)
+    first = api.get("/v1/pods/train/events").json()["events"]
+    assert [e["type"] for e in first] == ["state", "state"]
+    later = api.get(f"/v1/pods/train/events?after={first[-1]['sequence']}").json()["events"]
+    assert later
+    assert min(e["sequence"] for e in later) > first[-1]["sequence"]
+
+
+def test_waiting_for_events_ends_without_any(api: Client, verbs: FakeVerbs) -> None:
+    """A wait that nothing ends answers with an empty list."""
+    api.post("/v1/pods", json=ORDER)
+    verbs.stuck = True
+    last = api.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
+    assert api.get(f"/v1/pods/train/events?after={last}&wait=0.05").json() == {"events": []}
+
+
+@pytest.mark.parametrize(
+    "query", ["after=-1", "after=x", "after=99999999999999999999", "wait=31", "wait=nan", "wait=-1"]
+)
+def test_bad_parameters_of_events_are_told(api: Client, query: str) -> None:
+    """Each bad parameter gets a 400 that names it."""
+    api.post("/v1/pods", json=ORDER)
+    answer = api.get(f"/v1/pods/train/events?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
+
+
+def test_a_name_is_taken_only_once_in_a_project(api: Client) -> None:
+    """The second order of a name is a conflict; another project may use it."""
+    assert api.post("/v1/pods", json=ORDER).status_code == 202
+    again = api.post("/v1/pods", json=ORDER)
+    assert (again.status_code, again.json()["type"]) == (409, "urn:weft:problem:conflict")
+    assert api.post("/v1/pods", json=ORDER, headers=by("b-member")).status_code == 202
+
+
+@pytest.mark.parametrize("tail", ["", "/events", "/receipt", "/release"])
+def test_another_project_cannot_tell_that_a_pod_is_there(api: Client, tail: str) -> None:
+    """team-b gets the same 404 for team-a's pod, by name and by id, as for one that never was."""
+    pod = api.post("/v1/pods", json=ORDER).json()
+    method = "POST" if tail == "/release" else "GET"
+
+    def ask(name: str) -> dict[str, object]:
+        answer = api.request(method, f"/v1/pods/{name}{tail}", headers=by("b-member"))
+        assert answer.status_code == 404
+        body = answer.json()
+        assert body.pop("request_id") == answer.headers["x-openstack-request-id"]
+        return {key: str(value).replace(name, "NAME") for key, value in body.items()}
+
+    never = ask("never-was")
+    assert ask("train") == never
+    assert ask(pod["id"]) == never
+    assert api.get("/v1/pods/train").json()["state"] == "PENDING"
+
+
+def test_another_projects_pods_are_not_listed(api: Client) -> None:
+    """A list shows the own project only, and all of them to an operator who asks for it."""
+    api.post("/v1/pods", json=ORDER)
+    assert api.get("/v1/pods", headers=by("b-member")).json() == {"pods": []}
+    assert api.get("/v1/pods?all_projects=true", headers=by("b-member")).status_code == 403
+    assert api.get("/v1/pods", headers=by("operator")).json() == {"pods": []}
+    for who in ("operator", "system-admin", "system-reader"):
+        seen = api.get("/v1/pods?all_projects=true", headers=by(who))
+        assert [p["name"] for p in seen.json()["pods"]] == ["train"]
+
+
+def test_a_reader_looks_but_does_not_order_or_release(api: Client) -> None:
+    """Role reader: 200 for looking and planning, 403 for every change."""
+    api.post("/v1/pods", json=ORDER)
+    reader = by("a-reader")
+    assert api.get("/v1/pods/train", headers=reader).status_code == 200
+    assert api.post("/v1/pods/plan", json=ORDER, headers=reader).status_code == 200
+    refused = api.post("/v1/pods", json={**ORDER, "name": "more"}, headers=reader)
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:weft:problem:forbidden")
+    assert api.post("/v1/pods/train/release", headers=reader).status_code == 403
+
+
+@pytest.mark.parametrize("who", ["roleless", "system-reader"])
+def test_without_a_role_in_a_project_nothing_is_ordered(api: Client, who: str) -> None:
+    """No role, or a token without a project: 403 for an order."""
+    assert api.post("/v1/pods", json=ORDER, headers=by(who)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "detail"), [({"X-Auth-Token": ""}, "no token"), (by("expired"), "not valid")]
+)
+def test_no_token_or_an_expired_one_is_refused(api: Client, headers: dict[str, str], detail: str) -> None:
+    """401 with a challenge, before anything else is looked at."""
+    for method, path in (
+        ("GET", "/v1/pods"),
+        ("POST", "/v1/pods"),
+        ("PUT", "/v1/site"),
+        ("GET", "/v1/pods/x/events"),
+    ):
+        answer = api.request(method, path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Keystone")
+        assert detail in answer.json()["detail"]
+
+
+def test_a_tenant_sees_no_guids_hosts_or_other_projects(api: Client, verbs: FakeVerbs) -> None:
+    """Plans, pods, events and errors of a tenant have no operator's data in them; the operator's have."""
+    verbs.fail_pods = {"train"}
+    api.post("/v1/pods", json=ORDER)
+    verbs.finish("train")
+    paths = ("/v1/pods/train", "/v1/pods/train/events", "/v1/pods")
+    mine = [api.post("/v1/pods/plan", json=ORDER).text, *(api.get(p).text for p in paths)]
+    for secret in ("0x0002c9030030", "secret-pod", '"n01"', "nova.example"):
+        assert not [text for text in mine if secret in text]
+    plan = api.post("/v1/pods/plan", json=ORDER, headers=by("operator")).text
+    assert "0x0002c90300300001" in plan
+    assert "secret-pod" in plan
+    assert '"n01"' in plan
+
+
+@pytest.mark.parametrize("name", ["%2E%2E", "a%2Fb", "%00", "%FF", "x" * 3000, "🙂"])
+def test_strange_names_are_not_found(api: Client, name: str) -> None:
+    """Whatever stands where a name should: 404, never a failure."""
+    assert api.get(f"/v1/pods/{name}").status_code == 404

@@ -1,0 +1,80 @@
+"""Rules, and an operator's own file of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.app.policy import Policy, list_rules
+from weft.model.errors import ForbiddenError, InputError
+from weft.testing.callers import caller
+
+
+def test_no_project_is_not_a_project() -> None:
+    """A token without a project never matches a target without one, although both are None."""
+    nobody = caller("n", None, "reader", "member")
+    assert not Policy().allows("pods:list", nobody, None)
+    assert not Policy().allows("pods:create", nobody, None)
+
+
+def test_admin_of_a_tenants_project_is_no_operator() -> None:
+    """Role admin counts only in the admin project or with system scope."""
+    policy = Policy()
+    assert not policy.is_operator(caller("a", "team-a", "admin"))
+    assert policy.allows("pods:create", caller("a", "team-a", "admin"), "id-of-team-a")
+    assert not policy.allows("pods:show", caller("a", "team-a", "admin"), "id-of-team-b")
+    assert policy.is_operator(caller("a", "admin", "admin"))
+    assert policy.allows("pods:release", caller("a", None, "admin", system=True), "id-of-team-b")
+
+
+def test_a_refusal_says_what_one_has() -> None:
+    """The sentence names the rule, the roles and the project."""
+    with pytest.raises(
+        ForbiddenError, match="rita may not do pods:create: roles in project team-a are reader"
+    ):
+        Policy().check("pods:create", caller("rita", "team-a", "reader"), "id-of-team-a")
+
+
+def test_an_own_file_changes_what_it_names(tmp_path: Path) -> None:
+    """Other rules keep their defaults; a file of comments changes nothing."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("operator: role:admin and project_name:ops\n'pods:create': role:orders\n")
+    policy = Policy(file)
+    assert policy.is_operator(caller("o", "ops", "admin"))
+    assert not policy.is_operator(caller("o", "admin", "admin"))
+    assert policy.allows("pods:create", caller("x", "team-a", "orders"), "id-of-team-a")
+    assert policy.allows("pods:show", caller("x", "team-a", "reader"), "id-of-team-a")
+    file.write_text("# nothing\n")
+    assert Policy(file).is_operator(caller("o", "admin", "admin"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pod:create: role:x", "one of the rules"),
+        ("operator: '(('", "a check of oslo.policy"),
+        ("operator: rule:nix", "known rules"),
+        ("operator: rule:operator", "circle"),
+        ("operator: 1", "one text"),
+        ("- operator", "one mapping"),
+        ("{", "YAML"),
+    ],
+)
+def test_a_bad_file_is_refused_at_start(tmp_path: Path, text: str, says: str) -> None:
+    """A rule that would silently mean `never` or nothing is an error instead."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=says):
+        Policy(file)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """A policy that was asked for and isn't there must not mean the defaults."""
+    with pytest.raises(InputError, match="policy"):
+        Policy(tmp_path / "nix.yaml")
+
+
+def test_every_rule_is_documented() -> None:
+    """The sample file is made from the descriptions."""
+    assert all(rule.description for rule in list_rules())

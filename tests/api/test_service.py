@@ -1,0 +1,239 @@
+"""What isn't a verb: discovery, health, metrics, request ids, errors of every class, bodies that aren't."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable
+
+import httpx
+import pytest
+from httpx import Client
+from keystoneauth1 import discover, session
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from weft.api.app import create_app
+from weft.api.edge import RequestIdFilter
+from weft.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    OutsideError,
+    PermanentError,
+    RefusedError,
+    TemporaryError,
+    UnauthenticatedError,
+    UnknownError,
+    WeftError,
+)
+from weft.model.problems import from_problem
+from weft.testing.callers import by
+from weft.testing.examples import ORDER
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity, FakeVerbs
+
+ERRORS: list[tuple[WeftError, int]] = [
+    (InputError("nodes.count", 0, "1 or more"), 400),
+    (InputErrors([InputError("a", 1, "2"), InputError("b", None, "it must be given", "pod.yaml:3")]), 400),
+    (UnauthenticatedError("signed out"), 401),
+    (ForbiddenError("not yours"), 403),
+    (NotFoundError("no such thing"), 404),
+    (ConflictError("taken"), 409),
+    (RefusedError("no room", {"would_fit": ["2 nodes"], "quotas": [{"resource": "cores", "limit": 1}]}), 422),
+    (UnknownError("read tables", "agent sm1", "no answer"), 503),
+    (TemporaryError("create port", "neutron", "HTTP 503", delay=7.5), 503),
+    (PermanentError("create server", "nova", "no image", "upload the image"), 502),
+    (OutsideError("ask", "somebody", "something", "look"), 502),
+    (WeftError("something else"), 500),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), ERRORS, ids=lambda e: type(e).__name__ if isinstance(e, Exception) else None
+)
+def test_every_error_crosses_the_wire_as_itself(
+    api: Client, verbs: FakeVerbs, error: WeftError, status: int
+) -> None:
+    """Class, sentence and parts of an error are the same on both sides of HTTP."""
+    verbs.fail_with = error
+    answer = api.get("/v1/pods")
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["status"], problem["instance"]) == (status, "/v1/pods")
+    assert problem["title"]
+    back = from_problem(status, problem)
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+    assert getattr(back, "detail", None) == getattr(error, "detail", None)
+    if isinstance(error, TemporaryError):
+        assert answer.headers["retry-after"] == str(problem["retry_after"])
+        assert 0 <= problem["retry_after"] - error.delay < 1
+
+
+def test_an_unforeseen_error_tells_only_where_to_look(
+    api: Client, verbs: FakeVerbs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect gives a 500 problem with the request id and no inside; the log has the trace."""
+    verbs.fail_with = RuntimeError("password=hunter2")
+    with caplog.at_level(logging.ERROR, "weft.api"):
+        answer = api.get("/v1/pods")
+    assert answer.status_code == 500
+    assert "hunter2" not in answer.text
+    assert answer.json()["request_id"] == answer.headers["x-openstack-request-id"]
+    assert "hunter2" in caplog.text
+
+
+def test_an_unreachable_keystone_is_a_503(api: Client, identity: FakeIdentity) -> None:
+    """Unknown isn't refused: without Keystone the answer is to try again, not 401."""
+    identity.error = UnknownError("validate a token", "keystone", "connection refused")
+    answer = api.get("/v1/pods")
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:weft:problem:unknown")
+
+
+def test_keystoneauth_discovers_the_api(api: Client) -> None:
+    """OpenStack's own discovery finds version 1 from the root and from the versioned address."""
+    base = str(api.base_url).rstrip("/")
+    plain = session.Session()
+    found = discover.Discover(plain, f"{base}/")
+    assert found.url_for("1") == f"{base}/v1/"
+    assert found.version_data()[0]["status"] == "CURRENT"
+    assert discover.get_version_data(plain, f"{base}/v1")[0]["id"] == "v1.0"
+
+
+def test_request_ids_are_new_each_time_and_logged(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Each answer has an id of its own; the client's own id stands beside it in the log."""
+    given = "req-12345678-1234-1234-1234-123456789abc"
+    with caplog.at_level(logging.INFO, "weft.api"):
+        caplog.handler.addFilter(RequestIdFilter())
+        ids = [
+            api.get("/v1/pods", headers={"X-OpenStack-Request-ID": given}).headers["x-openstack-request-id"]
+            for _ in "12"
+        ]
+    assert all(re.fullmatch(r"req-[0-9a-f-]{36}", i) for i in ids)
+    assert len({*ids, given}) == 3
+    lines = [r for r in caplog.records if r.name == "weft.api"]
+    assert [getattr(r, "request_id", "") for r in lines] == ids
+    assert all(
+        f"global={given}" in r.getMessage() and "project=id-of-team-a" in r.getMessage() for r in lines
+    )
+
+
+def test_a_forged_request_id_does_not_reach_the_log(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Anything that isn't req-<uuid> is left out, so that nobody writes lines into the log."""
+    with caplog.at_level(logging.INFO, "weft.api"):
+        api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
+    assert "user=root" not in caplog.text
+
+
+def test_health_needs_no_token(api: Client, verbs: FakeVerbs) -> None:
+    """/healthz is about the process, /readyz about its parts."""
+    nobody = by("")
+    assert api.get("/healthz", headers=nobody).text == "ok\n"
+    assert api.get("/readyz", headers=nobody).status_code == 200
+    verbs.ready = False
+    answer = api.get("/readyz", headers=nobody)
+    assert (answer.status_code, answer.json()["checks"]) == (503, {"database": "does not answer"})
+
+
+def test_metrics_count_by_route_and_status(identity: FakeIdentity) -> None:
+    """Routes are counted by their template, unknown addresses together, so that names don't fill the metrics."""
+    with served(create_app(FakeVerbs(), identity, collectors=[_Pods()])) as url:
+        for path in ("/v1/pods/a", "/v1/pods/b", "/nowhere", "/elsewhere"):
+            httpx.get(url + path, headers=by("a-member"), trust_env=False)
+        text = httpx.get(url + "/metrics", trust_env=False).text
+    assert "weft_test_pods 3.0" in text
+    counted = {
+        (s.labels["route"], s.labels["status"]): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+        if s.name == "weft_api_requests_total"
+    }
+    assert counted == {("/v1/pods/{name}", "404"): 2.0, ("(none)", "404"): 2.0}
+
+
+class _Pods(Collector):
+    """A collector of the app's own."""
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("weft_test_pods", "Pods.", 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b"", 400, "JSON"),
+        (b"{", 400, "line 1"),
+        (b"[]", 400, "a JSON object"),
+        (b"null", 400, "a JSON object"),
+        (b'"\xff"', 400, "UTF-8"),
+        (b'{"name": "a", "name": "b"}', 400, "twice"),
+        (b'{"name": NaN}', 400, "NaN"),
+        (b"[" * 100_000, 400, "nested"),
+        (b'{"name": ' + b"9" * 10_000 + b"}", 400, "JSON"),
+        (b'{"name": "tr\\u0000ain"}', 400, "NUL"),
+        (b'{"nodes": {"tr\\u0000ain": 1}}', 400, "NUL"),
+        (b'{"name": "\\ud800"}', 400, "name"),
+        (
+            b'{"name": "x", "nodes": {"count": 2, "flavor": "f", "image": "i"}, "colour": "red"}',
+            400,
+            "colour",
+        ),
+        (b'{"name": "x", "nodes": {"count": 0, "flavor": "f", "image": "i"}}', 400, "nodes.count"),
+        (b'"' + b"x" * (1 << 20) + b'"', 413, "1 MiB"),
+    ],
+)
+def test_bad_bodies_are_told_what_is_wrong(api: Client, body: bytes, status: int, says: str) -> None:
+    """Each gets a problem document with the reason, and nothing is made."""
+    answer = api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert says in answer.json()["detail"]
+    assert api.get("/v1/pods").json() == {"pods": []}
+
+
+def test_a_body_without_length_is_cut_off_too(api: Client) -> None:
+    """A chunked body is refused as soon as it is too large."""
+    chunks = (b" " * 65536 for _ in range(40))
+    assert (
+        api.post("/v1/pods", content=chunks, headers={"Content-Type": "application/json"}).status_code == 413
+    )
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_another_content_type_is_refused(api: Client, kind: str) -> None:
+    """415 with what would be right."""
+    answer = api.post("/v1/pods", content=json.dumps(ORDER), headers={"Content-Type": kind})
+    assert answer.status_code == 415
+    assert "application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("DELETE", "/v1/pods", 405), ("GET", "/v2", 404), ("GET", "/v1/pods/", 404)],
+)
+def test_wrong_methods_and_addresses_get_problems(api: Client, method: str, path: str, status: int) -> None:
+    """The router's own refusals are problem documents like all others."""
+    answer = api.request(method, path)
+    assert answer.status_code == status
+    problem = answer.json()
+    assert (problem["status"], problem["instance"]) == (status, path)
+    assert problem["request_id"] == answer.headers["x-openstack-request-id"]
+    if status == 405:
+        assert answer.headers["allow"]
+
+
+def test_the_schema_has_every_route_and_every_reference(api: Client) -> None:
+    """/openapi.json can be resolved: each $ref is there, each order's field has its description."""
+    schema = api.get("/openapi.json").json()
+    text = json.dumps(schema)
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
+    assert names <= set(schema["components"]["schemas"])
+    assert {"Order", "Site", "Plan", "PodView", "Problem"} <= names
+    assert schema["components"]["schemas"]["NodesOrder"]["properties"]["count"]["description"]
+    assert "post" in schema["paths"]["/v1/pods/{name}/release"]

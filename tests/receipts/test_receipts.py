@@ -1,0 +1,123 @@
+"""Receipts: what was signed is what is verified."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
+from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as ec_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.generate.receipts import canonical, public_key_text, sign, verify
+from weft.model.errors import InputError
+from weft.model.receipt import Receipt, SignedReceipt
+from weft.testing import examples
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+def _receipt() -> Receipt:
+    return examples.receipt(
+        examples.pod("1f0c9a3b-0000-4000-8000-000000000000", examples.order(), "p", "alice")
+    )
+
+
+def _signed() -> dict[str, Any]:
+    return json.loads(sign(_receipt(), KEY).model_dump_json())
+
+
+def test_a_signed_receipt_is_valid_after_json() -> None:
+    """Written, read, and written again in another layout: still valid, and trusted with the right key."""
+    document = json.loads(json.dumps(_signed(), indent=4, sort_keys=True))
+    verdict = verify(document)
+    assert (verdict.valid, verdict.trusted) == (True, False)
+    verdict = verify(document, public_key_text(KEY))
+    assert (verdict.valid, verdict.trusted) == (True, True)
+    pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    assert verify(document, pem).trusted
+
+
+def test_the_same_receipt_gives_the_same_bytes() -> None:
+    """Canonical JSON is sorted, without spaces, in UTF-8; Ed25519 is deterministic: a golden signature."""
+    text = canonical({"b": [1, True, None], "a": "ü\n"})
+    assert text == '{"a":"ü\\n","b":[1,true,null]}'.encode()
+    assert sign(_receipt(), KEY) == sign(_receipt(), KEY)
+    assert SignedReceipt.model_validate(_signed()) == sign(_receipt(), KEY)
+
+
+@pytest.mark.parametrize("field", sorted(Receipt.model_fields))
+def test_any_change_is_found(field: str) -> None:
+    """Whichever field is changed, the signature doesn't fit any more."""
+    document = _signed()
+    document["receipt"][field] = "changed"
+    assert not verify(document).valid
+    del document["receipt"][field]
+    assert not verify(document, public_key_text(KEY)).valid
+
+
+def test_signing_again_with_another_key_is_not_trusted() -> None:
+    """A forger can sign what they like, but not with the operator's key."""
+    document = _signed()
+    document["receipt"]["clean"] = False
+    forger = Ed25519PrivateKey.generate()
+    forged = json.loads(sign(Receipt.model_validate(document["receipt"]), forger).model_dump_json())
+    assert verify(forged).valid
+    verdict = verify(forged, public_key_text(KEY))
+    assert (verdict.valid, verdict.trusted) == (False, False)
+    assert "another key" in verdict.reason
+
+
+def test_a_receipt_of_a_later_version_keeps_its_signature() -> None:
+    """Fields that this version doesn't know are part of what is verified."""
+    receipt = {**_signed()["receipt"], "version": 2, "sanitized": ["nvme0"]}
+    signature = base64.b64encode(KEY.sign(canonical(receipt))).decode()
+    document = {
+        "receipt": receipt,
+        "algorithm": "Ed25519",
+        "public_key": public_key_text(KEY),
+        "signature": signature,
+    }
+    assert verify(document, public_key_text(KEY)).trusted
+    receipt["sanitized"] = []
+    assert not verify(document).valid
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"receipt": None}, "receipt"),
+        ({"receipt": {"pod": "\ud800"}}, "receipt"),
+        ({"algorithm": "none"}, "algorithm"),
+        ({"public_key": "AAAA"}, "public_key"),
+        ({"public_key": 1}, "public_key"),
+        ({"signature": "!"}, "signature"),
+        ({"signature": ""}, "signature"),
+    ],
+)
+def test_what_is_no_receipt_is_bad_input(changes: dict[str, object], field: str) -> None:
+    """The error names the member."""
+    with pytest.raises(InputError) as raised:
+        verify({**_signed(), **changes})
+    assert raised.value.field == field
+
+
+def test_a_key_that_is_none_is_bad_input() -> None:
+    """Neither base64 of 32 bytes nor an Ed25519 PEM."""
+    other = ec_key(SECP256R1()).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    for key in ("", "x", "-----BEGIN PUBLIC KEY-----", other.decode()):
+        with pytest.raises(InputError, match="key"):
+            verify(_signed(), key)
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
+def test_no_document_breaks_the_verifier(document: dict[str, Any]) -> None:
+    """Anything at all is either judged or refused as bad input."""
+    with contextlib.suppress(InputError):
+        assert not verify(document).valid
