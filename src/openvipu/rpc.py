@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,8 @@ class Guard(grpc.ServerInterceptor):
     def _check_role(self, context: grpc.ServicerContext) -> None:
         if not self._roles:
             return
-        names = [name.decode(errors="replace") for name in context.auth_context().get("x509_common_name", ())]
+        context_names: Any = context.auth_context().get("x509_common_name", ())
+        names = [name.decode(errors="replace") for name in context_names]
         if not self._roles.intersection(names):
             allowed = ", ".join(sorted(self._roles))
             raise errors.Forbidden(
@@ -118,7 +119,7 @@ def metadata_of(context: grpc.ServicerContext) -> dict[str, str]:
 
 
 def serve(
-    executor: Executor,
+    executor: ThreadPoolExecutor,
     address: str,
     register: Iterable[Callable[[grpc.Server], None]],
     services: Sequence[str],
@@ -129,7 +130,7 @@ def serve(
 
     ``services`` are the full names that reflection lists. BadRequest if the address can't be had.
     """
-    server = grpc.server(executor, interceptors=(guard,), options=(("grpc.so_reuseport", 0),))
+    server = grpc.server(executor, interceptors=[guard], options=(("grpc.so_reuseport", 0),))
     for add in register:
         add(server)
     checker = health.HealthServicer()

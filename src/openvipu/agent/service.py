@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -77,7 +77,7 @@ class AgentService(pb_grpc.AgentServiceServicer):
 
 
 def start(
-    hardware: Hardware, binding: Binding, address: str, executor: Executor, tls: Tls | None = None
+    hardware: Hardware, binding: Binding, address: str, executor: ThreadPoolExecutor, tls: Tls | None = None
 ) -> tuple[grpc.Server, int]:
     """Serve one machine at ``host:port``. With TLS only certificates with the name ``controller`` get in."""
     service = AgentService(hardware, binding)

@@ -174,15 +174,11 @@ class SimulatedMachine:
                 )
 
     def _failures(self, setting: Setting) -> tuple[str, ...]:
-        numbers = [ipu.number for ipu in setting.ipus]
-        found = [fault for number in numbers if (fault := self._fabric.ipu_fault(self.serial, number))]
-        for link in setting.open_links:
-            if link not in GATEWAY and (fault := self._fabric.link_fault(self.serial, link)):
-                found.append(fault)
-        for peer in setting.gateway_peers:
-            if fault := self._fabric.gateway_fault(self.serial, setting.partition_id, peer):
-                found.append(fault)
-        return tuple(f"{self.name}: {fault}" for fault in found)
+        fabric, serial = self._fabric, self.serial
+        dead = [fabric.ipu_fault(serial, ipu.number) for ipu in setting.ipus]
+        links = [fabric.link_fault(serial, link) for link in setting.open_links if link not in GATEWAY]
+        peers = [fabric.gateway_fault(serial, setting.partition_id, peer) for peer in setting.gateway_peers]
+        return tuple(f"{self.name}: {fault}" for fault in (*dead, *links, *peers) if fault)
 
     def _ipus(self) -> tuple[Ipu, ...]:
         return tuple(self._ipu(number) for number in range(IPUS_PER_MACHINE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - a refusal is no defect
     """A request that is refused; nothing was changed."""
 
 

@@ -26,8 +26,16 @@ class Cable:
     peer_agent_id: str
     peer_port: str
 
+    @property
+    def start(self) -> str:
+        return f"{self.agent_id}:{self.port}"
+
+    @property
+    def end(self) -> str:
+        return f"{self.peer_agent_id}:{self.peer_port}"
+
     def __str__(self) -> str:
-        return f"{self.agent_id}:{self.port} to {self.peer_agent_id}:{self.peer_port}"
+        return f"{self.start} to {self.end}"
 
 
 def make(state: State, id_: str, topology: str, gateway: str, ilds: int, agents: Sequence[str]) -> Cluster:
@@ -108,10 +116,7 @@ def cabling_faults(cluster: Cluster, machines: Mapping[str, Machine]) -> Iterato
         serial, port = machines[cable.agent_id].peer(cable.port)
         if (serial, port) != (machines[cable.peer_agent_id].serial, cable.peer_port):
             there = f"{serials.get(serial, serial)}:{port}" if serial else "nothing"
-            yield (
-                cable,
-                f"{cable.agent_id}:{cable.port} must lead to {cable.peer_agent_id}:{cable.peer_port}; it leads to {there}",
-            )
+            yield cable, f"{cable.start} must lead to {cable.end}; it leads to {there}"
     if cluster.ilds > 1 and cluster.gateway is ClusterTopology.SWITCHED:
         yield from _switch_faults(cluster, machines)
 

@@ -54,20 +54,19 @@ class Gcd:
     attributes: tuple[tuple[str, str], ...]
 
 
-def device_table(partition: Partition) -> tuple[tuple[int, tuple[int, ...]], ...]:
+def device_table(gcd_size: int, reconfigurable: bool) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """The devices that one GCD shows, as (device id, members among the GCD's IPUs).
 
     A reconfigurable one of N IPUs shows 2N-1 devices: every IPU, then every aligned pair, quad and so on
     (of 4 IPUs: 0 to 3, then 4 and 5, then 6) [seen]. Any other is one device: our choice.
     """
-    size = partition.shape.gcd_size
-    if not partition.shape.reconfigurable:
-        return ((0, tuple(range(size))),)
+    if not reconfigurable:
+        return ((0, tuple(range(gcd_size))),)
     table: list[tuple[int, tuple[int, ...]]] = []
     width = 1
-    while width <= size:
-        for first in range(0, size, width):
-            table.append((len(table), tuple(range(first, first + width))))
+    while width <= gcd_size:
+        groups = [tuple(range(first, first + width)) for first in range(0, gcd_size, width)]
+        table += enumerate(groups, len(table))
         width *= 2
     return tuple(table)
 

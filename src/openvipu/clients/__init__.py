@@ -1,0 +1,1 @@
+"""The command lines ``vipu`` and ``vipu-admin``."""

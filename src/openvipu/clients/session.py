@@ -1,0 +1,126 @@
+"""A command line's connection to the controller, and how it tells what happened."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+
+from openvipu.clients.config import Connection
+from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
+from openvipu.rpc import Tls, channel, words_of
+from openvipu.services.gate import KEY_HEADER, USER_HEADER
+
+PATIENCE = "Please be patient. This operation can take several seconds"
+POLL_SECONDS = 0.05
+DOT_EVERY = 10
+
+
+class CommandError(Exception):
+    """The controller refused; ``status`` is the exit status: 2 for bad input, 1 for the rest."""
+
+    def __init__(self, what: str, reason: str, status: int = 1) -> None:
+        super().__init__(f"{what}: failed: {reason.rstrip('.')}.")
+        self.status = status
+
+
+class Session:
+    """Stubs of all services on one channel, with the user's id and key on every call."""
+
+    def __init__(self, connection: Connection, show_json: bool, admin: bool) -> None:
+        tls = Tls.read(Path(connection.tls), "admin" if admin else "user") if connection.tls else None
+        self.connection = connection
+        self.show_json = show_json
+        self.channel = channel(connection.target, tls, "openvipu-controller" if tls else "")
+        self.users = vipuuser_pb2_grpc.UserServiceStub(self.channel)
+        self.versions = version_pb2_grpc.VersionServiceStub(self.channel)
+        self.catalog = catalog_pb2_grpc.CatalogServiceStub(self.channel)
+        self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
+        self._metadata = (
+            ((USER_HEADER, connection.user_id), (KEY_HEADER, connection.access_key))
+            if connection.user_id
+            else ()
+        )
+
+    def call(self, what: str, method: Callable[..., Any], request: Any, timeout: float = 60.0) -> Any:
+        """The reply; CommandError with ``what`` ("create partition (x)") and the controller's reason."""
+        try:
+            return method(request, timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise self._failed(what, error) from None
+
+    def wait(self, poll: Callable[[], bool]) -> None:
+        """Ask until it is done, with a dot now and then; silently when the output is JSON."""
+        if not self.show_json:
+            say(PATIENCE)
+        rounds = 0
+        while not poll():
+            rounds += 1
+            self._dot(rounds)
+            time.sleep(POLL_SECONDS)
+        if rounds >= DOT_EVERY and not self.show_json:
+            print(flush=True)
+
+    def _dot(self, rounds: int) -> None:
+        if rounds % DOT_EVERY == 0 and not self.show_json:
+            print(".", end="", flush=True)
+
+    def succeeded(self, what: str, reply: Message, more: str = "") -> None:
+        """The line that scripts look for, or the reply as JSON."""
+        if self.show_json:
+            say_json(reply)
+        else:
+            say(f"{what}: success.{more}")
+
+    def show(self, reply: Message, text: Callable[[], str]) -> None:
+        """The reply as JSON if that was asked for, else as text."""
+        if self.show_json:
+            say_json(reply)
+        else:
+            say(text())
+
+    def _failed(self, what: str, error: grpc.RpcError) -> CommandError:
+        code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+        if code is grpc.StatusCode.UNAVAILABLE and "can't be reached for" not in words_of(error):
+            return CommandError(
+                what, f"the controller at {self.connection.target} can't be reached: {words_of(error)}"
+            )
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return CommandError(what, f"the controller at {self.connection.target} didn't answer in time")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return CommandError(what, f"{self.connection.target} has no such service; is it the right port?")
+        return CommandError(what, words_of(error), 2 if code is grpc.StatusCode.INVALID_ARGUMENT else 1)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def complain(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def say_json(reply: Message) -> None:
+    """One JSON document with the field names of the wire."""
+    say(MessageToJson(reply, preserving_proto_field_name=True, indent=2))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns as wide as their widest cell, with `` | `` between them and a blank at the left."""
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+    return "\n".join(f" {line}".rstrip() for line in lines)
+
+
+def ruled(text: str, around: bool = False) -> str:
+    """A table with a rule under its header; ``around`` it too, as the table of allocations has it."""
+    lines = text.splitlines()
+    rule = "-" * (max(len(line) for line in lines) + 1)
+    return "\n".join([rule, lines[0], rule, *lines[1:], rule] if around else [lines[0], rule, *lines[1:]])
