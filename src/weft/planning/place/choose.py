@@ -8,13 +8,17 @@ order's pod stands on already (`home`) cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.order import Level
 from weft.planning.place.exact import LEAF
 from weft.planning.place.pool import Pool
 from weft.planning.place.solve import fill, one_leaf, one_pod, several
+
+Takes = tuple[tuple[int, int], ...]
+Policy = Callable[[Pool, Level, Level, int], Takes | None]
+"""Another rule than weft's, to compare with: (pool, required, preferred, units) -> what to take of each leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,20 @@ def choose(
 
 
 def from_pool(
-    pool: Pool, names: Sequence[int], need: int, weights: Weights, required: Level, preferred: Level
+    pool: Pool,
+    names: Sequence[int],
+    need: int,
+    weights: Weights,
+    required: Level,
+    preferred: Level,
+    policy: Policy | None = None,
 ) -> Choice | None:
     """The best leaves of a pool; `names` gives the number that each of its leaves has outside."""
     if need > pool.total or (required == "node" and need > 1):
         return None
+    if policy is not None:
+        takes = policy(pool, required, preferred, need)
+        return None if takes is None else _choice(pool, names, [leaf for leaf, _ in takes], need, 0)
     leaf = one_leaf(pool, need)
     if leaf is not None:
         return Choice(((names[leaf], need),), LEAF, pool.free[leaf] - need, 1)
@@ -119,10 +132,7 @@ def _choice(pool: Pool, names: Sequence[int], leaves: Sequence[int], need: int, 
 
 def _pool(rooms: Sequence[Room]) -> tuple[Pool, list[int]]:
     """A pool of these rooms, which come by pod; a leaf that isn't whole counts as having had more."""
-    starts = [0]
-    for i in range(1, len(rooms)):
-        if rooms[i].pod != rooms[i - 1].pod:
-            starts.append(i)
+    starts = [0, *(i for i in range(1, len(rooms)) if rooms[i].pod != rooms[i - 1].pod)]
     pool = Pool(
         [r.free if r.whole else r.free + 1 for r in rooms], [r.free for r in rooms], [*starts, len(rooms)]
     )

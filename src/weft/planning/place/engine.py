@@ -6,22 +6,27 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Level
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.model.site import Site
-from weft.planning.place.choose import Weights
+from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several
 from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits, traits_of
 from weft.planning.place.view import DYNAMIC, Lens, View
 from weft.planning.topology import Topology
+
+ANY = Kind()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Ask:
     pod: str
     count: int
     project: str = ""
-    kind: Kind = Kind()
+    kind: Kind = ANY
     required: Level = "site"
     preferred: Level = "leaf"
     slice: int = 1
@@ -72,6 +77,7 @@ class Engine:
         traits: what each node is; none: all the same.
         weights: the operator's settings.
         dedicated: leaf -> project that alone may use it.
+        policy: another rule, to compare with.
     """
 
     def __init__(
@@ -80,9 +86,11 @@ class Engine:
         traits: Mapping[str, Traits] | None = None,
         weights: Weights | None = None,
         dedicated: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.numbers = numbers = Numbers.of(topology)
         self.weights = weights or Weights()
+        self.policy = policy
         same = Traits()
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
         self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
@@ -94,7 +102,10 @@ class Engine:
         self.held: dict[str, dict[int, int]] = {}
         self._project_of: dict[str, str] = {}
         self._stands_on: dict[str, dict[int, int]] = {}
+        self._hidden: Mapping[int, int] = {}
         self.version = 0
+        self.health_version = 0
+        self.mirror: NDArray[np.unsignedinteger] | None = None
 
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
@@ -115,19 +126,30 @@ class Engine:
             engine.hold(pod, nodes)
         return engine
 
-    def decide(self, ask: Ask) -> Decision | None:
-        """The best nodes for this ask, or None; changes nothing. Raises InputError for a count that can't be."""
+    def decide(self, ask: Ask, hidden: Mapping[int, int] | None = None) -> Decision | None:
+        """The best nodes for this ask, or None; changes nothing.
+
+        Args:
+            hidden: leaf -> bits of nodes that can't be had for the time that is asked for (reservations).
+
+        Raises:
+            InputError: a count that is not a multiple of the slice.
+        """
         if ask.count < 1 or ask.count % ask.slice:
             raise InputError(
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
             )
         view = self.view(ask)
-        if ask.near:
-            return self._beside(view, ask)
-        if ask.exclude:
-            with self._without(view, ask.exclude):
-                return self._decide(view, ask)
-        return self._decide(view, ask)
+        if ask.exclude or ask.failed:
+            out = self.numbers.masks((*ask.exclude, *ask.failed))
+            hidden = {
+                leaf: out.get(leaf, 0) | (hidden or {}).get(leaf, 0) for leaf in {*out, *(hidden or ())}
+            }
+        decide = self._beside if ask.near else self._decide
+        if hidden:
+            with self._without(view, hidden):
+                return decide(view, ask)
+        return decide(view, ask)
 
     def view(self, ask: Ask) -> View:
         """The site as this ask sees it, made once for each kind of ask."""
@@ -143,6 +165,8 @@ class Engine:
         pool, units = view.pool, ask.count // ask.slice
         if units > pool.total or (ask.required == "node" and ask.count > 1):
             return None
+        if self.policy:
+            return self._by_policy(self.policy, view, ask, units)
         shared = self._leaves_of(ask.apart_from, ask.project) if ask.apart_from else None
         if shared:
             return self._apart(view, ask, units, shared)
@@ -150,6 +174,13 @@ class Engine:
         if leaf is not None:
             return self._taken(view, ask, ((leaf, units),), LEAF, 1)
         return self._over_leaves(view, ask, units)
+
+    def _by_policy(self, policy: Policy, view: View, ask: Ask, units: int) -> Decision | None:
+        takes = policy(view.pool, ask.required, ask.preferred, units)
+        if takes is None:
+            return None
+        pods = len({view.pool.pod_of[leaf] for leaf, _ in takes})
+        return self._taken(view, ask, takes, LEAF * len(takes) + self.weights.beta * (pods - 1), pods)
 
     def _over_leaves(self, view: View, ask: Ask, units: int) -> Decision | None:
         pool = view.pool
@@ -179,7 +210,7 @@ class Engine:
         leaf = one_leaf_within(pool, units, allowed, (1 << pool.pods) - 1)
         if leaf is not None:
             return self._taken(view, ask, ((leaf, units),), LEAF, 1, removed)
-        with _put_aside(view, {leaf: 0 for leaf in shared}):
+        with _put_aside(view, dict.fromkeys(shared, 0)):
             return self._over_leaves(view, ask, units)
 
     def _beside(self, view: View, ask: Ask) -> Decision | None:
@@ -192,36 +223,51 @@ class Engine:
         pods = {pool.pod_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
             return None
-        with self._without(view, (*ask.exclude, *ask.failed)):
-            lost = {numbers.leaf_of[n] for n in ask.failed if n in numbers.leaf_of}
-            takes: list[tuple[int, int]] = []
-            for leaf in sorted(stay, key=lambda x: (x not in lost, -stay[x], pool.free[x], x)):
-                take = min(units, pool.free[leaf])
-                if take:
-                    takes.append((leaf, take))
-                    units -= take
-                if not units:
-                    return self._taken(view, ask, tuple(sorted(takes)), 0, len(pods))
-            if ask.required == "leaf":
-                return None
-            elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
-            aside = {x: 0 for p in elsewhere for x in range(pool.pod_start[p], pool.pod_start[p + 1])}
-            with _put_aside(view, aside | dict.fromkeys(stay, 0)):
-                best = several(pool, units, self.weights.beta, frozenset(pods))
-                more = () if best is None else fill(pool.free, best[1], units)
-            if best is None:
-                return None
-            pods |= {pool.pod_of[leaf] for leaf in best[1]}
-            return self._taken(view, ask, tuple(sorted((*takes, *more))), best[0], len(pods))
+        lost = {numbers.leaf_of[n] for n in ask.failed if n in numbers.leaf_of}
+        takes: list[tuple[int, int]] = []
+        for leaf in sorted(stay, key=lambda x: (x not in lost, -stay[x], pool.free[x], x)):
+            take = min(units, pool.free[leaf])
+            if take:
+                takes.append((leaf, take))
+                units -= take
+            if not units:
+                return self._taken(view, ask, tuple(sorted(takes)), 0, len(pods))
+        if ask.required == "leaf":
+            return None
+        elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
+        aside = {x: 0 for p in elsewhere for x in range(pool.pod_start[p], pool.pod_start[p + 1])}
+        with _put_aside(view, aside | dict.fromkeys(stay, 0)):
+            best = several(pool, units, self.weights.beta, frozenset(pods))
+            more = () if best is None else fill(pool.free, best[1], units)
+        if best is None:
+            return None
+        pods |= {pool.pod_of[leaf] for leaf in best[1]}
+        return self._taken(view, ask, tuple(sorted((*takes, *more))), best[0], len(pods))
 
-    def _taken(
-        self, view: View, ask: Ask, takes: tuple[tuple[int, int], ...], cost: int, pods: int, removed: int = 0
-    ) -> Decision:
-        available = self.available
-        out = self._hidden
-        bits = tuple((leaf, view.take(leaf, available[leaf] & ~out.get(leaf, 0), n)) for leaf, n in takes)
+    def _taken(self, view: View, ask: Ask, takes: Takes, cost: int, pods: int, removed: int = 0) -> Decision:
+        available, hidden = self.available, self._hidden
+        if hidden:
+            bits = tuple((x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes)
+        else:
+            bits = tuple((x, view.take(x, available[x], n)) for x, n in takes)
         free = view.pool.free
-        leftover = sum(free[leaf] - n for leaf, n in takes)
+        leftover = -sum(n for _, n in takes)
+        for leaf, _ in takes:
+            leftover += free[leaf]
+        return self.decided(view, ask, bits, cost, leftover, pods, view.pool.total, removed)
+
+    def decided(
+        self,
+        view: View,
+        ask: Ask,
+        bits: Takes,
+        cost: int,
+        leftover: int,
+        pods: int,
+        free: int,
+        removed: int = 0,
+    ) -> Decision:
+        """The decision as a value, with the figures of this moment."""
         return Decision(
             self.numbers,
             ask.pod,
@@ -235,25 +281,23 @@ class Engine:
             view.static,
             view.removed,
             view.eligible,
-            view.pool.total,
+            free,
             removed,
             self.weights.pod,
         )
 
-    _hidden: Mapping[int, int] = {}  # noqa: RUF012
+    def blocked_bits(self) -> dict[int, int]:
+        """Leaf -> nodes that are blocked, for whatever reason."""
+        return self.numbers.masks(self._blocked)
 
     @contextmanager
-    def _without(self, view: View, nodes: Iterable[str]) -> Iterator[None]:
+    def _without(self, view: View, hidden: Mapping[int, int]) -> Generator[None]:
         """Nodes out of the view for the moment."""
-        hidden = self.numbers.masks(nodes)
-        if not hidden:
-            yield
-            return
         self._hidden = hidden
         size = view.lens.slice
+        available, mask = self.available, view.mask
         rooms = {
-            leaf: (self.available[leaf] & view.mask[leaf] & ~bits).bit_count() // size
-            for leaf, bits in hidden.items()
+            leaf: (available[leaf] & mask[leaf] & ~bits).bit_count() // size for leaf, bits in hidden.items()
         }
         try:
             with _put_aside(view, rooms):
@@ -291,13 +335,15 @@ class Engine:
         if project:
             self._project_of[pod] = project
         stands = self._stands_on.setdefault(project, {}) if project else None
-        available, views = self.available, self._views.values()
+        available, views, mirror = self.available, self._views.values(), self.mirror
         for leaf, bits in places:
             held[leaf] = held.get(leaf, 0) | bits
             if stands is not None:
                 stands[leaf] = stands.get(leaf, 0) + bits.bit_count()
             left = available[leaf] & ~bits
             available[leaf] = left
+            if mirror is not None:
+                mirror[leaf, 0] = left
             for view in views:
                 view.refresh(leaf, left)
         self.version += 1
@@ -350,6 +396,8 @@ class Engine:
 
     def _changed(self, leaf: int, available: int) -> None:
         self.available[leaf] = available
+        if self.mirror is not None:
+            self.mirror[leaf, 0] = available
         for view in self._views.values():
             view.refresh(leaf, available)
 
@@ -367,10 +415,11 @@ class Engine:
         for view in self._views.values():
             view.removed = self._count_removed(view)
         self.version += 1
+        self.health_version += 1
 
     def _count_removed(self, view: View) -> dict[str, int]:
         """How many nodes each changing filter removed; a node counts for the first."""
-        counts = dict.fromkeys(DYNAMIC, 0)
+        counts: dict[str, int] = dict.fromkeys(DYNAMIC, 0)
         for node, reasons in self._blocked.items():
             if view.mask[self.numbers.leaf_of[node]] & self.numbers.bit[node]:
                 counts[next(why for why in DYNAMIC if why in reasons)] += 1
@@ -381,7 +430,7 @@ class Engine:
 
 
 @contextmanager
-def _put_aside(view: View, rooms: Mapping[int, int]) -> Iterator[None]:
+def _put_aside(view: View, rooms: Mapping[int, int]) -> Generator[None]:
     """Some leaves have this room for the moment."""
     pool = view.pool
     before = {leaf: pool.free[leaf] for leaf in rooms}

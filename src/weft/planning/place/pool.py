@@ -1,7 +1,8 @@
 """Room counted per leaf, kept up to date leaf by leaf, so that a decision needs no scan.
 
 Leaves are in buckets by (room, whole), per pod and over all pods, as bitsets: the tightest leaf for k nodes is one
-find-first-set. Pods are ranked by their room; the prefix sums of a pod are made when asked for and kept until it changes.
+find-first-set. Pods are ranked by their room; the prefix sums of a pod are made when asked for and kept until
+it changes.
 """
 
 from __future__ import annotations

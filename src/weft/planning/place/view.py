@@ -11,7 +11,7 @@ from weft.planning.place.pool import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
 
 STATIC = ("role", "cloud", "fabric", "accelerators")
-DYNAMIC = ("maintenance", "quarantine", "segments")
+DYNAMIC: tuple[str, ...] = ("maintenance", "quarantine", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
 
 
@@ -51,8 +51,9 @@ class View:
         out: dict[str, list[tuple[int, int]]] = {name: [] for name in (*STATIC, "dedicated")}
         for traits, bits in groups.items():
             why = lens.kind.refuses(traits)
+            tier = [0] * len(numbers.leaves)
             if why is None:
-                tier = tiers.setdefault(lens.kind.surplus(traits), [0] * len(numbers.leaves))
+                tier = tiers.setdefault(lens.kind.surplus(traits), tier)
             for leaf, members in bits.items():
                 if why is not None:
                     out[why].append((leaf, members))

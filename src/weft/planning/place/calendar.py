@@ -1,0 +1,167 @@
+"""Who has which nodes when: leases and reservations, and what is taken at any time of a window.
+
+Entries are kept by start in blocks of about √n. Each block keeps its entries by end, with the union of everything
+that ends later than each of them, so that a window costs one union a block and a scan of the last one: tens of
+operations where there are thousands of entries, for windows now and in the future alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FOREVER = float("inf")
+BLOCK = 64
+
+Words = NDArray[np.unsignedinteger]
+"""One or more machine words a leaf: bit i of a leaf is its i-th node."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A pod has these nodes from `start` (included) to `end` (excluded), in seconds.
+
+    Attributes:
+        bits: (leaf, bits of its nodes).
+    """
+
+    start: float
+    pod: str
+    end: float
+    bits: tuple[tuple[int, int], ...]
+
+
+class _Block:
+    __slots__ = ("by_end", "entries", "later")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.by_end: list[float] = []
+        self.later: list[Words] | None = None
+
+
+class Calendar:
+    """All entries of one fabric.
+
+    Args:
+        every: by leaf, the bits of all its nodes; sets the width of the words.
+    """
+
+    def __init__(self, every: list[int]) -> None:
+        width = max((bits.bit_length() for bits in every), default=1)
+        small = next((w for w in (8, 16, 32, 64) if width <= w), 64)
+        self._dtype = np.dtype(f"uint{small}")
+        self.words_per_leaf = -(-width // small)
+        self._bits = small
+        self._leaves = len(every)
+        self._blocks: list[_Block] = []
+        self._by_pod: dict[str, list[Entry]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(b.entries) for b in self._blocks)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (e for b in self._blocks for e in b.entries)
+
+    def of(self, pod: str) -> tuple[Entry, ...]:
+        """The pod's entries, by start."""
+        return tuple(sorted(self._by_pod.get(pod, ())))
+
+    def words(self, bits: Mapping[int, int] | tuple[tuple[int, int], ...]) -> Words:
+        """Bits by leaf as words."""
+        found = np.zeros((self._leaves, self.words_per_leaf), self._dtype)
+        mask = (1 << self._bits) - 1
+        for leaf, value in bits.items() if isinstance(bits, Mapping) else bits:
+            for word in range(self.words_per_leaf):
+                found[leaf, word] = value >> (word * self._bits) & mask
+        return found
+
+    def add(self, entry: Entry) -> None:
+        """Enter it; what it overlaps is the caller's care."""
+        self._by_pod.setdefault(entry.pod, []).append(entry)
+        block = self._block_for(entry)
+        insort(block.entries, entry)
+        block.later = None
+        if len(block.entries) > 2 * BLOCK:
+            half = len(block.entries) // 2
+            self._blocks.insert(self._blocks.index(block) + 1, _Block(block.entries[half:]))
+            del block.entries[half:]
+
+    def remove(self, pod: str) -> None:
+        """Everything of this pod goes; a pod without entries is no error."""
+        for entry in self._by_pod.pop(pod, ()):
+            block = next(b for b in self._blocks if entry in b.entries)
+            block.entries.remove(entry)
+            block.later = None
+            if not block.entries:
+                self._blocks.remove(block)
+
+    def ends(self, after: float) -> list[float]:
+        """The times after this one at which something ends, each once, in order."""
+        return sorted({e.end for e in self if after < e.end < FOREVER})
+
+    def taken(self, start: float, end: float) -> Words:
+        """The union of everything that overlaps [start, end)."""
+        found = np.zeros((self._leaves, self.words_per_leaf), self._dtype)
+        for block in self._blocks:
+            if block.entries[0].start >= end:
+                break
+            if block.entries[-1].start < end:
+                later = self._later(block)
+                at = bisect_right(block.by_end, start)
+                if at < len(later):
+                    np.bitwise_or(found, later[at], found)
+            else:
+                for entry in block.entries:
+                    if entry.start >= end:
+                        break
+                    if entry.end > start:
+                        self._or_into(found, entry)
+        return found
+
+    def taken_bits(self, start: float, end: float) -> dict[int, int]:
+        """The same as leaf -> bits; for few entries."""
+        found: dict[int, int] = {}
+        for block in self._blocks:
+            for entry in block.entries:
+                if entry.start >= end:
+                    return found
+                if entry.end > start:
+                    for leaf, bits in entry.bits:
+                        found[leaf] = found.get(leaf, 0) | bits
+        return found
+
+    def _block_for(self, entry: Entry) -> _Block:
+        if not self._blocks:
+            self._blocks.append(_Block([]))
+        found = self._blocks[0]
+        for block in self._blocks:
+            if block.entries and block.entries[0] > entry:
+                break
+            found = block
+        return found
+
+    def _later(self, block: _Block) -> list[Words]:
+        """`[i]`: the union of the entries of the block that are not among the i first to end."""
+        if block.later is None:
+            ordered = sorted(block.entries, key=lambda e: e.end)
+            block.by_end = [e.end for e in ordered]
+            later: list[Words] = []
+            union = np.zeros((self._leaves, self.words_per_leaf), self._dtype)
+            for entry in reversed(ordered):
+                union = union.copy()
+                self._or_into(union, entry)
+                later.append(union)
+            later.reverse()
+            block.later = later
+        return block.later
+
+    def _or_into(self, words: Words, entry: Entry) -> None:
+        mask = (1 << self._bits) - 1
+        for leaf, value in entry.bits:
+            for word in range(self.words_per_leaf):
+                words[leaf, word] |= self._dtype.type(value >> (word * self._bits) & mask)

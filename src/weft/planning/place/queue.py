@@ -1,0 +1,223 @@
+"""The queue: who starts now, who is promised when, and who waits for what. Pure: the caller brings the time.
+
+An order at the head that doesn't fit is promised its earliest start, on named nodes. Orders behind it may go first
+only on nodes and for times that leave every promise untouched (backfill). A promise is only ever moved earlier. An
+order that would fit, but on more leaves than it needs, may wait for a better place for at most `patience`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.model.errors import ConflictError
+from weft.planning.place.calendar import Entry
+from weft.planning.place.decision import Decision
+from weft.planning.place.engine import Ask
+from weft.planning.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """The operator's settings.
+
+    Attributes:
+        patience: seconds that an order may wait for the fewest leaves it could have; 0: it starts wherever it fits.
+        promises: how many orders that wait are promised a start.
+        quotas: project -> most nodes at once; a project that isn't here has no limit.
+        shares: project -> its share relative to others', 1 if it isn't here; none at all: first come, first served.
+        half_life: seconds after which a project's past use counts half.
+    """
+
+    patience: float = 0.0
+    promises: int = 1
+    quotas: Mapping[str, int] = field(default_factory=dict[str, int])
+    shares: Mapping[str, float] = field(default_factory=dict[str, float])
+    half_life: float = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An order in the queue; `duration` in seconds is the longest it may run."""
+
+    ask: Ask
+    duration: float
+    submitted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An order that starts now."""
+
+    waiting: Waiting
+    decision: Decision
+
+
+@dataclass(slots=True)
+class _Use:
+    seconds: float = 0.0
+    at: float = 0.0
+    nodes: int = 0
+
+
+class Queue:
+    """Orders that wait for a timeline."""
+
+    def __init__(self, timeline: Timeline, settings: QueueSettings | None = None) -> None:
+        self.timeline = timeline
+        self.settings = settings or QueueSettings()
+        self.waiting: dict[str, Waiting] = {}
+        self.promised: dict[str, float] = {}
+        self.why: dict[str, str] = {}
+        self._uses: dict[str, _Use] = {}
+        self._running: dict[str, Waiting] = {}
+        self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.numbers.every), reverse=True)
+
+    def submit(self, waiting: Waiting) -> None:
+        """Into the queue. Raises ConflictError if an order of this name waits or runs."""
+        name = waiting.ask.pod
+        if name in self.waiting or name in self._running:
+            raise ConflictError(f"pod {name} is in the queue or running already")
+        self.waiting[name] = waiting
+
+    def withdraw(self, pod: str) -> None:
+        """Out of the queue, with its promise; an order that isn't there is no error."""
+        if self.waiting.pop(pod, None) is not None and self.promised.pop(pod, None) is not None:
+            self.timeline.cancel(pod)
+
+    def finish(self, pod: str, now: float) -> None:
+        """A started order gives back its nodes."""
+        waiting = self._running.pop(pod)
+        self._used(waiting.ask.project, now, -waiting.ask.count)
+        self.timeline.end(pod)
+
+    def run(self, now: float) -> list[Started]:
+        """Start what can start now, in order of rank; renew the promises."""
+        started: list[Started] = []
+        failed: list[tuple[tuple[object, ...], int, float]] = []
+        self.why.clear()
+        self._improve_promises(now)
+        for waiting in self._ranked(now):
+            ask = waiting.ask
+            if self._over_quota(waiting):
+                continue
+            if ask.pod in self.promised:
+                if self.promised[ask.pod] <= now and (begun := self._begin(waiting, now)) is not None:
+                    started.append(begun)
+                continue
+            key = (ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project)
+            if any(k == key and ask.count >= n and waiting.duration >= d for k, n, d in failed):
+                self._promise(waiting, now)
+                continue
+            decision = self.timeline.decide(ask, now, now + waiting.duration)
+            if decision is None:
+                failed.append((key, ask.count, waiting.duration))
+                self._promise(waiting, now)
+            elif self._waits_for_locality(waiting, decision, now):
+                self.why[ask.pod] = "waits for fewer leaves"
+            else:
+                started.append(self._start(waiting, decision, now))
+        return started
+
+    def next_promise(self) -> float | None:
+        """When the queue should run again even if nothing ends."""
+        return min(self.promised.values(), default=None)
+
+    def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
+        ask = waiting.ask
+        self.timeline.engine.commit(decision)
+        self.timeline.leases.add(Entry(now, ask.pod, now + waiting.duration, decision.bits))
+        del self.waiting[ask.pod]
+        self._running[ask.pod] = waiting
+        self._used(ask.project, now, ask.count)
+        return Started(waiting, decision)
+
+    def _begin(self, waiting: Waiting, now: float) -> Started | None:
+        """A promised order whose time has come; a node lost in between makes it an order without a promise again."""
+        ask = waiting.ask
+        self.timeline.cancel(ask.pod)
+        del self.promised[ask.pod]
+        decision = self.timeline.decide(ask, now, now + waiting.duration)
+        return None if decision is None else self._start(waiting, decision, now)
+
+    def _promise(self, waiting: Waiting, now: float) -> None:
+        if len(self.promised) >= self.settings.promises:
+            self.why[waiting.ask.pod] = "waits for room"
+            return
+        start = self.timeline.earliest(waiting.ask, waiting.duration, now)
+        if start is None:
+            self.why[waiting.ask.pod] = "fits at no time that is known"
+            return
+        self._hold(waiting, start.at, start.decision)
+
+    def _hold(self, waiting: Waiting, at: float, decision: Decision) -> None:
+        pod = waiting.ask.pod
+        self.timeline.reservations.add(Entry(at, pod, at + waiting.duration, decision.bits))
+        self.promised[pod] = at
+        self.why[pod] = f"promised at {at:g}"
+
+    def _improve_promises(self, now: float) -> None:
+        """What ended early may let a promised order start earlier, never later."""
+        for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
+            if at <= now:
+                continue
+            waiting = self.waiting[pod]
+            entry = self.timeline.reservations.of(pod)[0]
+            self.timeline.cancel(pod)
+            decision = self.timeline.decide(waiting.ask, now, now + waiting.duration)
+            if decision is None:
+                self.timeline.reservations.add(entry)
+            else:
+                self._hold(waiting, now, decision)
+
+    def _waits_for_locality(self, waiting: Waiting, decision: Decision, now: float) -> bool:
+        patience = self.settings.patience
+        if not patience or now - waiting.submitted >= patience:
+            return False
+        return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.count)
+
+    def _ranked(self, now: float) -> list[Waiting]:
+        """Promised first, as their promises are; then by fair share, then by arrival."""
+        shares = self.settings.shares
+        scores = {p: self._score(p, now) for p in {w.ask.project for w in self.waiting.values()}} if shares else {}
+        return sorted(
+            self.waiting.values(),
+            key=lambda w: (
+                self.promised.get(w.ask.pod, float("inf")),
+                scores.get(w.ask.project, 0.0),
+                w.submitted,
+                w.ask.pod,
+            ),
+        )
+
+    def _score(self, project: str, now: float) -> float:
+        """Node-seconds used, the older the less, divided by the share."""
+        use = self._uses.get(project)
+        return self._decayed(use, now) / self.settings.shares.get(project, 1.0) if use else 0.0
+
+    def _decayed(self, use: _Use, now: float) -> float:
+        passed = now - use.at
+        return use.seconds * 0.5 ** (passed / self.settings.half_life) + use.nodes * passed
+
+    def _used(self, project: str, now: float, nodes: int) -> None:
+        use = self._uses.setdefault(project, _Use(at=now))
+        use.seconds, use.at = self._decayed(use, now), now
+        use.nodes += nodes
+
+    def _over_quota(self, waiting: Waiting) -> bool:
+        ask = waiting.ask
+        limit = self.settings.quotas.get(ask.project)
+        has = self._uses[ask.project].nodes if ask.project in self._uses else 0
+        if limit is None or has + ask.count <= limit:
+            return False
+        self.why[ask.pod] = f"project {ask.project} has {has} of {limit} nodes"
+        return True
+
+
+def least_leaves(leaf_sizes: list[int], count: int) -> int:
+    """The fewest leaves that could hold so many nodes if the site were empty; `leaf_sizes` the largest first."""
+    for leaves, size in enumerate(leaf_sizes, 1):
+        count -= size
+        if count <= 0:
+            return leaves
+    return len(leaf_sizes)

@@ -1,0 +1,198 @@
+"""Placement in time: leases that end, reservations that start later, blocks set aside, the earliest start of an order.
+
+Times are seconds of one clock, chosen by the caller; there is no clock here. A lease without an end is held for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.model.errors import ConflictError, InputError
+from weft.planning.place.calendar import FOREVER, Calendar, Entry, Words
+from weft.planning.place.choose import from_pool
+from weft.planning.place.decision import Decision
+from weft.planning.place.engine import Ask, Engine
+from weft.planning.place.pool import Pool
+from weft.planning.place.view import View
+
+FEW = 24
+"""So many reservations are looked through one by one; more are counted leaf by leaf with numpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When an order can start, and on which nodes."""
+
+    at: float
+    decision: Decision
+
+
+class Timeline:
+    """An engine with a calendar: `engine` is the state now, the calendars what is known of the future."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        every = engine.numbers.every
+        self.leases = Calendar(every)
+        self.reservations = Calendar(every)
+        self._aside: dict[str, Calendar] = {}
+        self._usable: dict[int, tuple[int, Words, Words]] = {}
+
+    def start(self, ask: Ask, now: float, end: float = FOREVER) -> Decision | None:
+        """Take nodes now, clear of every reservation until `end`; None if there are none."""
+        decision = self.decide(ask, now, end)
+        if decision is not None:
+            self.engine.commit(decision)
+            self.leases.add(Entry(now, ask.pod, end, decision.bits))
+        return decision
+
+    def decide(self, ask: Ask, now: float, end: float) -> Decision | None:
+        """The best nodes that are free now and not reserved before `end`; changes nothing."""
+        _check_window(now, end)
+        aside = [c for project, c in self._aside.items() if project != ask.project]
+        if sum(len(c) for c in (self.reservations, *aside)) > FEW and not ask.near and not ask.apart_from:
+            return self._in_window(ask, now, end, present=True)
+        hidden: dict[int, int] = {}
+        for calendar in (self.reservations, *aside):
+            for leaf, bits in calendar.taken_bits(now, end).items():
+                hidden[leaf] = hidden.get(leaf, 0) | bits
+        return self.engine.decide(ask, hidden)
+
+    def at(self, ask: Ask, start: float, end: float) -> Decision | None:
+        """The best nodes for a future window, with what is known now: leases end when they say; changes nothing."""
+        _check_window(start, end)
+        return self._in_window(ask, start, end, present=False)
+
+    def reserve(self, ask: Ask, start: float, end: float) -> Decision | None:
+        """Promise nodes for a future window; None if there are none."""
+        if self.reservations.of(ask.pod):
+            raise ConflictError(f"pod {ask.pod} has a reservation already: cancel it first")
+        decision = self.at(ask, start, end)
+        if decision is not None:
+            self.reservations.add(Entry(start, ask.pod, end, decision.bits))
+        return decision
+
+    def cancel(self, pod: str) -> None:
+        """The reservation goes; none is no error."""
+        self.reservations.remove(pod)
+
+    def begin(self, pod: str, project: str = "") -> Entry:
+        """A reservation becomes a lease. Raises ConflictError if a node of it is still held or out of order."""
+        entries = self.reservations.of(pod)
+        if not entries:
+            raise ConflictError(f"pod {pod} has no reservation")
+        entry = entries[0]
+        available = self.engine.available
+        gone = [
+            n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits & ~available[leaf])
+        ]
+        if gone:
+            raise ConflictError(f"pod {pod}: {', '.join(gone)} not free at the start of its reservation")
+        nodes = [n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits)]
+        self.engine.hold(pod, nodes, project)
+        self.reservations.remove(pod)
+        self.leases.add(entry)
+        return entry
+
+    def end(self, pod: str) -> None:
+        """The pod gives everything back, now."""
+        self.leases.remove(pod)
+        self.engine.release(pod)
+
+    def set_aside(self, project: str, nodes: Iterable[str], start: float, end: float = FOREVER) -> None:
+        """A block of nodes that only this project may have in this window."""
+        _check_window(start, end)
+        calendar = self._aside.setdefault(project, Calendar(self.engine.numbers.every))
+        masks = self.engine.numbers.masks(nodes)
+        calendar.add(Entry(start, f"set aside for {project}", end, tuple(sorted(masks.items()))))
+
+    def earliest(self, ask: Ask, duration: float, now: float) -> Start | None:
+        """The first moment from now at which the order fits for its whole duration; None: never, as far as is known.
+
+        Only ends can make room, so only they are looked at.
+        """
+        _check_window(now, now + duration)
+        decision = self.decide(ask, now, now + duration)
+        if decision is not None:
+            return Start(now, decision)
+        ends: set[float] = set()
+        for calendar in (self.leases, self.reservations, *self._aside.values()):
+            ends.update(calendar.ends(now))
+        for moment in sorted(ends):
+            decision = self.at(ask, moment, moment + duration)
+            if decision is not None:
+                return Start(moment, decision)
+        return None
+
+    def _in_window(self, ask: Ask, start: float, end: float, present: bool) -> Decision | None:
+        engine = self.engine
+        view = engine.view(ask)
+        healthy, mask = self._healthy(view)
+        taken = self.reservations.taken(start, end)
+        if present:
+            usable = self._available() & mask
+        else:
+            taken |= self.leases.taken(start, end)
+            usable = healthy
+        for project, calendar in self._aside.items():
+            if project != ask.project:
+                taken |= calendar.taken(start, end)
+        if ask.exclude:
+            taken |= self.reservations.words(engine.numbers.masks(ask.exclude))
+        left = usable & ~taken
+        counts = np.bitwise_count(left)
+        units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
+        if ask.slice > 1:
+            units = units // ask.slice
+        return self._choose(view, ask, left, units)
+
+    def _choose(self, view: View, ask: Ask, left: Words, units: Words) -> Decision | None:
+        need = ask.count // ask.slice
+        engine = self.engine
+        pool: Pool | None = None
+        fits = np.flatnonzero(units >= need)
+        if len(fits) and engine.policy is None:
+            leaf = int(fits[int(units[fits].argmin())])
+            takes = ((leaf, need),)
+            cost, pods, leftover = 1000, 1, int(units[leaf]) - need
+        else:
+            if int(units.sum(dtype=np.int64)) < need or ask.required == "leaf":
+                return None
+            pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
+            choice = from_pool(
+                pool, range(len(units)), need, engine.weights, ask.required, ask.preferred, engine.policy
+            )
+            if choice is None:
+                return None
+            takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
+        bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
+        return engine.decided(view, ask, bits, cost, leftover, pods, free=int(units.sum(dtype=np.int64)))
+
+    def _bits_of(self, words: Words, leaf: int) -> int:
+        return int.from_bytes(words[leaf].tobytes(), "little")
+
+    def _healthy(self, view: View) -> tuple[Words, Words]:
+        """(nodes of the view that are not blocked, all nodes of the view) as words; kept until one is blocked."""
+        known = self._usable.get(id(view))
+        if known is None or known[0] != self.engine.health_version:
+            mask = self.leases.words(dict(enumerate(view.mask)))
+            healthy = mask & ~self.leases.words(self.engine.blocked_bits())
+            self._usable[id(view)] = known = (self.engine.health_version, healthy, mask)
+        return known[1], known[2]
+
+    def _available(self) -> Words:
+        """The engine's free nodes as words."""
+        mirror = self.engine.mirror
+        if mirror is None:
+            mirror = self.leases.words(dict(enumerate(self.engine.available)))
+            if self.leases.words_per_leaf == 1:
+                self.engine.mirror = mirror
+        return mirror
+
+
+def _check_window(start: float, end: float) -> None:
+    if not start < end:
+        raise InputError("end", end, f"later than the start ({start:g})")
