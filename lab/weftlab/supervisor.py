@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,12 +215,14 @@ class Supervisor:
         log = service.log.with_name(f"{name}.log")
         return State(name, False, None, "has ended" if record else "not started", tail((log,)))
 
-    def stop(self, names: Sequence[str] | None = None) -> None:
+    def stop(self, names: Sequence[str] | None = None, giving_up: bool = True) -> None:
         """End what was started (all, or those named), the last first, and wait until nothing of it is left.
 
         Safe to repeat, from any process. Raises `JobError` if something can't be ended.
+        `giving_up`: a `run` in another thread of this process is to end too.
         """
-        self._giving_up.set()
+        if giving_up:
+            self._giving_up.set()
         chosen = [r for r in self.records() if names is None or r.name in names]
         self._end(chosen)
 
@@ -278,7 +280,7 @@ def _environment(service: Service) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _stdin(fifo: Path | None):
+def _stdin(fifo: Path | None) -> Generator[int]:
     if fifo is None:
         yield subprocess.DEVNULL
         return

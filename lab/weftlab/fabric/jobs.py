@@ -17,6 +17,8 @@ from weftlab.fabric.files import Place, description, manager_port, write_files
 from weftlab.layout import LabError, Layout
 from weftlab.service import Check, Job, Service, Step
 
+_START = 'rm -f opensm.log; echo $$ >opensm.pid; exec env LD_PRELOAD="$1" "$0" -F opensm.conf'
+
 
 def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[Job, ...]:
     """Jobs of one fabric of the site (none: its first): `fabric-files`, `ibsim`, `opensm-NAME`, `agent-NAME`."""
@@ -63,6 +65,8 @@ def _ibsim(place: Place) -> Service:
 def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service:
     folder = place.of(agent.name)
     log = folder / "opensm.log"
+    client = place.client(description(*manager_port(site, place.fabric, agent)))
+    preload = client.pop("LD_PRELOAD")
 
     def ready() -> str | None:
         try:
@@ -74,16 +78,12 @@ def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service
     return Service(
         name=f"opensm-{agent.name}",
         # opensm can write no pid file; the shell becomes it, so the number stays. The old log must not look ready.
-        argv=(
-            "/bin/sh",
-            "-c",
-            'rm -f opensm.log; echo $$ >opensm.pid; exec "$0" -F opensm.conf',
-            _program("opensm"),
-        ),
+        # Only opensm may have the simulator's library: a shell with it would be a client too, and never let go.
+        argv=("/bin/sh", "-c", _START, _program("opensm"), preload),
         log=place.layout.log(f"opensm-{agent.name}"),
         logs=(log,),
         env={
-            **place.client(description(*manager_port(site, place.fabric, agent))),
+            **client,
             "OSM_CACHE_DIR": f"{folder / 'cache'}/",
             "OSM_TMP_DIR": f"{folder / 'tmp'}/",
         },

@@ -1,0 +1,123 @@
+"""`weft lab up|status|down|env`, also as `python -m weftlab`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from weftlab.layout import DEFAULT_PORTS, LabError
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add `lab` with its own sub-commands; each sets `run`, a function of the parsed arguments to the exit code."""
+    lab = subparsers.add_parser("lab", help="a whole AI cloud on this machine, to try weft and to test with")
+    commands = lab.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="start it")
+    up.add_argument("--nodes", type=int, default=16, help="GPU nodes in the fabric (default 16)")
+    up.add_argument("--leaves", type=int, help="leaf switches (default 4; more from 81 nodes on)")
+    up.add_argument("--spines", type=int, help="spine switches (default 2; half as many as leaves)")
+    up.add_argument("--hcas", type=int, help="HCAs a node (default 2; 1 where a leaf has no room)")
+    up.add_argument("--computes", type=int, help="nodes that Nova has too (default: all, at most 16)")
+    up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
+    up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
+    up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
+    status = commands.add_parser("status", help="which service is up, and why not; exit code 1 if one is not")
+    status.add_argument("--json", action="store_true")
+    down = commands.add_parser("down", help="stop it and remove its state")
+    env = commands.add_parser("env", help="print shell lines that point OpenStack clients at it")
+    for parser in (up, status, down, env):
+        parser.add_argument("--state", type=Path, help="its folder (default $WEFT_LAB_STATE, or the user's)")
+        parser.add_argument("--cache", type=Path, help="for programs and databases (default ~/.cache/weft)")
+    for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env)):
+        parser.set_defaults(run=_guarded(run))
+
+
+def _guarded(run: Any) -> Any:
+    def guarded(args: argparse.Namespace) -> int:
+        from weftlab.supervisor import JobError
+
+        try:
+            return run(args)
+        except LabError as error:
+            print(f"weft lab: {error}", file=sys.stderr)
+            return 2
+        except JobError as error:
+            print(f"weft lab: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("weft lab: interrupted", file=sys.stderr)
+            return 130
+
+    return guarded
+
+
+def _lab(args: argparse.Namespace, **more: Any) -> Any:
+    from weftlab.lab import Lab
+
+    return Lab(args.state, args.cache, say=lambda line: print(line, flush=True), **more)
+
+
+def _up(args: argparse.Namespace) -> int:
+    lab = _lab(
+        args,
+        ports=args.ports,
+        nodes=args.nodes,
+        leaves=args.leaves,
+        spines=args.spines,
+        hcas=args.hcas,
+        computes=args.computes,
+        left_out=tuple(args.without),
+        fabric_only=args.only == "fabric",
+    )
+    if not lab.up():
+        print(f"the lab in {lab.state} is up already")
+        return 0
+    lab.say(f"up: {lab.settings.nodes} nodes, {lab.settings.computes} of them in Nova")
+    print(f"site:        {lab.site_path}")
+    if not lab.settings.fabric_only:
+        print(f"clouds.yaml: {lab.clouds_yaml}")
+        print('shell:       eval "$(weft lab env)"')
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    lab = _lab(args)
+    states = lab.status()
+    if args.json:
+        print(json.dumps({"state": str(lab.state), "services": [asdict(s) for s in states]}, indent=1))
+    elif not states:
+        print(f"no lab in {lab.state}")
+    else:
+        for s in states:
+            print(f"{s.name:24} {'up' if s.up else 'DOWN':5} {s.pid or '':>8}  {s.why}".rstrip())
+        for s in states:
+            if not s.up and s.logs:
+                print(f"\n{s.name}: {s.why}\n{s.logs}")
+    return 0 if states and all(s.up for s in states) else 1
+
+
+def _down(args: argparse.Namespace) -> int:
+    lab = _lab(args)
+    print(f"the lab in {lab.state} is down" if lab.down() else f"no lab in {lab.state}")
+    return 0
+
+
+def _env(args: argparse.Namespace) -> int:
+    lab = _lab(args)
+    if not lab.running:
+        raise LabError(f"no lab in {lab.state}: `weft lab up` starts one")
+    print(f"export OS_CLIENT_CONFIG_FILE={lab.clouds_yaml}")
+    print("export OS_CLOUD=team-a")
+    print(f"export WEFT_SITE={lab.site_path}")
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="weftlab")
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    args = parser.parse_args(argv)
+    return args.run(args)

@@ -1,0 +1,180 @@
+"""OpenStack's processes as services: the APIs under uwsgi, Neutron's RPC server, Nova's fleet, the stand-in agents."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import cache
+from pathlib import Path
+
+from weft.model.site import Site
+from weftlab import checks, config
+from weftlab.bootstrap import connect
+from weftlab.catalog import API_SERVICES, Api
+from weftlab.layout import Layout
+from weftlab.service import Check, Service
+
+PROGRAMS = Path(__file__).with_name("programs")
+QUIET = {"PYTHONWARNINGS": "ignore"}
+MEMBER_SEQUENCE = 1000
+
+
+def write_configuration(layout: Layout, env: Path, site: Site) -> None:
+    """Every service's files, each host's, and the folders that they name."""
+    for api in API_SERVICES:
+        etc = layout.etc / api.name
+        etc.mkdir(parents=True, exist_ok=True)
+        (layout.data / api.name / "lock").mkdir(parents=True, exist_ok=True)
+        for file, sections in api.files:
+            (etc / file).write_text(config.render(sections(layout, env)))
+    paste = layout.etc / "nova" / "api-paste.ini"
+    paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
+    for node in config.compute_nodes(site):
+        host = node.nova_host
+        (layout.etc / "nova" / f"{host}.conf").write_text(config.render(config.nova_host(layout, node)))
+        (layout.etc / "nova" / f"{host}.devices.json").write_text(json.dumps(config.devices(node)))
+        data = layout.data / "nova" / host
+        (data / "lock").mkdir(parents=True, exist_ok=True)
+        # Without it the compute would invent an identity at each start.
+        (data / "compute_id").write_text(config.compute_id(host))
+    _write_plan(layout, site)
+    rails = {n.nova_host: [h.name for h in n.hcas] for n in config.compute_nodes(site)}
+    _hosts_path(layout).write_text(json.dumps(rails))
+
+
+def api_service(layout: Layout, env: Path, api: Api, after: tuple[str, ...]) -> Service:
+    """One process with threads for an API: the lab's limit is the processor, not the number of workers."""
+    etc = str(layout.etc / api.name)
+    return Service(
+        name=api.name,
+        argv=(
+            str(env / "bin" / "uwsgi"),
+            *("--http-socket", f"127.0.0.1:{layout.port(api.name)}"),
+            *("--module", f"{api.module}:application", "--home", str(env)),
+            *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
+            *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
+        ),
+        env={**QUIET, **{name: value.format(etc=etc) for name, value in api.env}},
+        log=layout.log(f"{api.name}-uwsgi"),
+        logs=(layout.log(api.name),),
+        cwd=layout.work / api.name,
+        ready=checks.answers_http(layout.port(api.name)),
+        after=after,
+        timeout=180,
+        stop=signal.SIGKILL,  # nothing is kept, and uwsgi takes seconds to end in order
+    )
+
+
+def neutron_rpc(layout: Layout, env: Path, after: tuple[str, ...]) -> Service:
+    return Service(
+        name="neutron-rpc",
+        argv=(
+            str(env / "bin" / "neutron-rpc-server"),
+            *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
+            *("--log-file", str(layout.log("neutron-rpc"))),
+        ),
+        env=QUIET,
+        log=layout.log("neutron-rpc-out"),
+        logs=(layout.log("neutron-rpc"),),
+        cwd=layout.work / "neutron-rpc",
+        after=after,
+        stop=signal.SIGKILL,
+    )
+
+
+def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
+    """Nova's conductor, scheduler and computes, and the discovery of the hosts."""
+    return Service(
+        name="nova-fleet",
+        argv=(str(env / "bin" / "python"), str(PROGRAMS / "fleet.py"), str(_plan_path(layout))),
+        env=QUIET,
+        log=layout.log("nova-fleet"),
+        cwd=layout.work / "fleet",
+        after=after,
+        members=("nova-conductor", "nova-scheduler", *(f"nova-compute@{h}" for h in hosts(site))),
+        stop=signal.SIGKILL,
+    )
+
+
+def hosts(site: Site) -> tuple[str, ...]:
+    return tuple(n.nova_host for n in config.compute_nodes(site))
+
+
+def _plan_path(layout: Layout) -> Path:
+    return layout.etc / "nova" / "fleet.json"
+
+
+def _write_plan(layout: Layout, site: Site) -> None:
+    """What the fleet forks, see `programs/fleet.py`."""
+    children = [_child(layout, name, "nova.conf") for name in ("nova-conductor", "nova-scheduler")]
+    for host in hosts(site):
+        child = _child(layout, f"nova-compute@{host}", "nova-compute.conf", f"{host}.conf")
+        child["env"] = {"WEFT_LAB_DEVICES": str(layout.etc / "nova" / f"{host}.devices.json")}
+        children.append(child)
+    discover = _child(layout, "nova-discover", "nova.conf")
+    discover["env"] = {
+        "WEFT_LAB_HOSTS": " ".join(hosts(site)),
+        "WEFT_LAB_DONE": str(discovered_path(layout)),
+    }
+    plan = {
+        "work": str((layout.work / "fleet").resolve()),
+        "records": str(layout.run),
+        "sequence": MEMBER_SEQUENCE,
+        "children": [*children, discover],
+    }
+    _plan_path(layout).write_text(json.dumps(plan, indent=1))
+
+
+def _child(layout: Layout, name: str, *files: str) -> dict[str, object]:
+    etc = layout.etc / "nova"
+    argv = [word for file in files for word in ("--config-file", str(etc / file))]
+    return {
+        "name": name,
+        "main": name.split("@")[0].removeprefix("nova-"),
+        "argv": [*argv, "--log-file", str(layout.log(name))],
+        "log": str(layout.log(f"{name}-out")),
+        "env": {},
+    }
+
+
+def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
+    ready = layout.data / "neutron" / "agents-reported"
+    return Service(
+        name="neutron-agents",
+        argv=(
+            *(str(env / "bin" / "python"), str(PROGRAMS / "agents.py"), str(_hosts_path(layout)), str(ready)),
+            *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
+            *("--log-file", str(layout.log("neutron-agents"))),
+        ),
+        env={**QUIET, "OS_CLIENT_CONFIG_FILE": str(layout.etc / "neutron" / "clouds.yaml")},
+        log=layout.log("neutron-agents-out"),
+        logs=(layout.log("neutron-agents"),),
+        cwd=layout.work / "neutron-agents",
+        ready=checks.file_is_there(ready, "the agents have not reported to Neutron yet"),
+        after=after,
+        timeout=180,
+        stop=signal.SIGKILL,
+    )
+
+
+def _hosts_path(layout: Layout) -> Path:
+    return layout.etc / "neutron" / "hosts.json"
+
+
+def discovered_path(layout: Layout) -> Path:
+    """Is there once every host is mapped to its cell."""
+    return layout.data / "nova" / "discovered"
+
+
+def computes_ready(layout: Layout, site: Site) -> Check:
+    """Every host is up in Nova, and mapped to its cell, so that the scheduler may choose it."""
+    connection = cache(lambda: connect(layout))
+
+    def check() -> str | None:
+        if not discovered_path(layout).exists():
+            return "the hosts are not mapped to their cell yet"
+        up = {s.host for s in connection().compute.services(binary="nova-compute") if s.state == "up"}
+        missing = sorted(set(hosts(site)) - up)
+        return f"not up in Nova: {', '.join(missing)}" if missing else None
+
+    return check

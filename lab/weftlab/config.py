@@ -1,0 +1,298 @@
+"""The configuration files of the OpenStack services: one function a service, values in, text out.
+
+Only what differs from the defaults is written; each comment says why it does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import NAMESPACE_DNS, uuid5
+
+from weft.model.site import Node, Site
+from weftlab.layout import Layout
+from weftlab.site import CLOUD
+
+SECRET = "weft-lab"
+REGION = "RegionOne"
+POLICIES = Path(__file__).with_name("policies")
+DATABASES = ("keystone", "placement", "glance", "neutron", "nova_api", "nova", "nova_cell0")
+
+Sections = dict[str, dict[str, object]]
+
+
+def render(sections: Mapping[str, Mapping[str, object]]) -> str:
+    """oslo.config's INI text; a list becomes the option repeated, a bool lower case."""
+    lines: list[str] = []
+    for section, options in sections.items():
+        lines.append(f"[{section}]")
+        for name, value in options.items():
+            values: list[object] = list(value) if isinstance(value, list | tuple) else [value]
+            lines.extend(f"{name} = {str(v).lower() if isinstance(v, bool) else v}" for v in values)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def database_url(layout: Layout, name: str) -> str:
+    return f"mysql+pymysql://root@localhost/{name}?unix_socket={layout.database_socket}"
+
+
+def transport_url(layout: Layout) -> str:
+    return f"rabbit://guest:guest@127.0.0.1:{layout.port('rabbitmq')}/"
+
+
+def _common(layout: Layout, name: str, database: str | None = None) -> Sections:
+    data = layout.data / name
+    return {
+        "DEFAULT": {
+            "log_dir": layout.log(name).parent,
+            # Under WSGI the program's name is uwsgi's: without this all APIs write one file.
+            "log_file": f"{name}.log",
+            "use_stderr": False,
+            "state_path": data,
+            "transport_url": transport_url(layout),
+            "rpc_response_timeout": 120,
+        },
+        "oslo_concurrency": {"lock_path": data / "lock"},
+        "oslo_messaging_notifications": {"driver": "noop"},
+        "oslo_messaging_rabbit": {"rabbit_quorum_queue": False, "heartbeat_in_pthread": False},
+        "database": {
+            "connection": database_url(layout, database or name),
+            "max_pool_size": 5,
+            "max_overflow": 20,
+        },
+    }
+
+
+def _login(layout: Layout, user: str) -> dict[str, object]:
+    return {
+        "auth_url": layout.url("keystone"),
+        "auth_type": "password",
+        "project_domain_id": "default",
+        "user_domain_id": "default",
+        "project_name": "service",
+        "username": user,
+        "password": SECRET,
+        "region_name": REGION,
+    }
+
+
+def _checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
+    login = _login(layout, user)
+    del login["region_name"]
+    return {
+        "keystone_authtoken": {
+            **login,
+            "www_authenticate_uri": layout.url("keystone"),
+            "service_token_roles_required": True,
+            "service_token_roles": "service",
+            "service_type": service_type,
+        },
+        "service_user": {**login, "send_service_user_token": True},
+    }
+
+
+def keystone(layout: Layout, env: Path) -> Sections:
+    data = layout.data / "keystone"
+    sections = _common(layout, "keystone")
+    return {
+        "DEFAULT": sections["DEFAULT"],
+        "database": sections["database"],
+        "fernet_tokens": {"key_repository": data / "fernet"},
+        "credential": {"key_repository": data / "credential"},
+        "token": {"expiration": 86400},
+        # bcrypt's usual 12 rounds cost a quarter of a second of processor time for every sign-in.
+        "identity": {"password_hash_rounds": 4},
+        # One process, so that a cache inside it can't disagree with another's.
+        "cache": {"enabled": True, "backend": "oslo_cache.dict"},
+    }
+
+
+def placement(layout: Layout, env: Path) -> Sections:
+    sections = _common(layout, "placement")
+    return {
+        "DEFAULT": {k: v for k, v in sections["DEFAULT"].items() if not k.startswith(("transport", "rpc"))},
+        "placement_database": sections["database"],
+        **_checks_tokens(layout, "placement", "placement"),
+    }
+
+
+def glance(layout: Layout, env: Path) -> Sections:
+    data = layout.data / "glance"
+    sections = _common(layout, "glance")
+    sections["DEFAULT"].update({"enabled_backends": "fs:file"})
+    return {
+        **sections,
+        "glance_store": {"default_backend": "fs"},
+        "fs": {"filesystem_store_datadir": data / "images"},
+        "os_glance_staging_store": {"filesystem_store_datadir": data / "staging"},
+        "os_glance_tasks_store": {"filesystem_store_datadir": data / "tasks"},
+        "paste_deploy": {"flavor": "keystone", "config_file": env / "etc/glance/glance-api-paste.ini"},
+        **_checks_tokens(layout, "glance", "image"),
+    }
+
+
+def neutron(layout: Layout, env: Path) -> Sections:
+    sections = _common(layout, "neutron")
+    sections["DEFAULT"].update(
+        {
+            "core_plugin": "ml2",
+            "service_plugins": "router",
+            "api_paste_config": env / "etc/neutron/api-paste.ini",
+            "rpc_workers": 1,
+            "rpc_state_report_workers": 0,
+            # The stand-in agents report each minute: 40 hosts' reports are no load then.
+            "agent_down_time": 180,
+            # Nova's spawn without a hypervisor waits for no event, but real sites' Novas do.
+            "notify_nova_on_port_status_changes": True,
+            "notify_nova_on_port_data_changes": True,
+        }
+    )
+    return {
+        **sections,
+        "quotas": {
+            "quota_network": 20,
+            "quota_subnet": 20,
+            "quota_port": 300,
+            "quota_router": 10,
+            "quota_floatingip": 50,
+            "quota_security_group": 20,
+            "quota_security_group_rule": 200,
+        },
+        "ml2": {
+            "type_drivers": "flat,vlan",
+            "tenant_network_types": "vlan",
+            "mechanism_drivers": "sriovnicswitch,openvswitch",
+            "extension_drivers": "port_security",
+        },
+        # Tenants' own networks get VLANs 2000 to 2999. The ranges that weft gives out are in no pool of Neutron's:
+        # otherwise Neutron could give one of them to somebody else.
+        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet"},
+        "ml2_type_flat": {"flat_networks": "physext"},
+        "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},
+        "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},
+        "nova": _login(layout, "nova"),
+        "placement": _login(layout, "placement"),
+        **_checks_tokens(layout, "neutron", "network"),
+    }
+
+
+def nova(layout: Layout, env: Path) -> Sections:
+    sections = _common(layout, "nova")
+    sections["DEFAULT"].update(
+        {
+            "my_ip": "127.0.0.1",
+            "reserved_host_memory_mb": 0,
+            "initial_cpu_allocation_ratio": 1.0,
+            "initial_ram_allocation_ratio": 1.0,
+            "initial_disk_allocation_ratio": 1.0,
+            "report_interval": 20,
+            "service_down_time": 75,
+        }
+    )
+    return {
+        **sections,
+        "api_database": {
+            "connection": database_url(layout, "nova_api"),
+            "max_pool_size": 5,
+            "max_overflow": 20,
+        },
+        "api": {"auth_strategy": "keystone"},
+        "wsgi": {"api_paste_config": env / "etc/nova/api-paste.ini"},
+        # Real limits: two orders of 16 eight-GPU nodes fit.
+        "quota": {"instances": 40, "cores": 4000, "ram": 41943040, "server_groups": 20},
+        "conductor": {"workers": 1},
+        "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": -1, "max_attempts": 10},
+        "filter_scheduler": {
+            "enabled_filters": "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,"
+            "ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,PciPassthroughFilter,"
+            "AggregateInstanceExtraSpecsFilter,NUMATopologyFilter",
+            "track_instance_changes": False,
+            # Servers without a host asked for: without these a burst races for the same host's devices.
+            "host_subset_size": 20,
+            "shuffle_best_same_weighed_hosts": True,
+        },
+        "glance": {"endpoint_override": layout.url("glance")},
+        "key_manager": {"backend": "nova.keymgr.conf_key_mgr.ConfKeyManager", "fixed_key": "0" * 64},
+        "pci": {
+            "alias": '{"vendor_id":"10de","product_id":"2330","device_type":"type-PCI","name":"h100"}',
+        },
+        "oslo_policy": {"policy_file": POLICIES / "nova.yaml"},
+        "placement": _login(layout, "placement"),
+        "neutron": {**_login(layout, "neutron"), "service_metadata_proxy": True},
+        **_checks_tokens(layout, "nova", "compute"),
+    }
+
+
+def nova_compute(layout: Layout, env: Path) -> Sections:
+    """What all hosts share. A nova-compute must have no database."""
+    sections = nova(layout, env)
+    del sections["database"], sections["api_database"]
+    sections["DEFAULT"].update(
+        {
+            "compute_driver": "weftlab_driver.SiteDriver",
+            # Periodic work of 16 hosts on 2 cores: only what keeps the cloud true, and seldom.
+            "heal_instance_info_cache_interval": -1,
+            "volume_usage_poll_interval": 0,
+            "shelved_poll_interval": -1,
+            "update_resources_interval": 300,
+            "sync_power_state_interval": 600,
+        }
+    )
+    sections["image_cache"] = {"manager_interval": -1}
+    return sections
+
+
+def nova_host(layout: Layout, node: Node) -> Sections:
+    """One host: its name, folders, and which of its PCI devices may be given to servers."""
+    host = node.nova_host
+    data = layout.data / "nova" / host
+    gpus = {"vendor_id": "10de", "product_id": "2330"}
+    hcas = [
+        {"vendor_id": "15b3", "product_id": "1021", "address": h.pci, "physical_network": "ibnet"}
+        for h in node.hcas
+    ]
+    return {
+        "DEFAULT": {
+            "host": host,
+            "log_file": f"nova-compute@{host}.log",
+            "state_path": data,
+            "instances_path": data / "instances",
+        },
+        "oslo_concurrency": {"lock_path": data / "lock"},
+        "pci": {"device_spec": [json.dumps(spec) for spec in (gpus, *hcas)]},
+    }
+
+
+def compute_nodes(site: Site) -> tuple[Node, ...]:
+    """The nodes that have a nova-compute."""
+    return tuple(n for n in site.nodes if n.role == "compute" and n.cloud == CLOUD)
+
+
+def devices(node: Node) -> list[dict[str, object]]:
+    """The host's PCI devices as Nova's virt drivers report them (`pci_passthrough_devices`), see
+    nova/virt/libvirt/host.py; `mac` is for our driver's stand-in for sysfs."""
+
+    def device(vendor: str, product: str, kind: str, address: str, numa: int) -> dict[str, object]:
+        return {
+            "address": address,
+            "vendor_id": vendor,
+            "product_id": product,
+            "dev_type": kind,
+            "numa_node": numa,
+            "parent_addr": None,
+            "status": "available",
+            "label": f"label_{vendor}_{product}",
+        }
+
+    gpus = [device("10de", "2330", "type-PCI", a.pci, a.numa) for a in node.accelerators]
+    return [
+        *gpus,
+        *({**device("15b3", "1021", "type-PF", h.pci, h.numa), "mac": h.mac} for h in node.hcas),
+    ]
+
+
+def compute_id(host: str) -> str:
+    """The stable identity of a host in Nova (its compute node and its resource provider)."""
+    return str(uuid5(NAMESPACE_DNS, host))

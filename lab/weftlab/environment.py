@@ -1,0 +1,156 @@
+"""The programs that the lab needs: Debian packages, and OpenStack in an environment of its own in the cache.
+
+OpenStack's environment is not weft's: its pins are in `constraints.txt` and change for all labs at once. It is made
+once for a set of pins and is never changed after that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from weftlab.layout import LabError
+
+PINS = Path(__file__).with_name("constraints.txt")
+
+# What is installed; the pins say in which version, and what comes with it.
+DISTRIBUTIONS = ("keystone", "openstack-placement", "glance", "neutron", "nova", "pymysql", "pyuwsgi")
+
+FABRIC_PACKAGES = {
+    "ibsim": "ibsim-utils",
+    "opensm": "opensm",
+    "smpquery": "infiniband-diags",
+}
+CLOUD_PACKAGES = {
+    "mariadbd": "mariadb-server-core",  # the program alone: no service of the machine comes with it
+    "/usr/lib/rabbitmq/bin/rabbitmq-server": "rabbitmq-server",
+    "epmd": "erlang-base",
+}
+POLICY = Path("/usr/sbin/policy-rc.d")
+
+Say = Callable[[str], None]
+
+
+def program(name: str) -> str | None:
+    """Full path of a program; /usr/sbin counts also where PATH lacks it."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def install_packages(wanted: dict[str, str], say: Say) -> None:
+    """Install the Debian packages of programs that aren't there; nothing is started by it.
+
+    Raises `LabError` with the command to type, if this user may not, or if it fails.
+    """
+    missing = sorted({package for name, package in wanted.items() if program(name) is None})
+    if not missing:
+        return
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
+    if os.geteuid() != 0:
+        raise LabError(f"missing programs; as root: {' '.join(command)}")
+    say(f"installing Debian packages: {' '.join(missing)}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    wait = ["-o", "DPkg::Lock::Timeout=300"]
+    with _no_daemons(missing):
+        done = _quiet([command[0], *wait, *command[1:]], env)
+        if done.returncode:
+            # Often only the list of packages is old or missing.
+            _quiet(["apt-get", *wait, "update", "-q"], env)
+            done = _quiet([command[0], *wait, *command[1:]], env)
+    if done.returncode:
+        raise LabError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")
+
+
+def _quiet(command: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+@contextlib.contextmanager
+def _no_daemons(packages: list[str]) -> Generator[None]:
+    """Debian starts a packaged daemon on installation unless policy-rc.d says 101; the lab has its own instances."""
+    ours = not POLICY.exists()
+    if ours:
+        POLICY.write_text("#!/bin/sh\nexit 101\n")
+        POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        if ours:
+            POLICY.unlink()
+        if Path("/run/systemd/system").exists():
+            for unit in ("rabbitmq-server.service", "epmd.socket", "epmd.service", "opensm.service"):
+                if {"rabbitmq-server", "opensm", "erlang-base"} & set(packages):
+                    _quiet(["systemctl", "disable", unit])
+
+
+def pins_key() -> str:
+    """What the environment is named by: its pins and the Python that it is for."""
+    text = PINS.read_bytes() + " ".join(DISTRIBUTIONS).encode() + sys.version.encode()
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
+def environment_path(cache: Path) -> Path:
+    return cache / f"openstack-{pins_key()}"
+
+
+def ensure_environment(cache: Path, say: Say) -> Path:
+    """OpenStack's environment, made if it isn't there; two labs that want it at once make it once.
+
+    Raises `LabError` with uv's own words if it can't be made.
+    """
+    path = environment_path(cache)
+    mark = path / "complete"
+    if mark.exists():
+        return path
+    with lock(cache / "environment.lock"):
+        if mark.exists():
+            return path
+        uv = _uv()
+        say(f"installing OpenStack into {path}")
+        shutil.rmtree(path, ignore_errors=True)
+        _must([uv, "venv", "-q", "--python", sys.executable, str(path)])
+        _must(
+            [
+                *(uv, "pip", "install", "-q", "--python", str(path / "bin/python"), "--compile-bytecode"),
+                *("-c", str(PINS), *DISTRIBUTIONS),
+            ]
+        )
+        mark.touch()
+    return path
+
+
+def _uv() -> str:
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else program("uv")
+    if found is None:
+        raise LabError("uv is not there: install it with `pip install uv`, or from its own site")
+    return found
+
+
+def _must(command: list[str]) -> None:
+    done = _quiet(command)
+    if done.returncode:
+        raise LabError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Generator[None]:
+    """Hold a file's lock, waiting for it; the kernel lets go of it if this process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,87 @@
+"""The graph of a lab: which jobs there are, and what waits for what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from weft.model.site import Site
+from weftlab import bootstrap, cloud, database, infra
+from weftlab.catalog import API_SERVICES
+from weftlab.environment import environment_path
+from weftlab.fabric import fabric_jobs
+from weftlab.layout import LabError, Layout, Settings
+from weftlab.service import Job, Service, Step, without
+
+Pause = Callable[[Callable[[], None]], None]
+
+
+def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
+    """OpenStack with its database and its message broker.
+
+    Args:
+        golden: where the golden image of the databases is, or is to be put.
+        pause: does something while MariaDB is ended.
+    """
+    env = environment_path(layout.cache)
+    fresh = not golden.exists()
+    schemas = database.sync_steps(layout, env) if fresh else ()
+    filled = ("golden image",) if fresh else ("mariadb",)
+
+    def prepare() -> None:
+        database.write_init_file(layout, fresh)
+        database.create(layout) if fresh else database.restore(layout, golden)
+
+    jobs: list[Job] = [
+        Step("databases", prepare, done=(layout.data / "mysql" / "mysql").exists),
+        infra.mariadb(layout, after=("databases",)),
+        infra.epmd(layout),
+        infra.rabbitmq(layout),
+        *schemas,
+    ]
+    if fresh:
+        jobs.append(
+            Step("bootstrap", lambda: bootstrap.fill(layout), after=tuple(a.name for a in API_SERVICES))
+        )
+        jobs.append(database.golden_step(golden, layout, pause))
+    for api in API_SERVICES:
+        after = tuple(s.name for s in schemas) if fresh else ("mariadb",)
+        needs = after if api.name in ("keystone", "placement", "glance") else (*after, "rabbitmq")
+        jobs.append(cloud.api_service(layout, env, api, needs))
+    jobs += [
+        cloud.neutron_rpc(layout, env, (*filled, "rabbitmq")),
+        cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement")),
+        cloud.agents(layout, env, site, (*filled, "rabbitmq")),
+        Step(
+            "computes",
+            wait_for(cloud.computes_ready(layout, site), 240),
+            after=("nova-fleet", "nova", "keystone", "placement", "neutron-agents"),
+        ),
+    ]
+    return tuple(jobs)
+
+
+def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], None]:
+    """A step that asks until the answer is None. Raises `LabError` with the last answer."""
+
+    def run() -> None:
+        end = time.monotonic() + seconds
+        while (why := check()) is not None:
+            if time.monotonic() > end:
+                raise LabError(f"not ready after {seconds:.0f} s: {why}")
+            time.sleep(0.5)
+
+    return run
+
+
+def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
+    """What the settings ask for."""
+    jobs: tuple[Job, ...] = fabric_jobs(layout, site)
+    if not settings.fabric_only:
+        jobs += cloud_jobs(layout, site, golden, pause)
+    return without(jobs, frozenset(settings.left_out))
+
+
+def services_of(jobs: tuple[Job, ...]) -> tuple[Service, ...]:
+    return tuple(j for j in jobs if isinstance(j, Service))

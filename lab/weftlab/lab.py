@@ -1,0 +1,184 @@
+"""A lab: up, down, and how it is. The Python API for tests and benchmarks; `weftlab.cli` is the one for people."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from weft.model.site import Site
+from weftlab import bootstrap, cloud, database, environment, infra, jobs
+from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
+from weftlab.service import Job, Service
+from weftlab.site import make_site, settings, write_site
+from weftlab.supervisor import JobError, State, Supervisor
+
+OWN = ("site", "etc", "data", "run", "work", "log", "tls", "clouds.yaml", "mysql.sock", "lab.json")
+FILLED = Path("/")
+"""Stands for a golden image that is there, where the databases are in place already."""
+
+Say = Callable[[str], None]
+
+
+class Lab:
+    """One lab in one state folder.
+
+    Args:
+        state, cache: folders; none: the user's usual ones.
+        ports: first of its TCP ports.
+        say: told what is being done, a line each.
+        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `left_out`, `fabric_only`; see `layout.Settings`.
+            They count for `up` alone: a lab that is up keeps what it was started with.
+    """
+
+    def __init__(
+        self,
+        state: Path | None = None,
+        cache: Path | None = None,
+        ports: int | None = None,
+        say: Say | None = None,
+        **asked: Any,
+    ) -> None:
+        self.state = (state or default_state()).expanduser().absolute()
+        running = load(self.state)
+        self.running = running is not None
+        self.settings: Settings = running or settings(**asked, **({"ports": ports} if ports else {}))
+        cache = (cache or default_cache()).expanduser().absolute()
+        self.layout = Layout(self.state, cache, self.settings.ports)
+        self.supervisor = Supervisor(self.layout.run, self._report)
+        self._say: Say = say or (lambda line: None)
+        self._begun = time.monotonic()
+
+    @property
+    def site_path(self) -> Path:
+        return self.layout.site_path
+
+    @property
+    def clouds_yaml(self) -> Path:
+        return self.layout.clouds_yaml
+
+    @property
+    def site(self) -> Site:
+        return make_site(self.settings, self.layout)
+
+    def up(self) -> bool:
+        """Start everything that doesn't run. False if it was up already.
+
+        Raises `LabError` or `JobError`; then everything is stopped again, and the logs are left to be read.
+        """
+        self._begun = time.monotonic()
+        with _only_one(self.state):
+            if self.running and all(s.up for s in self.status()):
+                return False
+            self.layout.check()
+            if not self.running:
+                self.supervisor.stop()  # what a crash before the end of an earlier `up` may have left
+                self._remove()
+                self._check_ports()
+            try:
+                self._start()
+            except BaseException:
+                if not self.running:  # else what is up stays up
+                    self.supervisor.stop()
+                    self._remove(but=("log",))
+                raise
+        self.running = True
+        return True
+
+    def _check_ports(self) -> None:
+        taken = self.layout.taken_ports()
+        if taken:
+            listing = ", ".join(f"{number} ({name})" for name, number in taken.items())
+            raise LabError(f"somebody listens on {listing}: end it, or give another --ports")
+
+    def _start(self) -> None:
+        environment.install_packages(environment.FABRIC_PACKAGES, self.say)
+        self.layout.state.mkdir(parents=True, exist_ok=True)
+        site = self.site
+        write_site(site, self.layout.site)
+        golden = Path()
+        if not self.settings.fabric_only:
+            environment.install_packages(environment.CLOUD_PACKAGES, self.say)
+            env = environment.ensure_environment(self.layout.cache, self.say)
+            cloud.write_configuration(self.layout, env, site)
+            infra.write_rabbitmq(self.layout)
+            database.write_keys(self.layout)
+            bootstrap.write_clouds(self.layout)
+            # A lab that is partly up has its databases: nothing is restored or made.
+            golden = FILLED if self.running else database.golden_path(self.layout.cache)
+            if not golden.exists():
+                self.say("no golden databases for these versions yet: making them, once")
+        graph = self._jobs(site, golden)
+        # From here on there is something to stop and to ask about.
+        save(self.layout, self.settings)
+        self.supervisor.run(graph)
+
+    def _jobs(self, site: Site, golden: Path) -> tuple[Job, ...]:
+        return jobs.all_jobs(self.layout, self.settings, site, golden, self._without_database)
+
+    def _without_database(self, work: Callable[[], None]) -> None:
+        service = next(s for s in self._services() if s.name == "mariadb")
+        record = self.supervisor.record("mariadb")
+        self.supervisor.stop(["mariadb"], giving_up=False)
+        work()
+        self.supervisor.start(service, record.sequence if record else 0)
+        self.supervisor.await_ready(service)
+
+    def _services(self) -> tuple[Service, ...]:
+        return jobs.services_of(self._jobs(self.site, FILLED))
+
+    def down(self) -> bool:
+        """Stop everything and remove the state. False if there was nothing. Safe after a crash, and twice."""
+        with _only_one(self.state):
+            there = bool(self.supervisor.records()) or self.layout.settings_path.exists()
+            self.supervisor.stop()
+            self._remove()
+            with contextlib.suppress(OSError):
+                self.state.rmdir()
+        self.running = False
+        return there
+
+    def _remove(self, but: tuple[str, ...] = ()) -> None:
+        """What a lab makes in its state folder; something else that is there is not the lab's to remove."""
+        for name in set(OWN).difference(but):
+            path = self.state / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def status(self) -> list[State]:
+        """Every service, in the order of the graph; empty if no lab is there."""
+        if load(self.state) is None:
+            return []
+        return self.supervisor.status(self._services())
+
+    def say(self, line: str) -> None:
+        self._say(f"{time.monotonic() - self._begun:6.1f} s  {line}")
+
+    def _report(self, name: str, seconds: float) -> None:
+        self.say(f"{name} ({seconds:.1f} s)")
+
+
+@contextlib.contextmanager
+def _only_one(state: Path) -> Generator[None]:
+    """One `up` or `down` of a state folder at a time; the lock is on the folder itself and leaves nothing."""
+    while True:
+        state.mkdir(parents=True, exist_ok=True)
+        number = os.open(state, os.O_RDONLY)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if state.stat().st_ino == os.fstat(number).st_ino:
+                    yield
+                    return
+        finally:
+            os.close(number)
+
+
+__all__ = ["JobError", "Lab", "LabError", "State"]

@@ -1,0 +1,168 @@
+"""Where a lab is: its settings, its folders and its ports. Everything else is derived from these values."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_PORTS = 21000
+PORTS_EACH = 60
+MAX_SOCKET_PATH = 107  # bytes of sockaddr_un.sun_path without the final zero, unix(7)
+
+PORT_OFFSETS = {
+    "keystone": 0,
+    "placement": 1,
+    "glance": 2,
+    "neutron": 3,
+    "nova": 4,
+    "weft": 9,
+    "rabbitmq": 10,
+    "rabbitmq-dist": 11,
+    "epmd": 12,
+    "agent-sm1": 20,
+    "agent-sm2": 21,
+}
+
+
+class LabError(Exception):
+    """The lab can't do what was asked; `str()` is one sentence for the user."""
+
+
+def default_state() -> Path:
+    return Path(os.environ.get("WEFT_LAB_STATE") or Path.home() / ".local/state/weft/lab")
+
+
+def default_cache() -> Path:
+    return Path.home() / ".cache/weft"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `weft lab up` was asked for; kept in the state folder, so that `down` and `status` need no flags.
+
+    Attributes:
+        nodes, leaves, spines, hcas: shape of the fabric.
+        computes: how many of the nodes have a nova-compute.
+        ports: first of `PORTS_EACH` TCP ports on loopback.
+        left_out: services that aren't started.
+        fabric_only: no OpenStack at all.
+    """
+
+    nodes: int
+    leaves: int
+    spines: int
+    hcas: int
+    computes: int
+    ports: int = DEFAULT_PORTS
+    left_out: tuple[str, ...] = ()
+    fabric_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The folders of one lab. `state` is its own; `cache` is shared by all labs of the user."""
+
+    state: Path
+    cache: Path
+    ports: int
+
+    def port(self, name: str) -> int:
+        return self.ports + PORT_OFFSETS[name]
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.port(name)}"
+
+    @property
+    def etc(self) -> Path:
+        return self.state / "etc"
+
+    @property
+    def data(self) -> Path:
+        return self.state / "data"
+
+    @property
+    def run(self) -> Path:
+        return self.state / "run"
+
+    @property
+    def work(self) -> Path:
+        return self.state / "work"
+
+    @property
+    def site(self) -> Path:
+        return self.state / "site"
+
+    @property
+    def site_path(self) -> Path:
+        return self.site / "site.yaml"
+
+    @property
+    def clouds_yaml(self) -> Path:
+        return self.state / "clouds.yaml"
+
+    @property
+    def settings_path(self) -> Path:
+        return self.state / "lab.json"
+
+    @property
+    def database_socket(self) -> Path:
+        return self.state / "mysql.sock"
+
+    def log(self, name: str) -> Path:
+        return self.state / "log" / f"{name}.log"
+
+    def check(self) -> None:
+        """Raises `LabError` if the paths or the ports can't be used."""
+        if len(os.fsencode(self.database_socket)) > MAX_SOCKET_PATH:
+            raise LabError(
+                f"the state folder {self.state} is too deep: {self.database_socket} is the path of a unix "
+                f"socket and may have {MAX_SOCKET_PATH} bytes; give a shorter --state"
+            )
+        if not 1024 <= self.ports <= 65535 - PORTS_EACH:
+            raise LabError(f"--ports {self.ports} is not allowed: 1024 to {65535 - PORTS_EACH}")
+
+    def taken_ports(self) -> dict[str, int]:
+        """Names and numbers of this lab's ports that somebody listens on."""
+        return {name: self.port(name) for name in PORT_OFFSETS if not _is_free(self.port(name))}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a connection that was closed a moment ago doesn't hold the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(first: int = 23000, last: int = 31000) -> int:
+    """A base whose ports are all free now; below the range of outgoing connections (32768 and up).
+
+    Raises `LabError` if there is none. Starts at a place that depends on the process, so that two don't meet.
+    """
+    bases = list(range(first, last, PORTS_EACH))
+    start = os.getpid() % len(bases)
+    for base in (*bases[start:], *bases[:start]):
+        if not Layout(Path("/"), Path("/"), base).taken_ports():
+            return base
+    raise LabError(f"no {PORTS_EACH} free ports in {first} to {last}")
+
+
+def save(layout: Layout, settings: Settings) -> None:
+    layout.state.mkdir(parents=True, exist_ok=True)
+    layout.settings_path.write_text(json.dumps(asdict(settings), indent=1) + "\n")
+
+
+def load(state: Path) -> Settings | None:
+    """What the lab in that folder was started with, or None if there is none."""
+    try:
+        values: dict[str, Any] = json.loads((state / "lab.json").read_text())
+        return Settings(**{**values, "left_out": tuple(values["left_out"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

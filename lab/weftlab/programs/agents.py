@@ -1,0 +1,184 @@
+# pyright: basic, reportMissingImports=false
+"""Stands for the L2 agents of every host: SR-IOV ("NIC Switch agent") and Open vSwitch, over Neutron's real RPC.
+
+Runs in OpenStack's environment: `agents.py HOSTS CONFIG...`. Like the real agents it reports each agent's state and
+learns of ports from Neutron's `port_update` messages; it answers a bound port with `update_device_up`, so that
+Neutron sets it ACTIVE and tells Nova. What a lost message left behind is found by a slow listing of ports that
+are DOWN. There is no polling that Neutron would feel.
+"""
+
+import json
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections import defaultdict
+from pathlib import Path
+
+import openstack
+import oslo_messaging
+from neutron.agent import rpc as agent_rpc
+from neutron.common import config as common_config
+from neutron.conf.agent import common as agent_conf
+from neutron_lib import context
+from neutron_lib.agent import topics
+from oslo_config import cfg
+
+REPORT_SECONDS = 60
+RESYNC_SECONDS = 20
+BOUND = {"hw_veb", "hostdev_physical", "ovs"}
+
+todo: "queue.Queue[tuple[str, str]]" = queue.Queue()
+
+
+def states(host, devices):
+    """What the two agents of a host report, as neutron-sriov-nic-agent and neutron-openvswitch-agent do."""
+    yield {
+        "binary": "neutron-sriov-nic-agent",
+        "agent_type": "NIC Switch agent",
+        "configurations": {"device_mappings": {"ibnet": devices}, "extensions": [], "devices": 0},
+    }
+    yield {
+        "binary": "neutron-openvswitch-agent",
+        "agent_type": "Open vSwitch agent",
+        "configurations": {
+            "bridge_mappings": {"physnet1": "br-physnet1", "physext": "br-ext"},
+            "integration_bridge": "br-int",
+            "tunnel_types": [],
+            "tunneling_ip": "",
+            "extensions": [],
+            "datapath_type": "system",
+            "ovs_capabilities": {"datapath_types": ["system"], "iface_types": []},
+            "ovs_hybrid_plug": False,
+            "vhostuser_socket_dir": "/var/run/openvswitch",
+        },
+    }
+
+
+def report(hosts, ready):
+    """Every host's agents, for ever; `ready` is made after the first round, when ports can be bound."""
+    admin = context.get_admin_context_without_session()
+    plugin = agent_rpc.PluginReportStateAPI(topics.REPORTS)
+    # Neutron's RPC server may still be starting: what is asked before it listens is lost, so ask again soon.
+    usual, plugin.timeout = plugin.timeout, 2
+    while not answered(plugin, admin, hosts):
+        pass
+    plugin.timeout = usual
+    first = True
+    while True:
+        begun = time.monotonic()
+        for host, devices in hosts.items():
+            for state in states(host, devices):
+                state.update(host=host, topic="N/A", start_flag=first)
+                try:
+                    plugin.report_state(admin, state, use_call=first)
+                except Exception as error:
+                    print("report", host, repr(error)[:300], flush=True)
+            # Spread over the minute, so that the reports are never a burst.
+            time.sleep(0 if first else REPORT_SECONDS / len(hosts))
+        if first:
+            ready.touch()
+            print(f"reported {2 * len(hosts)} agents in {time.monotonic() - begun:.1f} s", flush=True)
+        first = False
+
+
+def answered(plugin, admin, hosts):
+    """Whether Neutron answers at all."""
+    host, devices = next(iter(hosts.items()))
+    try:
+        plugin.report_state(
+            admin,
+            {**next(states(host, devices)), "host": host, "topic": "N/A", "start_flag": True},
+            use_call=True,
+        )
+    except oslo_messaging.MessagingTimeout:
+        return False
+    return True
+
+
+class Listener:
+    """Neutron's messages to agents: neutron/plugins/ml2/rpc.py, `AgentNotifierApi`."""
+
+    target = oslo_messaging.Target(version="1.4")
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+
+    def port_update(self, context, **message):
+        port = message.get("port") or {}
+        host = port.get("binding:host_id")
+        if (
+            host in self.hosts
+            and port.get("binding:vif_type") in BOUND
+            and port.get("status") != "ACTIVE"
+            and port.get("admin_state_up")
+        ):
+            todo.put((host, port["id"]))
+
+    def network_update(self, context, **message):
+        pass
+
+    def port_delete(self, context, **message):
+        pass
+
+
+def answer():
+    """Devices that are up, told to Neutron in one call a host for what has come together."""
+    admin = context.get_admin_context_without_session()
+    plugin = agent_rpc.PluginApi(topics.PLUGIN)
+    while True:
+        batch = [todo.get()]
+        while not todo.empty():
+            batch.append(todo.get())
+        by_host = defaultdict(set)
+        for host, port in batch:
+            by_host[host].add(port)
+        for host, ports in by_host.items():
+            try:
+                plugin.update_device_list(admin, sorted(ports), [], f"agents-{host}", host)
+            except Exception as error:
+                print("device up", host, repr(error)[:300], flush=True)
+
+
+def resync(hosts):
+    """Ports that are bound to our hosts, belong to a server and are still DOWN: a message was lost, or we were."""
+    seen = set()
+    while True:
+        time.sleep(RESYNC_SECONDS)
+        try:
+            with openstack.connect(cloud="neutron") as cloud:
+                while True:
+                    down = {
+                        (p.binding_host_id, p.id)
+                        for p in cloud.network.ports(status="DOWN")
+                        if p.binding_host_id in hosts and p.device_id and p.binding_vif_type in BOUND
+                    }
+                    for port in down & seen:
+                        todo.put(port)
+                    seen = down
+                    time.sleep(RESYNC_SECONDS)
+        except Exception:
+            traceback.print_exc()
+
+
+def main():
+    hosts = json.loads(Path(sys.argv[1]).read_text())
+    ready = Path(sys.argv[2])
+    common_config.register_common_config_options()
+    agent_conf.register_agent_state_opts_helper(cfg.CONF)
+    common_config.init(sys.argv[3:])
+    common_config.setup_logging()
+    connection = agent_rpc.create_consumers(
+        [Listener(hosts)],
+        topics.AGENT,
+        [[topics.PORT, topics.UPDATE], [topics.PORT, topics.DELETE], [topics.NETWORK, topics.UPDATE]],
+        start_listening=False,
+    )
+    connection.consume_in_threads()
+    for work in (answer, lambda: resync(hosts)):
+        threading.Thread(target=work, daemon=True).start()
+    report(hosts, ready)
+
+
+main()
