@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 """Where a value is in a document: keys and indexes from the root."""
 
 MOST_VALUES = 1_000_000
-"""Values in one document (CSV rows aside), those under aliases each time: ten lines of aliases can't fill the memory."""
+"""Values in one document (CSV rows aside), aliased ones each time: ten lines of aliases can't fill the memory."""
 
 DEEPEST = 50
 """Levels of lists and mappings in each other."""

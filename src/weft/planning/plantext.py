@@ -99,21 +99,25 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
         rows = [["leaves", "pods", "left over", "verdict"]]
         rows += [[", ".join(c.leaves), str(c.pods), str(c.leftover), c.why] for c in explanation.compared]
         yield from table(rows)
-    if explanation.filters:
-        yield f"Filters, on {explanation.considered} nodes:"
+    removing = [f for f in explanation.filters if f.removed]
+    if removing:
+        yield f"Removed, of {explanation.considered} nodes:"
         rows = [["filter", "removed", "left", "for example"]]
-        rows += [[f.filter, str(f.removed), str(f.left), "; ".join(f.examples)] for f in explanation.filters]
+        rows += [[f.filter, str(f.removed), str(f.left), "; ".join(f.examples)] for f in removing]
         yield from table(rows)
+    elif explanation.filters:
+        yield f"No filter removed any of the {explanation.considered} nodes."
 
 
 def _numbers(plan: Plan) -> Iterator[str]:
     numbers, resources = plan.allotment, plan.graph.by_key()
     on = {k: r.spec.physical_network for k, r in resources.items() if isinstance(r.spec, NetworkSpec)}
-    members = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
+    count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
+    members = f", {count} full members" if count else ""
     yield "Numbers:"
     yield from table(
         [
-            ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}, {members} full members"],
+            ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}{members}"],
             ["RDMA network", f"segment {numbers.pkey} on {on[RDMA_NETWORK]}, {numbers.rdma_cidr}"],
             ["management", f"VLAN {numbers.vlan} on {on[MANAGEMENT_NETWORK]}, {numbers.management_cidr}"],
         ]
@@ -166,7 +170,8 @@ def _parent(r: Resource) -> str | None:
 def _what(r: Resource) -> str:
     match r.spec:
         case PartitionSpec() as s:
-            return f"P_Key {format_pkey(s.pkey)}, {len(s.members)} members"
+            # A tenant's plan doesn't name the members (weft.app.redact).
+            return f"P_Key {format_pkey(s.pkey)}" + (f", {len(s.members)} members" if s.members else "")
         case NetworkSpec() as s:
             return f"segment {s.segment} on {s.physical_network}"
         case SubnetSpec() as s:
