@@ -76,7 +76,7 @@ class Agent:
         elif state is ManagerState.DOWN:
             problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: look at its log")
         problems += self._file_problems(text, own)
-        problems += [f"opensm's log: {line}" for line in self._log.troubles()]
+        problems += self._log_problems()
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
         return AgentStatus(
@@ -91,12 +91,23 @@ class Agent:
             foreign_digest=self._foreign_digest(text),
         )
 
+    def _log_problems(self) -> list[str]:
+        return [f"opensm's log: {line}" for line in self._log.troubles()]
+
     def _own_state(self, lid: int) -> tuple[ManagerState, int | None]:
         try:
             info = self._wire.client.sm_info(lid)
         except MadError:
             return ManagerState.DOWN, None
         return _STATES.get(info.state, ManagerState.UNKNOWN), info.priority
+
+    def _state(self) -> ManagerState:
+        if self._process.pid() is None:
+            return ManagerState.DOWN
+        try:
+            return self._own_state(self._wire.client.own_port()[1])[0]
+        except MadError:
+            return ManagerState.UNKNOWN
 
     def _master(self) -> SmInfo | None:
         try:
@@ -161,6 +172,7 @@ class Agent:
         text, problems = self._text()
         conf = parse(text, self._config.site) if text is not None else PartitionsConf((), (), ())
         return AgentPartitions(
+            state=self._state(),
             digest=digest(text),
             foreign_digest=self._foreign_digest(text),
             weft=tuple(
@@ -173,7 +185,11 @@ class Agent:
                 )
                 for p in conf.configured().values()
             ),
-            problems=(*problems, *(str(p) for p in conf.problems)),
+            problems=(
+                *problems,
+                *(f"{self._file.path.name}, {p}" for p in conf.problems),
+                *self._log_problems(),
+            ),
         )
 
     def tables(self, port_guids: Sequence[int] | None) -> Tables:

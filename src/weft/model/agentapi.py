@@ -44,8 +44,9 @@ class WeftPartitionDocument(Document):
 
 
 class AgentPartitions(Document):
-    """The partition file beside one subnet manager."""
+    """The partition file beside one subnet manager, and whether that one rules now."""
 
+    state: ManagerState
     digest: str = Field(description="SHA-256 of the file's octets; empty if there is no file.")
     foreign_digest: str = Field(description="SHA-256 of everything outside weft's section.")
     weft: tuple[WeftPartitionDocument, ...]

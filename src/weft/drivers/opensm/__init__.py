@@ -1,1 +1,5 @@
 """OpenSM by way of the fabric agents beside it."""
+
+from weft.drivers.opensm.driver import OpenSm
+
+__all__ = ["OpenSm"]

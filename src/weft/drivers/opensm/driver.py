@@ -1,0 +1,266 @@
+"""OpenSM as weft's fabric manager: reads the fabric, and owns resources of kind PARTITION."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent
+from weft.drivers.opensm.capabilities import CAPABILITIES
+from weft.drivers.opensm.change import Changed, Changer, Section
+from weft.drivers.opensm.observe import Seen, observe
+from weft.drivers.opensm.status import fabric_status
+from weft.model.agentapi import (
+    AgentPartitions,
+    PathsQuery,
+    RepairQuery,
+    Tables,
+    TablesQuery,
+    WeftPartitionDocument,
+)
+from weft.model.errors import PermanentError, WeftError
+from weft.model.fabric import Capabilities, FabricStatus, ObservedFabric, Partition, PathProbe, PortTable
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_guid, parse_pkey
+from weft.model.mark import Mark, outside_name
+from weft.model.resources import Kind, Marked, Observed, Outcome, PartitionSpec, Resource
+from weft.model.site import Site
+from weft.ports.resources import Scope
+
+WAIT_SECONDS = 5.0
+"""How long a change waits for the wire; after that `find` says how far it is."""
+
+
+class OpenSm:
+    """`FabricReader`, and `ResourceDriver` for partitions, of one fabric of the site. Opens no connection yet.
+
+    Args:
+        agents: others than the site's agents, for tests.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fabric: str,
+        agents: Sequence[Agent] | None = None,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        manager = site.fabrics[fabric].manager
+        self._fabric, self._site = fabric, site
+        self._range = site.fabrics[fabric].segments
+        self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
+        chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
+        self._agents = Agents(fabric, chosen)
+        self._changer = Changer(site.name, self._agents)
+        self._wait = wait_seconds
+
+    # -- FabricReader ----------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def status(self) -> FabricStatus:
+        return fabric_status(self._fabric, self._agents.each(lambda agent: agent.status()))
+
+    def partitions(self) -> Mapping[int, Partition]:
+        files = self._agents.files()
+        file = files.read[self._agents.master(files).name]
+        return {
+            p.pkey: Partition(p.pkey, p.name, {parse_guid(g): m for g, m in p.members.items()})
+            for p in file.configured
+        }
+
+    def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
+        master = self._agents.master(self._agents.files())
+        wanted = None if port_guids is None else tuple(port_guids)
+        return {
+            p.port_guid: PortTable(
+                port_guid=p.port_guid,
+                keys=frozenset(p.keys),
+                leaf_keys=None if p.leaf_keys is None else frozenset(p.leaf_keys),
+                capacity=p.capacity,
+                leaf=p.leaf,
+                leaf_port=p.leaf_port,
+                unreachable=p.unreachable,
+            )
+            for p in master.tables(TablesQuery(port_guids=wanted)).ports
+        }
+
+    def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
+        master = self._agents.master(self._agents.files())
+        return master.paths(PathsQuery(pairs=tuple(pairs))).paths
+
+    def topology(self) -> ObservedFabric:
+        return self._agents.master(self._agents.files()).topology()
+
+    # -- ResourceDriver --------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        return frozenset({Kind.PARTITION})
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        if not wanted:
+            return {}
+        seen = self._look()
+        found = {r.key: observe(_spec(r), scope.mark(r.key), seen) for r in wanted}
+        return {key: observed for key, observed in found.items() if observed is not None}
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """Safe to repeat: the section is a set of partitions, and this puts some of them into it."""
+        return self._put(scope, wanted)
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """The same, and what the subnet manager will not mend by itself (drift) is written to the wire."""
+        return self._put(scope, wanted)
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        marks = {scope.mark(r.key).text() for r in wanted}
+        if not wanted:
+            return {}
+
+        def edit(section: Section, files: Files) -> None:
+            for pkey in [k for k, d in section.items() if d.mark in marks]:
+                del section[pkey]
+
+        changed = self._changer.change(edit, self._wait)
+        self._mend(changed, frozenset(_spec(r).pkey for r in wanted))
+        return {r.key: Outcome(id=format_pkey(_spec(r).pkey)) for r in wanted}
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        """Everything in weft's section of any manager, and keys in weft's range that no partition explains."""
+        if site != self._site.name:
+            return []
+        seen = self._look()
+        out: dict[int, Marked] = {}
+        for name in sorted(seen.files, key=lambda n: n != seen.master):
+            for document in seen.files[name].weft:
+                out.setdefault(document.pkey, self._marked(document, name))
+        configured = {p.pkey for p in seen.files[seen.master].configured}
+        for pkey, places in _stray(seen.tables).items():
+            if pkey in self._range and pkey not in configured and pkey not in out:
+                facts = {"where": "only on the wire", "ports": places}
+                out[pkey] = Marked(Kind.PARTITION, self._fabric, format_pkey(pkey), "", None, None, facts)
+        return [out[pkey] for pkey in sorted(out)]
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        keys = {parse_pkey(t.id): t for t in things if t.kind is Kind.PARTITION and t.where == self._fabric}
+        if not keys:
+            return {}
+        kept: set[int] = set()
+
+        def edit(section: Section, files: Files) -> None:
+            kept.clear()
+            for pkey, thing in keys.items():
+                mark = Mark.parse(section[pkey].mark) if pkey in section else None
+                if mark is not None and (mark.site, mark.pod_id) != (self._site.name, thing.pod_id):
+                    kept.add(pkey)  # it has become somebody else's since the audit looked
+                else:
+                    section.pop(pkey, None)
+
+        try:
+            self._mend(self._changer.change(edit, self._wait), frozenset(keys))
+        except WeftError as error:
+            return {t.id: Outcome(error=error) for t in keys.values()}
+        return {
+            t.id: Outcome(error=_taken(k, t.id)) if k in kept else Outcome(id=t.id) for k, t in keys.items()
+        }
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> Seen:
+        files = self._agents.files()
+        master = self._agents.master(files)
+        tables = master.tables(TablesQuery())
+        return Seen(master.name, files.read, files.unread, tables, self._ports)
+
+    def _put(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
+        if not wanted:
+            return {}
+        refused: dict[str, Outcome] = {}
+
+        def edit(section: Section, files: Files) -> None:
+            refused.clear()
+            for resource in wanted:
+                spec, mark = _spec(resource), scope.mark(resource.key)
+                error = self._refusal(spec, mark, section, files)
+                if error is not None:
+                    refused[resource.key] = Outcome(error=error)
+                    continue
+                for pkey in [k for k, d in section.items() if d.mark == mark.text()]:
+                    del section[pkey]
+                section[spec.pkey] = WeftPartitionDocument(
+                    pkey=spec.pkey, mark=mark.text(), members=tuple(sorted(set(spec.members)))
+                )
+
+        changed = self._changer.change(edit, self._wait)
+        self._mend(changed, frozenset())
+        return {r.key: refused.get(r.key, Outcome(id=format_pkey(_spec(r).pkey))) for r in wanted}
+
+    def _refusal(self, spec: PartitionSpec, mark: Mark, section: Section, files: Files) -> WeftError | None:
+        """Why a partition can't be put into the section; a key is one pod's, and weft keeps inside its range."""
+        if spec.pkey not in self._range:
+            return _taken(
+                spec.pkey, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}"
+            )
+        other = section.get(spec.pkey)
+        if other is not None and other.mark != mark.text():
+            return _taken(spec.pkey, f"taken: {other.mark}")
+        for name, file in files.read.items():
+            if _foreign(spec.pkey, file):
+                return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
+        return None
+
+    def _mend(self, changed: Changed, gone: frozenset[int]) -> None:
+        """What is still not as the file asks after the wait is drift, if the manager believes it is right."""
+        drifted = tuple(m.port_guid for m in changed.result.mismatches if not m.unreachable)
+        if drifted or gone:
+            query = RepairQuery(port_guids=tuple(dict.fromkeys(drifted)), vacant_keys=tuple(sorted(gone)))
+            self._agents.named(changed.master).repair(query)
+
+    def _marked(self, document: WeftPartitionDocument, agent: str) -> Marked:
+        mark = Mark.parse(document.mark)
+        return Marked(
+            Kind.PARTITION,
+            self._fabric,
+            format_pkey(document.pkey),
+            outside_name(mark.pod_id, mark.key) if mark else "",
+            mark.pod_id if mark else None,
+            None,
+            {"manager": agent, "members": [format_guid(g) for g in document.members]},
+        )
+
+
+def _spec(resource: Resource) -> PartitionSpec:
+    if not isinstance(resource.spec, PartitionSpec):
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has partitions")
+    return resource.spec
+
+
+def _foreign(pkey: int, file: AgentPartitions) -> bool:
+    return any(p.pkey == pkey for p in file.configured) and not any(d.pkey == pkey for d in file.weft)
+
+
+def _taken(pkey: int, why: str) -> PermanentError:
+    return PermanentError(
+        f"set partition {format_pkey(pkey)}", "the subnet managers' files", why, "give the pod another P_Key"
+    )
+
+
+def _stray(tables: Tables) -> dict[int, list[str]]:
+    """P_Key -> ports that have it, hosts', leaves' and vacant ones."""
+    out: dict[int, list[str]] = {}
+    for port in tables.ports:
+        for pkey in {k & ~FULL_MEMBER for k in (*port.keys, *(port.leaf_keys or ()))}:
+            out.setdefault(pkey, []).append(format_guid(port.port_guid))
+    for vacant in tables.vacant:
+        for pkey in {k & ~FULL_MEMBER for k in vacant.keys}:
+            out.setdefault(pkey, []).append(f"leaf {format_guid(vacant.switch_guid)} port {vacant.port}")
+    return out

@@ -1,0 +1,57 @@
+"""The managers of a fabric together: what only shows when their answers are laid side by side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.model.agentapi import AgentStatus
+from weft.model.errors import WeftError
+from weft.model.fabric import FabricStatus, ManagerState, ManagerStatus
+from weft.model.ids import format_guid
+
+
+def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -> FabricStatus:
+    """`answers`: agent -> its status, or the error instead of one."""
+    known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
+    return FabricStatus(
+        fabric=fabric,
+        managers=tuple(_manager(name, answer) for name, answer in answers.items()),
+        problems=(*_rulers(known), *_files(known)),
+    )
+
+
+def _manager(name: str, answer: AgentStatus | WeftError) -> ManagerStatus:
+    if isinstance(answer, WeftError):
+        return ManagerStatus(name=name, state=ManagerState.UNKNOWN, problems=(str(answer),))
+    return ManagerStatus(
+        name=name, state=answer.state, problems=answer.problems, configuration_digest=answer.digest
+    )
+
+
+def _rulers(known: Mapping[str, AgentStatus]) -> list[str]:
+    masters = [name for name, a in known.items() if a.state is ManagerState.MASTER]
+    ours = {a.port_guid for a in known.values()}
+    strangers = {a.master_guid for a in known.values() if a.master_guid is not None} - ours
+    problems = [
+        f"a subnet manager without an agent rules the fabric: port {format_guid(g)};"
+        " stop it, or run an agent beside it and put it into the site"
+        for g in sorted(strangers)
+    ]
+    if len(masters) > 1:
+        problems.append(
+            f"more than one subnet manager says it is master: {', '.join(masters)}; is the fabric split?"
+        )
+    if not masters:
+        problems.append("no subnet manager is master: nothing is known of the fabric; start opensm")
+    return problems
+
+
+def _files(known: Mapping[str, AgentStatus]) -> list[str]:
+    if len({a.foreign_digest for a in known.values()}) > 1:
+        return [
+            f"the partition files of {', '.join(known)} differ outside of weft's section: a takeover would change the"
+            " fabric; make them the same"
+        ]
+    if len({a.digest for a in known.values()}) > 1:
+        return [f"weft's sections of {', '.join(known)} differ: a takeover would change pods; weft mends it"]
+    return []
