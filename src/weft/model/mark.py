@@ -23,6 +23,10 @@ class Mark:
     def tags(self) -> tuple[str, ...]:
         return ("weft", f"weft-site={self.site}", f"weft-pod={self.pod_id}")
 
+    def name(self) -> str:
+        """The deterministic name of the thing that bears this mark."""
+        return outside_name(self.pod_id, self.key)
+
     @classmethod
     def parse(cls, text: str) -> Mark | None:
         """The mark in a description, or None if there is none."""

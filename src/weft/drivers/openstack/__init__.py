@@ -1,1 +1,14 @@
-"""OpenStack: resources, identity and facts of a cloud."""
+"""OpenStack: resources, identity and facts of a cloud.
+
+sessions = Sessions("weft")                       # the service user's profile in clouds.yaml
+driver = OpenStackDriver("lab", sessions)         # ResourceDriver
+identity = KeystoneIdentity(sessions)             # Identity
+facts = OpenStackFacts(sessions, "public")        # CloudFacts
+"""
+
+from weft.drivers.openstack.driver import OpenStackDriver
+from weft.drivers.openstack.facts import OpenStackFacts
+from weft.drivers.openstack.identity import KeystoneIdentity
+from weft.drivers.openstack.session import Sessions
+
+__all__ = ["KeystoneIdentity", "OpenStackDriver", "OpenStackFacts", "Sessions"]

@@ -1,0 +1,148 @@
+"""What is asked of a cloud before anything is made: offers, quotas, hosts, public keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.drivers.openstack.lookups import Lookups
+from weft.drivers.openstack.session import Json, Project, Sessions
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.quota import needed_quota
+from weft.model.resources import Graph, Kind
+from weft.ports.cloud import QuotaRow
+
+_NEUTRON = {
+    "networks": "network",
+    "subnets": "subnet",
+    "ports": "port",
+    "routers": "router",
+    "floating IPs": "floatingip",
+    "security groups": "security_group",
+    "security group rules": "security_group_rule",
+}
+_NOVA = {
+    "servers": ("maxTotalInstances", "totalInstancesUsed"),
+    "cores": ("maxTotalCores", "totalCoresUsed"),
+    "RAM (MiB)": ("maxTotalRAMSize", "totalRAMUsed"),
+}
+
+
+class OpenStackFacts:
+    """`CloudFacts`.
+
+    Args:
+        external_network: name of the network that routers go out by; none if the site has none.
+    """
+
+    def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
+        self._sessions = sessions
+        self._external = external_network
+        self._lookups = Lookups()
+
+    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+        project = self._sessions.project(project_id)
+        if self._lookups.image(project, order.nodes.image) is None:
+            raise InputError(
+                "nodes.image", order.nodes.image, "the project may use no active image of that name"
+            )
+        self._check_flavor(project, order, flavor)
+        wants_router = order.network.router or order.access.floating_ip != "none"
+        if not wants_router:
+            return
+        field = "network.router" if order.network.router else "access.floating_ip"
+        value = order.network.router or order.access.floating_ip
+        if self._external is None:
+            raise InputError(field, value, "the site names no external network for this cloud")
+        if self._lookups.external_network(project, self._external) is None:
+            allowed = f"the project can't see the site's external network {self._external}"
+            raise InputError(field, value, allowed)
+
+    def public_key(self, user_id: str, key_pair: str) -> str:
+        answer = self._sessions.own().compute.ask(
+            f"read the public key of key pair {key_pair}",
+            "GET",
+            f"/os-keypairs/{key_pair}?user_id={user_id}",
+            ok=(400, 404),
+        )
+        if not answer.fine:
+            raise InputError(
+                "access.key_pair", key_pair, "the ordering user has no such key pair in this cloud"
+            )
+        row: Json = answer.body["keypair"]
+        if row.get("type", "ssh") != "ssh":
+            raise InputError("access.key_pair", key_pair, "it must be a key pair of type ssh")
+        return str(row["public_key"]).strip()
+
+    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+        project = self._sessions.project(project_id)
+        found = self._lookups.flavor(project, flavor) or {}
+        needed = needed_quota(graph, int(found.get("vcpus", 0)), int(found.get("ram", 0)))
+        limits = {**self._nova_limits(project), **self._neutron_limits(project)}
+        if any(r.kind is Kind.KEY_PAIR for r in graph.resources):
+            limits["key pairs"] = self._key_pair_limit()
+        rows: list[QuotaRow] = []
+        for name, wanted in sorted(needed.items()):
+            limit, used = limits.get(name, (-1, 0))
+            if limit >= 0 and used + wanted > limit:
+                rows.append(QuotaRow(name, limit, used, wanted))
+        return rows
+
+    def hosts(self) -> Mapping[str, str]:
+        rows = self._sessions.own().compute.listing(
+            "list compute hosts", "/os-services", "services", {"binary": "nova-compute"}
+        )
+        return {row["host"]: _state(row) for row in rows}
+
+    def _check_flavor(self, project: Project, order: Order, name: str) -> None:
+        flavor = self._lookups.flavor(project, name)
+        if flavor is None:
+            raise InputError("nodes.flavor", name, "the project may use no flavor of that name")
+        ordered = order.nodes.accelerators
+        if ordered is None:
+            return
+        alias = str(flavor.get("extra_specs", {}).get("pci_passthrough:alias", ""))
+        if accelerators_of(alias) < ordered.count:
+            allowed = f"flavor {name} gives {alias or 'no PCI devices'} (pci_passthrough:alias)"
+            raise InputError("nodes.accelerators", f"{ordered.count} x {ordered.type}", allowed)
+
+    def _nova_limits(self, project: Project) -> dict[str, tuple[int, int]]:
+        limits: Json = project.compute.get("read the project's limits in Nova", "/limits")["limits"][
+            "absolute"
+        ]
+        return {
+            name: (int(limits[top]), int(limits[used]))
+            for name, (top, used) in _NOVA.items()
+            if top in limits
+        }
+
+    def _neutron_limits(self, project: Project) -> dict[str, tuple[int, int]]:
+        path = f"/quotas/{project.project_id}/details"
+        quota: Json = project.network.get("read the project's quotas in Neutron", path)["quota"]
+        limits: dict[str, tuple[int, int]] = {}
+        for name, theirs in _NEUTRON.items():
+            if theirs in quota:
+                row = quota[theirs]
+                limits[name] = (int(row["limit"]), int(row["used"]) + int(row.get("reserved", 0)))
+        return limits
+
+    def _key_pair_limit(self) -> tuple[int, int]:
+        """Of the service user, whom all pods' key pairs belong to; Nova counts them by user."""
+        own = self._sessions.own().compute
+        limits: Json = own.get("read the service user's limits in Nova", "/limits")["limits"]["absolute"]
+        used = own.listing("list key pairs", "/os-keypairs", "keypairs")
+        return int(limits.get("maxTotalKeypairs", -1)), len(used)
+
+
+def accelerators_of(alias: str) -> int:
+    """How many PCI devices `pci_passthrough:alias` asks for: `h100:8` and `a:4,b:4` are 8."""
+    counts = [part.rpartition(":")[2] for part in alias.split(",") if part]
+    return sum(int(c) for c in counts if c.isdecimal())
+
+
+def _state(service: Json) -> str:
+    if service.get("status") == "disabled":
+        return f"disabled: {service.get('disabled_reason') or 'no reason given'}"
+    if service.get("forced_down"):
+        return "down: forced down by an operator"
+    return str(service.get("state"))

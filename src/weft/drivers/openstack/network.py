@@ -1,0 +1,131 @@
+"""Networks and subnets."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.session import Json
+from weft.model.resources import Kind, NetworkSpec, Resource, SubnetSpec
+
+
+class Networks(NeutronKind):
+    """VLAN provider networks; on InfiniBand the segmentation id is the P_Key."""
+
+    kind = Kind.NETWORK
+    mendable = frozenset({"mark", "port_security"})
+    collection, item = "networks", "network"
+    fields = (
+        "provider:physical_network",
+        "provider:segmentation_id",
+        "provider:network_type",
+        "port_security_enabled",
+        "mtu",
+    )
+
+    def body(self, call: Call, resource: Resource) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, NetworkSpec)
+        return {
+            "provider:network_type": "vlan",
+            "provider:physical_network": spec.physical_network,
+            "provider:segmentation_id": spec.segment,
+            "port_security_enabled": spec.port_security,
+        }
+
+    def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, NetworkSpec)
+        return {"port_security_enabled": spec.port_security} if "port_security" in fields else {}
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, NetworkSpec)
+        return {
+            "type": "vlan",
+            "physical_network": spec.physical_network,
+            "segment": spec.segment,
+            "port_security": spec.port_security,
+        }
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {
+            "type": row.raw.get("provider:network_type"),
+            "physical_network": row.raw.get("provider:physical_network"),
+            "segment": row.raw.get("provider:segmentation_id"),
+            # A cloud without the port security extension doesn't have the field.
+            "port_security": row.raw.get("port_security_enabled", True),
+        }
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {
+            "physical_network": row.raw.get("provider:physical_network"),
+            "segment": row.raw.get("provider:segmentation_id"),
+            "mtu": row.raw.get("mtu"),
+        }
+
+
+class Subnets(NeutronKind):
+    """IPv4 subnets; the gateway is the first address, and only there if a router will have it."""
+
+    kind = Kind.SUBNET
+    mendable = frozenset({"mark", "gateway", "dhcp", "pool"})
+    collection, item = "subnets", "subnet"
+    fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools")
+
+    def body(self, call: Call, resource: Resource) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, SubnetSpec)
+        body: Json = {
+            "network_id": call.id_of(spec.network),
+            "ip_version": 4,
+            "cidr": spec.cidr,
+            "gateway_ip": _gateway(spec),
+            "enable_dhcp": spec.dhcp,
+        }
+        if spec.pool is not None:
+            body["allocation_pools"] = [{"start": spec.pool[0], "end": spec.pool[1]}]
+        return body
+
+    def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, SubnetSpec)
+        body: Json = {}
+        if "gateway" in fields:
+            body["gateway_ip"] = _gateway(spec)
+        if "dhcp" in fields:
+            body["enable_dhcp"] = spec.dhcp
+        if "pool" in fields and spec.pool is not None:
+            body["allocation_pools"] = [{"start": spec.pool[0], "end": spec.pool[1]}]
+        return body
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, SubnetSpec)
+        fields: dict[str, object] = {
+            "network": call.ids.get(spec.network, spec.network),
+            "cidr": spec.cidr,
+            "gateway": _gateway(spec),
+            "dhcp": spec.dhcp,
+        }
+        if spec.pool is not None:
+            fields["pool"] = (f"{spec.pool[0]}-{spec.pool[1]}",)
+        return fields
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        pools: list[dict[str, str]] = row.raw.get("allocation_pools") or []
+        return {
+            "network": row.raw["network_id"],
+            "cidr": row.raw["cidr"],
+            "gateway": row.raw.get("gateway_ip"),
+            "dhcp": row.raw["enable_dhcp"],
+            "pool": tuple(f"{p['start']}-{p['end']}" for p in pools),
+        }
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {"cidr": row.raw["cidr"], "gateway": row.raw.get("gateway_ip"), "dhcp": row.raw["enable_dhcp"]}
+
+
+def _gateway(spec: SubnetSpec) -> str | None:
+    return str(next(IPv4Network(spec.cidr).hosts())) if spec.gateway else None

@@ -1,0 +1,151 @@
+"""What Neutron's resources have in common: bulk creation, listings in one project, the mark as description."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.errors import QUOTA, Answer
+from weft.drivers.openstack.session import Json, Params, Project
+from weft.model.mark import Mark
+from weft.model.resources import Outcome, Resource, Status
+
+ALWAYS = ("id", "name", "description", "project_id", "created_at")
+BATCH = 100
+"""Resources of one bulk creation: Neutron makes all or none of them, in one answer's time."""
+IDS_IN_A_URL = 80
+
+
+class NeutronKind(KindDriver):
+    """A resource of Neutron's core or router API."""
+
+    collection: ClassVar[str]
+    item: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+    bulk: ClassVar[bool] = True
+
+    @property
+    def path(self) -> str:
+        return "/" + self.collection.replace("_", "-")
+
+    @abstractmethod
+    def body(self, call: Call, resource: Resource) -> Json:
+        """What the creation says besides name and mark."""
+
+    @abstractmethod
+    def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
+        """Body of the PUT that mends these fields."""
+
+    def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
+        """Filters of the pod's listing."""
+        return {}
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        filters = {"project_id": call.scope.project_id, **self.narrowed(call, wanted)}
+        return self._listed(call.project, filters)
+
+    def all_rows(self, own: Project) -> list[Row]:
+        return [row for row in self._listed(own, {}) if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        answer = project.network.ask(
+            f"look at {self.item} {thing_id}", "GET", f"{self.path}/{thing_id}", ok=(404,)
+        )
+        return None if answer.status == 404 else self.row(answer.body[self.item])
+
+    def row(self, raw: Json) -> Row:
+        mark = Mark.parse(raw.get("description") or "")
+        return Row(
+            id=raw["id"],
+            # A floating IP has no name of its own.
+            name=raw.get("name") or (mark.name() if mark else ""),
+            mark=mark,
+            project_id=raw.get("project_id"),
+            created=raw.get("created_at") or "",
+            raw=raw,
+        )
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        return Status.SETTLED, ""
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        """In bulk; if that is refused, what is there already is taken and the rest is made one by one."""
+        outcomes: dict[str, Outcome] = {}
+        for start in range(0, len(wanted), BATCH):
+            outcomes.update(self._create_batch(call, wanted[start : start + BATCH]))
+        return outcomes
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        body = self.changes(call, resource, fields)
+        if "mark" in fields:
+            body["description"] = call.text(resource.key)
+        if body:
+            call.project.network.ask(
+                f"update {self.item} {resource.name}", "PUT", f"{self.path}/{row.id}", json={self.item: body}
+            )
+
+    def remove(self, project: Project, row: Row) -> None:
+        project.network.ask(f"delete {self.item} {row.name}", "DELETE", f"{self.path}/{row.id}", ok=(404,))
+
+    def created(self, call: Call, resource: Resource, raw: Json) -> None:
+        """What must follow the creation itself, such as a group's rules. Raises the error."""
+
+    def _listed(self, project: Project, filters: Params) -> list[Row]:
+        params: Params = {**filters, "fields": (*ALWAYS, *self.fields)}
+        rows = project.network.listing(f"list {self.collection}", self.path, self.collection, params)
+        return [self.row(raw) for raw in rows]
+
+    def _full_body(self, call: Call, resource: Resource) -> Json:
+        return {
+            "name": resource.name,
+            "description": call.text(resource.key),
+            **self.body(call, resource),
+        }
+
+    def _create_batch(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        if len(wanted) == 1 or not self.bulk:
+            return self._create_singly(call, wanted)
+        bodies = [self._full_body(call, r) for r in wanted]
+        asked = f"create {len(wanted)} {self.collection} of pod {call.scope.pod_name}"
+        answer = call.project.network.ask(
+            asked, "POST", self.path, json={self.collection: bodies}, ok=_REFUSED
+        )
+        if answer.fine:
+            # Neutron answers in the order of the request; the mark makes sure of it.
+            by_mark = {raw["description"]: raw["id"] for raw in answer.body[self.collection]}
+            return {r.key: Outcome(by_mark[call.text(r.key)]) for r in wanted}
+        if answer.error_type in QUOTA:
+            error = call.project.network.error(asked, answer)
+            return {r.key: Outcome(error=error) for r in wanted}
+        there = ours(self.rows(call, wanted), call.scope, wanted, call.ids)
+        left = [r for r in wanted if r.key not in there]
+        outcomes = {key: Outcome(rows[0].id) for key, rows in there.items()}
+        if there and left:
+            return outcomes | self._create_batch(call, left)
+        return outcomes | self._create_singly(call, left)
+
+    def _create_singly(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            asked = f"create {self.item} {resource.name}"
+            body = {self.item: self._full_body(call, resource)}
+            answer = call.project.network.ask(asked, "POST", self.path, json=body, ok=_REFUSED)
+            if not answer.fine:
+                return self._made_before(call, resource, asked, answer)
+            raw = answer.body[self.item]
+            self.created(call, resource, raw)
+            return str(raw["id"])
+
+        return outcomes_of(call, wanted, one) if wanted else {}
+
+    def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
+        """A conflict with what a lost answer made is no conflict; any other is an error."""
+        if answer.status == 409:
+            there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
+            if resource.key in there:
+                return there[resource.key][0].id
+        raise call.project.network.error(asked, answer)
+
+
+_REFUSED = (400, 404, 409)

@@ -1,0 +1,255 @@
+"""Servers and key pairs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.session import Json, Project
+from weft.model.mark import Mark
+from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
+
+PENDING = frozenset(
+    {"BUILD", "REBUILD", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "RESIZE", "VERIFY_RESIZE"}
+)
+LEAVING = frozenset({"DELETED", "SOFT_DELETED"})
+PORTS = "weft:ports"
+"""Field that `prepare` adds to a server's row: ids of the ports that Neutron says are the server's."""
+
+
+class Servers(KindDriver):
+    """Servers on a requested host: Nova's scheduler still checks and claims it (microversion 2.74)."""
+
+    kind = Kind.SERVER
+    mendable = frozenset({"mark"})
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        rows = self._listed(call.project, {"tags": _pod_tag(call.scope.pod_id)})
+        known = {call.ids[r.key] for r in wanted if r.key in call.ids} - {row.id for row in rows}
+        if known:
+            # A tenant may have taken our tag off. One short listing tells which of them are there at all.
+            there = call.project.compute.listing("list servers", "/servers", "servers")
+            for server_id in sorted(known & {s["id"] for s in there}):
+                row = self.one_row(call.project, server_id)
+                rows.extend([row] if row else [])
+        return rows
+
+    def all_rows(self, own: Project) -> list[Row]:
+        rows = self._listed(own, {"all_tenants": "1", "tags": "weft"})
+        return [row for row in rows if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        answer = project.compute.ask(f"look at server {thing_id}", "GET", f"/servers/{thing_id}", ok=(404,))
+        return None if answer.status == 404 else _server_row(answer.body["server"])
+
+    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+        """The ports of servers at rest; a server that is being built isn't compared yet."""
+        at_rest = [row for row in rows if row.raw["status"] not in PENDING]
+        if not at_rest:
+            return rows
+        held: dict[str, set[str]] = {row.id: set() for row in at_rest}
+        for port in call.project.network.listing(
+            "list ports of servers",
+            "/ports",
+            "ports",
+            {"project_id": call.scope.project_id, "fields": ("id", "device_id")},
+        ):
+            if port["device_id"] in held:
+                held[port["device_id"]].add(port["id"])
+        return [
+            replace(row, raw={**row.raw, PORTS: frozenset(held[row.id])}) if row.id in held else row
+            for row in rows
+        ]
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, ServerSpec)
+        return {
+            "status": "ACTIVE",
+            "host": spec.host,
+            "flavor": spec.flavor,
+            "ports": frozenset(call.ids.get(key, key) for key in spec.ports),
+        }
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        raw = row.raw
+        if PORTS not in raw or raw["status"] == "ERROR":
+            return {}  # on its way, or broken with a reason: there is nothing to compare
+        flavor = raw["flavor"]
+        return {
+            "status": raw["status"],
+            "host": raw.get("OS-EXT-SRV-ATTR:host"),
+            "flavor": flavor.get("original_name") or flavor.get("id"),
+            "ports": raw[PORTS],
+        }
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        status, task = row.raw["status"], row.raw.get("OS-EXT-STS:task_state")
+        if status == "ERROR":
+            return Status.BROKEN, (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
+        if status in LEAVING or task == "deleting":
+            return Status.PENDING, "being deleted"
+        if status in PENDING or task:
+            return Status.PENDING, f"{status} {task or ''}".strip()
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        raw = row.raw
+        return {
+            "host": raw.get("OS-EXT-SRV-ATTR:host"),
+            "status": raw["status"],
+            "flavor": raw["flavor"].get("original_name"),
+            "created_at": raw.get("created"),
+            "launched_at": raw.get("OS-SRV-USG:launched_at"),
+            "task": raw.get("OS-EXT-STS:task_state"),
+        }
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            asked = f"create server {resource.name}"
+            body = {"server": self._body(call, resource)}
+            answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
+            if answer.fine:
+                return str(answer.body["server"]["id"])
+            # Its ports are in use already, perhaps by what a lost answer made.
+            there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
+            if resource.key in there:
+                return there[resource.key][0].id
+            raise call.project.compute.error(asked, answer)
+
+        return outcomes_of(call, wanted, one)
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        body = {"server": {"description": call.text(resource.key)}}
+        call.project.compute.ask(f"update server {resource.name}", "PUT", f"/servers/{row.id}", json=body)
+        tags = {"tags": _tags(call.scope.pod_id)}
+        call.project.compute.ask(f"tag server {resource.name}", "PUT", f"/servers/{row.id}/tags", json=tags)
+
+    def remove(self, project: Project, row: Row) -> None:
+        path, asked = f"/servers/{row.id}", f"delete server {row.name}"
+        if row.raw["status"] == "SOFT_DELETED":
+            # [DEFAULT] reclaim_instance_interval keeps the host's devices claimed for as long.
+            project.compute.ask(asked, "POST", f"{path}/action", json={"forceDelete": None}, ok=(404,))
+        else:
+            project.compute.ask(asked, "DELETE", path, ok=(404,))
+
+    def _listed(self, project: Project, filters: dict[str, str]) -> list[Row]:
+        rows = project.compute.listing("list servers", "/servers/detail", "servers", filters)
+        return [_server_row(raw) for raw in rows]
+
+    def _body(self, call: Call, resource: Resource) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, ServerSpec)
+        lookups = call.lookups
+        body: Json = {
+            "name": resource.name,
+            "description": call.text(resource.key),
+            "tags": _tags(call.scope.pod_id),
+            "imageRef": lookups.id_of(lookups.image, call.project, spec.image),
+            "flavorRef": lookups.id_of(lookups.flavor, call.project, spec.flavor),
+            "host": spec.host,
+            "networks": [{"port": call.id_of(key)} for key in spec.ports],
+            # RDMA networks have no DHCP: the guest reads its addresses from the drive's network_data.json.
+            "config_drive": True,
+        }
+        if spec.key_pair is not None:
+            body["key_name"] = call.id_of(spec.key_pair)
+        if spec.user_data is not None:
+            body["user_data"] = base64.b64encode(spec.user_data.encode()).decode()
+        return body
+
+
+class KeyPairs(KindDriver):
+    """Key pairs of the service user; the mark is the comment of the public key, so the guest shows it too.
+
+    A key pair's id is its name, and it belongs to a user and to no project.
+    """
+
+    kind = Kind.KEY_PAIR
+    mendable = frozenset[str]()
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        rows = [self.one_row(call.own, resource.name) for resource in wanted]
+        return [row for row in rows if row is not None]
+
+    def all_rows(self, own: Project) -> list[Row]:
+        listed = own.compute.listing("list key pairs", "/os-keypairs", "keypairs")
+        return [row for row in (_key_row(k["keypair"]) for k in listed) if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        answer = project.compute.ask(
+            f"look at key pair {thing_id}", "GET", f"/os-keypairs/{thing_id}", ok=(404,)
+        )
+        return None if answer.status == 404 else _key_row(answer.body["keypair"])
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, KeyPairSpec)
+        return {"public_key": _without_comment(spec.public_key)}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {"public_key": _without_comment(row.raw["public_key"])}
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {"fingerprint": row.raw.get("fingerprint")}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            spec = resource.spec
+            assert isinstance(spec, KeyPairSpec)
+            text = f"{_without_comment(spec.public_key)} {call.text(resource.key)}"
+            asked = f"create key pair {resource.name}"
+            body = {"keypair": {"name": resource.name, "type": "ssh", "public_key": text}}
+            answer = call.own.compute.ask(asked, "POST", "/os-keypairs", json=body, ok=(409,))
+            if not answer.fine and not ours(self.rows(call, [resource]), call.scope, [resource], {}):
+                raise call.own.compute.error(asked, answer)
+            return resource.name
+
+        return outcomes_of(call, wanted, one)
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        raise AssertionError("nothing of a key pair can be changed")
+
+    def remove(self, project: Project, row: Row) -> None:
+        project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
+
+
+def _server_row(raw: Json) -> Row:
+    return Row(
+        id=raw["id"],
+        name=raw["name"],
+        mark=Mark.parse(raw.get("description") or ""),
+        project_id=raw["tenant_id"],
+        created=raw["created"],
+        raw=raw,
+    )
+
+
+def _key_row(raw: Json) -> Row:
+    comment = " ".join(raw["public_key"].split()[2:])
+    return Row(
+        id=raw["name"],
+        name=raw["name"],
+        mark=Mark.parse(comment),
+        project_id=None,
+        created=raw.get("created_at") or "",
+        raw=raw,
+    )
+
+
+def _without_comment(public_key: str) -> str:
+    return " ".join(public_key.split()[:2])
+
+
+def _pod_tag(pod_id: str) -> str:
+    return f"weft-pod={pod_id}"
+
+
+def _tags(pod_id: str) -> list[str]:
+    """Only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no site's name.)"""
+    return ["weft", _pod_tag(pod_id)]

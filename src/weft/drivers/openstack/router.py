@@ -1,0 +1,114 @@
+"""Routers: a gateway to the external network, and an interface on each subnet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.session import Json, Project
+from weft.model.resources import Kind, Resource, RouterSpec, Status
+
+INTERFACES = "weft:interfaces"
+"""Field that `prepare` adds to a router's row: its interfaces' subnets. The ports are Neutron's, without a mark."""
+OWNERS = (
+    "network:router_interface",
+    "network:router_interface_distributed",
+    "network:ha_router_replicated_interface",
+)
+
+
+class Routers(NeutronKind):
+    """Legacy, distributed and highly available routers alike."""
+
+    kind = Kind.ROUTER
+    mendable = frozenset({"mark", "external_network", "subnets"})
+    collection, item = "routers", "router"
+    bulk = False
+    fields = ("status", "external_gateway_info")
+
+    def body(self, call: Call, resource: Resource) -> Json:
+        return {"external_gateway_info": {"network_id": self._external(call, resource)}}
+
+    def created(self, call: Call, resource: Resource, raw: Json) -> None:
+        spec = resource.spec
+        assert isinstance(spec, RouterSpec)
+        for subnet in spec.subnets:
+            self._interface(call.project, "add", raw["id"], resource.name, call.id_of(subnet))
+
+    def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
+        return self.body(call, resource) if "external_network" in fields else {}
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().mend(call, resource, row, fields)
+        if "subnets" not in fields:
+            return
+        there = frozenset(self._interfaces(call.project, row.id))
+        spec = resource.spec
+        assert isinstance(spec, RouterSpec)
+        should = frozenset(call.id_of(key) for key in spec.subnets)
+        for subnet in sorted(should - there):
+            self._interface(call.project, "add", row.id, row.name, subnet)
+        for subnet in sorted(there - should):
+            self._interface(call.project, "remove", row.id, row.name, subnet)
+
+    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+        return [
+            replace(row, raw={**row.raw, INTERFACES: frozenset(self._interfaces(call.project, row.id))})
+            for row in rows
+        ]
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, RouterSpec)
+        return {
+            "external_network": self._external(call, resource),
+            "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
+        }
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {
+            "external_network": (row.raw.get("external_gateway_info") or {}).get("network_id"),
+            "subnets": row.raw[INTERFACES],
+        }
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        if row.raw.get("status") == "ERROR":
+            return Status.BROKEN, "Neutron reports ERROR"
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        gateway: dict[str, list[dict[str, str]]] = row.raw.get("external_gateway_info") or {}
+        addresses = [f["ip_address"] for f in gateway.get("external_fixed_ips", [])]
+        return {"external_address": next(iter(addresses), None), "status": row.raw.get("status")}
+
+    def remove(self, project: Project, row: Row) -> None:
+        for subnet in self._interfaces(project, row.id):
+            self._interface(project, "remove", row.id, row.name, subnet)
+        super().remove(project, row)
+
+    def _interfaces(self, project: Project, router_id: str) -> list[str]:
+        ports = project.network.listing(
+            f"list interfaces of router {router_id}",
+            "/ports",
+            "ports",
+            {"device_id": router_id, "fields": ("device_owner", "fixed_ips")},
+        )
+        owned = [p for p in ports if p["device_owner"] in OWNERS]
+        return sorted({f["subnet_id"] for p in owned for f in p["fixed_ips"]})
+
+    def _interface(self, project: Project, verb: str, router_id: str, name: str, subnet: str) -> None:
+        project.network.ask(
+            f"{verb} interface of router {name} on subnet {subnet}",
+            "PUT",
+            f"/routers/{router_id}/{verb}_router_interface",
+            json={"subnet_id": subnet},
+            ok=(404,) if verb == "remove" else (),
+        )
+
+    def _external(self, call: Call, resource: Resource) -> str:
+        spec = resource.spec
+        assert isinstance(spec, RouterSpec)
+        lookups = call.lookups
+        return lookups.id_of(lookups.external_network, call.project, spec.external_network)

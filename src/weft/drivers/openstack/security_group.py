@@ -1,0 +1,123 @@
+"""Security groups: SSH from named networks, everything inside the group, everything out; exactly that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.session import Json
+from weft.model.resources import Kind, Resource, SecurityGroupSpec
+
+Rule = tuple[tuple[str, object], ...]
+"""A rule without its id: sorted pairs, so that rules compare as sets do."""
+COMPARED = (
+    "direction",
+    "ethertype",
+    "protocol",
+    "port_range_min",
+    "port_range_max",
+    "remote_ip_prefix",
+    "remote_group_id",
+    "remote_address_group_id",
+)
+
+
+class SecurityGroups(NeutronKind):
+    """What a new group has by itself depends on the cloud's template, so the rules are made exact after."""
+
+    kind = Kind.SECURITY_GROUP
+    mendable = frozenset({"mark", "ssh_from", "rules"})
+    collection, item = "security_groups", "security_group"
+    bulk = False
+    fields = ("security_group_rules",)
+
+    def body(self, call: Call, resource: Resource) -> Json:
+        return {}
+
+    def created(self, call: Call, resource: Resource, raw: Json) -> None:
+        self._make_exact(call, resource, self.row(raw))
+
+    def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
+        return {}
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().mend(call, resource, row, fields)
+        if fields & {"ssh_from", "rules"}:
+            self._make_exact(call, resource, row)
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        spec = resource.spec
+        assert isinstance(spec, SecurityGroupSpec)
+        return {"ssh_from": frozenset(spec.ssh_from), "rules": "everything inside the group and out"}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        rules = set(_rules_of(row))
+        ssh = frozenset(str(dict(r)["remote_ip_prefix"]) for r in rules if _is_ssh(r))
+        others = {r for r in rules if not _is_ssh(r)}
+        base = set(_base_rules(row.id))
+        text = "everything inside the group and out"
+        if others != base:
+            odd = [_words(r, "too much") for r in sorted(others - base, key=str)]
+            odd += [_words(r, "missing") for r in sorted(base - others, key=str)]
+            text = "; ".join(odd)
+        return {"ssh_from": ssh, "rules": text}
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {"rules": len(row.raw["security_group_rules"])}
+
+    def _make_exact(self, call: Call, resource: Resource, row: Row) -> None:
+        spec = resource.spec
+        assert isinstance(spec, SecurityGroupSpec)
+        network = call.project.network
+        should = {*_base_rules(row.id), *(_ssh_rule(cidr) for cidr in spec.ssh_from)}
+        missing = sorted(should - set(_rules_of(row)), key=str)
+        if missing:
+            bodies = [{"security_group_id": row.id, **dict(rule)} for rule in missing]
+            network.ask(
+                f"create rules of security group {resource.name}",
+                "POST",
+                "/security-group-rules",
+                json={"security_group_rules": bodies},
+            )
+        for raw in row.raw["security_group_rules"]:
+            if _rule(raw) not in should:
+                asked = f"delete rule {raw['id']} of security group {resource.name}"
+                network.ask(asked, "DELETE", f"/security-group-rules/{raw['id']}", ok=(404,))
+
+
+def _rule(raw: Json) -> Rule:
+    pairs = {name: raw.get(name) for name in COMPARED}
+    return tuple(sorted((name, value) for name, value in pairs.items() if value is not None))
+
+
+def _rules_of(row: Row) -> Iterable[Rule]:
+    return (_rule(raw) for raw in row.raw["security_group_rules"])
+
+
+def _base_rules(group_id: str) -> Iterable[Rule]:
+    for ethertype in ("IPv4", "IPv6"):
+        yield _rule({"direction": "egress", "ethertype": ethertype})
+        yield _rule({"direction": "ingress", "ethertype": ethertype, "remote_group_id": group_id})
+
+
+def _ssh_rule(cidr: str) -> Rule:
+    return _rule(
+        {
+            "direction": "ingress",
+            "ethertype": "IPv4",
+            "protocol": "tcp",
+            "port_range_min": 22,
+            "port_range_max": 22,
+            "remote_ip_prefix": cidr,
+        }
+    )
+
+
+def _is_ssh(rule: Rule) -> bool:
+    prefix = dict(rule).get("remote_ip_prefix")
+    return prefix is not None and rule == _ssh_rule(str(prefix))
+
+
+def _words(rule: Rule, what: str) -> str:
+    return f"{what}: " + " ".join(str(value) for _, value in rule)
