@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.cli.common import Json, cell, clean
-from weft.model.errors import ConflictError, TemporaryError, WeftError
+from weft.model.errors import TemporaryError
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -37,8 +37,12 @@ READY = Goal("READY", frozenset({"FAILED", "RELEASING", "RELEASED"}), "settled")
 RELEASED = Goal("RELEASED", frozenset(), "absent")
 
 
-class Waited(WeftError):  # noqa: N818 - not a defect: the pod goes on
-    """The time is up, and the pod isn't where it was waited for."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """How the waiting ended: the pod as last seen, and why it isn't where it was waited for (empty if it is)."""
+
+    pod: Json
+    missed: str = ""
 
 
 class Progress(Protocol):
@@ -64,11 +68,10 @@ def follow(
     progress: Progress,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Json:
-    """Wait until the pod reaches the goal; gives the pod as last seen.
+) -> End:
+    """Wait until the pod reaches the goal, can't reach it any more, or the time is up.
 
-    Raises `ConflictError` if it can't get there any more, `Waited` when the time is up. What is only temporary (the
-    API restarts) doesn't end the waiting.
+    What is only temporary (the API restarts) doesn't end the waiting.
     """
     deadline = clock() + timeout
     with progress:
@@ -85,16 +88,14 @@ def follow(
                 continue
             after = max([after, *(e["sequence"] for e in events)])
             progress.show(pod, events)
-            state = pod["state"]
-            if state == goal.reached:
-                return pod
-            if state in goal.lost:
-                raise ConflictError(f"pod {pod['name']} is {state}: {pod['reason'] or 'no reason given'}")
+            if pod["state"] == goal.reached:
+                return End(pod)
+            why = f"pod {pod['name']} is {pod['state']}: {pod['reason'] or 'no reason given'}"
+            if pod["state"] in goal.lost:
+                return End(pod, why)
             if clock() >= deadline:
-                raise Waited(
-                    f"pod {pod['name']} is {state} after {timeout:.0f} s ({pod['reason'] or 'no reason given'}); "
-                    f"it goes on by itself: follow it with `weft pod events {pod['name']} --follow`"
-                )
+                onward = f"follow it with `weft pod events {pod['name']} --follow`"
+                return End(pod, f"{why}; the {timeout:.0f} s are up, it goes on by itself: {onward}")
 
 
 class PlainProgress:

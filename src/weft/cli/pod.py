@@ -135,16 +135,22 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
     from weft.cli.follow import follow, progress_for
 
     try:
-        pod = follow(client, pod, goal, after, args.timeout, progress_for(goal, args.json))
+        end = follow(client, pod, goal, after, args.timeout, progress_for(goal, args.json))
     except KeyboardInterrupt:
         warn(
             f"pod {pod['name']} goes on by itself: follow it with `weft pod events {pod['name']} --follow`, "
             f"take it back with `weft pod release {pod['name']}`"
         )
         return 130
+    pod = end.pod
     if args.json:
         write_json(pod)
-    elif goal.reached == "READY":
+    if end.missed:
+        warn(f"weft: {end.missed}")
+        return 1
+    if args.json:
+        return 0
+    if goal.reached == "READY":
         from weft.cli import text
 
         say()

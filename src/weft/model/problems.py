@@ -166,11 +166,7 @@ def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
             errors.append(
                 InputError(
                     str(row.get("field", "")),
-                    None
-                    if row.get("value") == "None"
-                    else None
-                    if row.get("value") is None
-                    else Shown(str(row["value"])),
+                    None if row.get("value") is None else Shown(str(row["value"])),
                     str(row.get("allowed", detail)),
                     str(where) if where else None,
                 )

@@ -13,12 +13,14 @@ from weft.model.resources import (
     Difference,
     Graph,
     Kind,
+    NetworkSpec,
     PartitionSpec,
     PortSpec,
     Resource,
     ServerSpec,
 )
 from weft.model.views import Finding, PodView, ResourceView, ServerView, SiteView
+from weft.planning.podgraph import MANAGEMENT_NETWORK, RDMA_NETWORK
 
 NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
 NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
@@ -53,14 +55,18 @@ def plan(ordered: Order, project: str) -> Plan:
 def _graph() -> tuple[Resource, ...]:
     partition = PartitionSpec(pkey=0x65, members=(GUID, GUID + 2))
     port = PortSpec(
-        network="network/rdma",
+        network=RDMA_NETWORK,
         subnet="subnet/rdma",
         address="10.1.0.11",
         vnic_type="direct-physical",
         host="n01",
     )
     server = ServerSpec(host="n01", flavor="gpu.8", image="debian-12", ports=("port/gpu01",))
+    rdma = NetworkSpec(physical_network="ibnet", segment=101, port_security=False)
+    management = NetworkSpec(physical_network="physnet1", segment=101, port_security=True)
     return (
+        Resource(key=RDMA_NETWORK, name="weft-0-rdma", where="cloud", spec=rdma),
+        Resource(key=MANAGEMENT_NETWORK, name="weft-0-management", where="cloud", spec=management),
         Resource(key="partition", name="weft-0-partition", where="ib", spec=partition),
         Resource(key="port/gpu01", name="weft-0-port-gpu01", where="cloud", spec=port),
         Resource(

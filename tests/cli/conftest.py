@@ -1,0 +1,53 @@
+"""The command line against a real API server, with fake verbs behind it and a small fake Keystone beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from weft.api.app import create_app
+from weft.app.redact import RedactedVerbs
+from weft.testing.callers import tokens
+from weft.testing.desk import USERS, Desk, sign_in
+from weft.testing.keystone import FakeKeystone
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity, FakeVerbs
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[tuple[FastAPI, str, FakeKeystone]]:
+    keystone = FakeKeystone(FakeIdentity())
+    app = create_app(FakeVerbs(), keystone.identity)
+    with served(app) as weft_url, served(keystone.app()) as keystone_url:
+        keystone.url = keystone_url
+        yield app, weft_url, keystone
+
+
+@pytest.fixture
+def desk(
+    servers: tuple[FastAPI, str, FakeKeystone],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Desk:
+    app, url, keystone = servers
+    verbs = FakeVerbs()
+    app.state.verbs = RedactedVerbs(verbs, verbs.policy)
+    keystone.identity.tokens = tokens()
+    keystone.users = {name: ("secret", tokens()[name]) for name in USERS}
+    keystone.weft_url = url
+    for name in [n for n in os.environ if n.startswith(("OS_", "WEFT_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("NO_PROXY", "*")
+    desk = Desk(tmp_path, verbs, keystone, url, capsys, monkeypatch)
+    for name in USERS:
+        desk.clouds[name] = {"auth": sign_in(keystone.url, name), "region_name": "lab"}
+    desk.write_clouds()
+    return desk

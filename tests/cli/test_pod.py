@@ -1,0 +1,225 @@
+"""`weft pod` through a real server."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from weft.cli.common import Json, client_of
+from weft.cli.follow import READY, End, PlainProgress, follow
+from weft.model.errors import RefusedError, TemporaryError
+from weft.testing.desk import Desk
+
+
+def test_a_pod_goes_from_order_to_receipt(desk: Desk) -> None:
+    """plan, create --wait, list, show, events, release --wait, receipt, verify."""
+    file = desk.pod_file()
+    plan = desk.weft("pod", "plan", "-f", file)
+    assert (plan.code, "0x65" in plan.out, "gpu01" in plan.out) == (0, True, True)
+    made = desk.weft("pod", "create", "-f", file, "--wait")
+    assert made.code == 0
+    assert "now WIRING" in made.out
+    assert "READY" in made.out
+    assert desk.weft("pod", "list").out.splitlines()[1].split()[:2] == ["train", "READY"]
+    assert "10.1.0.11" in desk.weft("pod", "show", "train").out
+    assert "now BOOTING" in desk.weft("pod", "events", "train").out
+    gone = desk.weft("pod", "release", "train", "--wait")
+    assert (gone.code, "RELEASED" in gone.out, "PENDING" in gone.out) == (0, True, False)
+    assert "0x65" in desk.weft("pod", "receipt", "train").out
+    Path("receipt.json").write_text(desk.weft("pod", "receipt", "train", "--json").out)
+    assert desk.weft("receipt", "verify", "receipt.json", cloud=None).code == 0
+
+
+def test_every_json_output_parses(desk: Desk) -> None:
+    """With --json stdout has JSON and nothing else, also with --wait and for errors."""
+    file = desk.pod_file()
+    assert desk.weft("pod", "plan", "-f", file, "--json").json["order"]["name"] == "train"
+    made = desk.weft("pod", "create", "-f", file, "--wait", "--json")
+    assert (made.json["state"], "now WIRING" in made.err) == ("READY", True)
+    assert [p["name"] for p in desk.weft("pod", "list", "--json").json] == ["train"]
+    assert desk.weft("pod", "show", "train", "--json").json["name"] == "train"
+    assert desk.weft("pod", "events", "train", "--json").json[0]["type"] == "state"
+    assert desk.weft("pod", "release", "train", "--json").json["state"] == "RELEASING"
+    conflict = desk.weft("pod", "receipt", "train", "--json")
+    assert (conflict.code, conflict.json["status"]) == (2, 409)
+    lines = desk.weft("pod", "events", "train", "--follow", "--json").out.splitlines()
+    assert json.loads(lines[-1])["message"].startswith("RELEASED")
+
+
+def test_without_wait_the_order_is_only_sent(desk: Desk) -> None:
+    """The answer says what was ordered and how to follow it."""
+    made = desk.weft("pod", "create", "-f", desk.pod_file())
+    assert (made.code, "PENDING" in made.out, "--follow" in made.out) == (0, True, True)
+    assert "RELEASING" in desk.weft("pod", "release", "train").out
+
+
+def test_a_failed_pod_gives_exit_code_1_and_the_reason(desk: Desk) -> None:
+    """create --wait ends with what the pod says of itself."""
+    desk.verbs.fail_pods = {"train"}
+    made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait")
+    assert made.code == 1
+    assert "FAILED" in made.err
+    assert "no host" in made.err
+
+
+def test_waiting_ends_when_the_time_is_up(desk: Desk) -> None:
+    """Exit code 1, and the pod is still there."""
+    desk.verbs.stuck = True
+    made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait", "--timeout", "0.2")
+    assert (made.code, "goes on by itself" in made.err) == (1, True)
+    assert desk.weft("pod", "show", "train").code == 0
+
+
+def test_someone_elses_release_ends_the_waiting(desk: Desk) -> None:
+    """A pod that is being released won't be READY any more: exit code 1."""
+    desk.verbs.stuck = True
+    pod = _stuck_pod(desk)
+    end = _follow(desk, pod, [], lambda: desk.weft("pod", "release", "train"))
+    assert (end.pod["state"], "release asked" in end.missed) == ("RELEASING", True)
+
+
+def _stuck_pod(desk: Desk) -> Json:
+    desk.verbs.stuck = True
+    return desk.weft("pod", "create", "-f", desk.pod_file(), "--json").json
+
+
+def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], object]) -> End:
+    """Wait for READY while something else happens."""
+    client = client_of(argparse.Namespace(os_cloud="a-member"))
+
+    def act() -> None:
+        time.sleep(0.2)
+        meanwhile()
+
+    other = threading.Thread(target=act)
+    other.start()
+    try:
+        return follow(client, pod, READY, 0, 60, PlainProgress(lines.append))
+    finally:
+        other.join()
+
+
+def test_a_refused_order_is_explained(desk: Desk) -> None:
+    """Exit code 1 with quotas, filters and what would fit."""
+    desk.verbs.fail_with = RefusedError(
+        "no room for 2 nodes",
+        {
+            "explanation": {
+                "considered": 4,
+                "filters": [{"filter": "busy", "removed": 3, "left": 1, "examples": []}],
+                "compared": [],
+                "chosen": "",
+            },
+            "would_fit": ["1 node"],
+            "quotas": [{"resource": "cores", "limit": 8, "used": 4, "wanted": 16}],
+        },
+    )
+    refused = desk.weft("pod", "create", "-f", desk.pod_file())
+    assert refused.code == 1
+    for words in ("no room for 2 nodes", "busy", "1 node", "cores"):
+        assert words in refused.err
+    as_json = desk.weft("pod", "plan", "-f", desk.pod_file(), "--json")
+    assert as_json.json["explanation"]["would_fit"] == ["1 node"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name: train\nnodes:\n  count: 0\n  flavor: f\n  image: i\n", ("pod.yaml:3", "nodes.count")),
+        ("name: train\ncolour: red\n", ("pod.yaml:2", "colour")),
+        ("name: [\n", ("pod.yaml",)),
+        ("", ("pod.yaml",)),
+    ],
+)
+def test_a_bad_pod_file_is_told_with_its_line(desk: Desk, text: str, says: tuple[str, ...]) -> None:
+    """Exit code 2 before anybody is asked."""
+    Path("pod.yaml").write_text(text)
+    bad = desk.weft("pod", "create", "-f", "pod.yaml", cloud=None)
+    assert bad.code == 2
+    for words in says:
+        assert words in bad.err
+
+
+def test_the_pod_file_may_come_from_stdin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-f -` reads it."""
+    text = Path(desk.pod_file()).read_text()
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert desk.weft("pod", "plan", "-f", "-").code == 0
+
+
+def test_another_project_and_a_reader(desk: Desk) -> None:
+    """team-b finds nothing, a reader may not order, an operator sees all: exit codes 2, 2, 0."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    assert desk.weft("pod", "show", "train", cloud="b-member").code == 2
+    assert "train" not in desk.weft("pod", "list", cloud="b-member").out
+    refused = desk.weft("pod", "create", "-f", desk.pod_file("more"), cloud="a-reader")
+    assert (refused.code, "may not do pods:create" in refused.err) == (2, True)
+    assert "id-of-team-a" in desk.weft("pod", "list", "--all-projects", cloud="operator").out
+
+
+@pytest.mark.parametrize("words", [(), ("--timeout", "0"), ("--timeout", "x"), ("--timeout", "nan")])
+def test_bad_arguments_are_exit_code_2(desk: Desk, words: tuple[str, ...]) -> None:
+    """argparse's own refusals."""
+    assert desk.weft("pod", "create", *words, cloud=None).code == 2
+
+
+def test_offline_and_site_go_together(desk: Desk) -> None:
+    """One without the other is told."""
+    assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--offline", cloud=None).code == 2
+    assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--site", "s.yaml", cloud=None).code == 2
+
+
+def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
+    """The API is away for a moment in the middle of --wait; it is told once."""
+    pod = _stuck_pod(desk)
+    desk.verbs.fail_with = TemporaryError("ask the database", "postgresql", "restarting", delay=0.05)
+
+    def mend() -> None:
+        desk.verbs.fail_with = None
+        desk.verbs.stuck = False
+
+    lines: list[str] = []
+    assert _follow(desk, pod, lines, mend).pod["state"] == "READY"
+    assert len([line for line in lines if "restarting" in line]) == 1
+
+
+def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
+    """A real process, a real SIGINT: exit code 130 and one sentence, no traceback."""
+    desk.verbs.stuck = True
+    words = [
+        sys.executable,
+        "-m",
+        "weft.cli.main",
+        "--os-cloud",
+        "a-member",
+        "pod",
+        "create",
+        "-f",
+        desk.pod_file(),
+        "--wait",
+    ]
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    assert "PENDING" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "goes on by itself" in err
+    assert "Traceback" not in err
