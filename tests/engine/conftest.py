@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,9 +18,9 @@ _number = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    folder: Path = tmp_path_factory.mktemp("postgres")
-    with embedded(folder) as url:
+def postgres() -> Generator[str]:
+    # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
+    with tempfile.TemporaryDirectory(prefix="weft-pg-") as folder, embedded(Path(folder)) as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE DATABASE template_weft")
         Database(url.replace("/postgres?", "/template_weft?")).close()

@@ -28,7 +28,13 @@ from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
 
 QUICK = LoopSettings(
-    observe_every=0.0, poll_servers=0.01, poll_others=0.01, patience=2.0, first_delay=0.0, last_delay=0.0
+    observe_every=3600.0,
+    poll_servers=0.01,
+    poll_others=0.01,
+    patience=2.0,
+    verify_patience=0.1,
+    first_delay=0.0,
+    last_delay=0.0,
 )
 ORDER = Order.model_validate({"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}})
 

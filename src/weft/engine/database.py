@@ -65,6 +65,7 @@ class Database:
     def __init__(self, url: str, connections: int = 16) -> None:
         self.url = url
         try:
+            psycopg.connect(url, connect_timeout=10).close()  # the pool would try again and again in silence
             self._pool = ConnectionPool(
                 url,
                 min_size=1,
@@ -158,6 +159,8 @@ class Listener:
     def close(self) -> None:
         self._stop.set()
         self.wake()
+        with suppress(psycopg.Error), psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("SELECT pg_notify('weft_pod', 'bye')")  # it need not wait for its second to end
         self._thread.join(timeout=5)
 
     def _run(self) -> None:

@@ -93,12 +93,12 @@ class Reconciler:
 
     def _patient_verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
         """Verify; a port may come up a moment after its server, so look a few times before calling it wrong."""
-        for attempt in range(10):
+        deadline = self._clock.monotonic() + self._settings.verify_patience
+        while True:
             verdict = self._verdict(held, pool)
-            if verdict.fine or held.wanted != "present":
+            if verdict.fine or held.wanted != "present" or self._clock.monotonic() >= deadline:
                 return verdict
-            self._clock.sleep(min(0.5 * (attempt + 1), 3.0))
-        return self._verdict(held, pool)
+            self._clock.sleep(self._settings.poll_servers)
 
     def _verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
         records = held.resources()
@@ -146,7 +146,8 @@ class Reconciler:
         held.go(S.RELEASING, held.reason if held.state is S.RELEASING else "")
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
             try:
-                Walker(held, self._world(), self._clock, self._settings, pool).tear_down()
+                at_once = frozenset({Kind.PARTITION}) if self._overdue(held) else frozenset[Kind]()
+                Walker(held, self._world(), self._clock, self._settings, pool).tear_down(at_once)
             except WeftError as error:
                 if self._overdue(held):
                     self._keep_back(held, self._read_back(held))

@@ -56,8 +56,9 @@ class Reader:
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
-        places = sorted({(r.resource.where, r.kind) for r in self._records if r.kind is not Kind.PARTITION})
-        for where, kind in places:
+        places = {(r.resource.where, r.kind) for r in self._records if r.kind is not Kind.PARTITION}
+        # Servers first: of several reasons why a node is kept, a server that is still there says most.
+        for where, kind in sorted(places, key=lambda p: (p[1] is not Kind.SERVER, p)):
             self._listing(where, kind)
         for record in self._records:
             if isinstance(record.resource.spec, PartitionSpec):

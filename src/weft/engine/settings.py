@@ -28,6 +28,7 @@ class LoopSettings:
         poll_servers: pause between two listings while servers boot or go.
         poll_others: the same for everything else.
         patience: how long one visit waits for things to settle or to go before it backs off.
+        verify_patience: how long something may still be coming up when a pod is verified.
         first_delay, last_delay: back-off after failures, doubled from the first up to the last.
         server_attempts: how often a server is made before the pod is FAILED.
         limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
@@ -39,6 +40,7 @@ class LoopSettings:
     poll_servers: float = 1.0
     poll_others: float = 0.3
     patience: float = 300.0
+    verify_patience: float = 20.0
     first_delay: float = 2.0
     last_delay: float = 60.0
     server_attempts: int = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby
 
 from weft.engine.held import Held, LostError
@@ -25,6 +25,14 @@ SETTLING = frozenset({Kind.SERVER, Kind.PARTITION})
 """Kinds whose dependents need them at rest; of the others an accepted request is enough until the verifier looks."""
 
 Batch = list[ResourceRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What became of a batch: the keys of it that are done, and what stopped the others."""
+
+    done: frozenset[str]
+    error: WeftError | None = None
 
 
 class InterruptedWalkError(Exception):
@@ -69,31 +77,39 @@ class Walker:
         def ready(record: ResourceRecord) -> bool:
             return record.key not in settled and settled.issuperset(record.resource.needs)
 
-        def advance(batch: Batch) -> set[str]:
+        def advance(batch: Batch) -> Progress:
             if batch[0].kind is Kind.SERVER:
                 self._booting()
-            return self._advance(batch)
+            return self._progress(batch, RowState.SETTLED, self._advance)
 
         self._walk(settled, ready, advance, "present")
 
-    def tear_down(self) -> None:
-        """Until everything that was ever asked for is seen to be absent; the first that are needed go last."""
+    def tear_down(self, at_once: frozenset[Kind] = frozenset()) -> None:
+        """Until everything that was ever asked for is seen to be absent; the first that are needed go last.
+
+        Kinds in `at_once` don't wait for what needs them: a release that lasts too long takes the P_Key away from
+        a server that can't be deleted, so that the other nodes can be given back.
+        """
         gone = {key for key, r in self.records.items() if r.state in (RowState.ABSENT, RowState.WANTED)}
 
         def ready(record: ResourceRecord) -> bool:
-            return record.key not in gone and gone.issuperset(self._dependents[record.key])
+            free = record.kind in at_once or gone.issuperset(self._dependents[record.key])
+            return record.key not in gone and free
 
-        self._walk(gone, ready, self._retreat, "absent")
+        def retreat(batch: Batch) -> Progress:
+            return self._progress(batch, RowState.ABSENT, self._retreat)
+
+        self._walk(gone, ready, retreat, "absent")
 
     def _walk(
         self,
         done: set[str],
         ready: Callable[[ResourceRecord], bool],
-        work: Callable[[Batch], set[str]],
+        work: Callable[[Batch], Progress],
         wanted: str,
     ) -> None:
         """Hand out batches that are ready until all is done, or nothing goes on because of errors."""
-        running: dict[Future[set[str]], Batch] = {}
+        running: dict[Future[Progress], Batch] = {}
         stuck: set[str] = set()
         errors: list[WeftError] = []
         while len(done) < len(self.records):
@@ -107,20 +123,26 @@ class Walker:
                 raise _worst(errors)
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                batch = running.pop(future)
-                keys: set[str] = set()
-                with suppress(WeftError):
-                    keys = future.result()
-                error = future.exception()
-                if isinstance(error, WeftError):
-                    errors.append(error)
-                done |= keys
-                stuck |= {r.key for r in batch} - keys
+                batch, progress = running.pop(future), future.result()
+                done |= progress.done
+                stuck |= {r.key for r in batch} - progress.done
+                if progress.error is not None:
+                    errors.append(progress.error)
+
+    def _progress(self, batch: Batch, end: RowState, work: Callable[[Batch], None]) -> Progress:
+        """Do the work on a batch; what of it got to the end counts, also if something else of it did not."""
+        error: WeftError | None = None
+        try:
+            work(batch)
+        except WeftError as caught:
+            error = caught
+            self._held.say("error", str(caught))
+        return Progress(frozenset(r.key for r in self._fresh(batch) if r.state is end), error)
 
     # -- one batch ----------------------------------------------------------------------------------------------
 
-    def _advance(self, batch: Batch) -> set[str]:
-        """Make a batch; the keys of it that are settled, or the error that stopped it."""
+    def _advance(self, batch: Batch) -> None:
+        """Make a batch, as far as it goes."""
         driver = self._world.driver(batch[0].resource.where)
         asked = [r for r in batch if r.state is not RowState.WANTED]
         if asked:
@@ -140,7 +162,6 @@ class Walker:
         else:
             pending = [r for r in self._fresh(batch) if r.state is RowState.PENDING]
             self._write([Change(r.key, RowState.SETTLED, r.outside_id, attempts=r.attempts) for r in pending])
-        return {r.key for r in self._fresh(batch) if r.state is RowState.SETTLED}
 
     def _create(self, driver: ResourceDriver, batch: Batch) -> None:
         """Rows first, then the call: a lost answer is found again by its name, not made twice."""
@@ -164,7 +185,7 @@ class Walker:
                 changes.append(
                     Change(record.key, record.state, outcome.id, str(outcome.error), attempts=record.attempts)
                 )
-        self._write(changes, [("error", str(e), None) for e in errors[:3]])
+        self._write(changes)
         if errors:
             raise _worst(errors)
 
@@ -207,8 +228,8 @@ class Walker:
         self._remove(driver, [record])
         self._write([Change(record.key, RowState.WANTED, reason=record.reason, attempts=record.attempts)])
 
-    def _retreat(self, batch: Batch) -> set[str]:
-        """Take a batch away; the keys of it that are seen to be absent."""
+    def _retreat(self, batch: Batch) -> None:
+        """Take a batch away, as far as it goes."""
         driver = self._world.driver(batch[0].resource.where)
         self._write(
             [Change(r.key, RowState.DELETING, r.outside_id, attempts=r.attempts) for r in batch],
@@ -219,23 +240,24 @@ class Walker:
             ],
         )
         self._remove(driver, self._fresh(batch))
-        self._write([Change(r.key, RowState.ABSENT, attempts=r.attempts) for r in batch])
-        return {r.key for r in batch}
 
     def _remove(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Ask for removal and look until a listing doesn't show the things any more."""
+        """Ask for removal and look until a listing doesn't show the things any more; each that is gone is written."""
         deadline = self._clock.monotonic() + self._settings.patience
         pause = self._settings.poll_servers if batch[0].kind is Kind.SERVER else self._settings.poll_others
         outcomes = driver.delete(self._scope, _wanted(batch), self._ids())
         left = batch
         while True:
             errors = [o.error for o in outcomes.values() if o.error is not None]
-            if errors:
-                raise _worst(errors)
             seen = driver.find(self._scope, _wanted(left), self._ids())
+            self._write(
+                [Change(r.key, RowState.ABSENT, attempts=r.attempts) for r in left if r.key not in seen]
+            )
             left = [r for r in left if r.key in seen]
             if not left:
                 return
+            if errors:
+                raise _worst(errors)
             if self._held.lost.is_set():
                 raise LostError
             if self._clock.monotonic() > deadline:
