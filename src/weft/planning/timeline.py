@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.model.errors import ConflictError, InputError
+from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Calendar, Entry, Words
 from weft.planning.place.choose import from_pool
 from weft.planning.place.decision import Decision
-from weft.planning.place.engine import Ask, Engine
+from weft.planning.place.engine import Engine
 from weft.planning.place.pool import Pool
 from weft.planning.place.view import View
 
@@ -159,7 +160,7 @@ class Timeline:
             takes = ((leaf, need),)
             cost, pods, leftover = 1000, 1, int(units[leaf]) - need
         else:
-            if int(units.sum(dtype=np.int64)) < need or ask.required == "leaf":
+            if not self._could_fit(view, ask, units, need, bool(len(fits))):
                 return None
             pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
             choice = from_pool(
@@ -170,6 +171,15 @@ class Timeline:
             takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
         return engine.decided(view, ask, bits, cost, leftover, pods, free=int(units.sum(dtype=np.int64)))
+
+    def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
+        """Whether a domain of the required level has the room, before anything slower is done."""
+        if ask.required in ("node", "leaf"):
+            return one_leaf
+        if ask.required == "pod":
+            starts = view.pool.pod_start[:-1]
+            return bool(np.add.reduceat(units, starts, dtype=np.int64).max() >= need)
+        return int(units.sum(dtype=np.int64)) >= need
 
     def _bits_of(self, words: Words, leaf: int) -> int:
         return int.from_bytes(words[leaf].tobytes(), "little")

@@ -8,68 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from weft.model.errors import ConflictError, InputError
-from weft.model.order import Level
-from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.errors import InputError
+from weft.model.placement import Occupancy
 from weft.model.site import Site
 from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several
-from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits, traits_of
-from weft.planning.place.view import DYNAMIC, Lens, View
+from weft.planning.place.state import Traits, traits_of
+from weft.planning.place.view import View
 from weft.planning.topology import Topology
 
-ANY = Kind()
 
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What the engine decides on.
-
-    Attributes:
-        count: nodes, all or none; a multiple of `slice`.
-        slice: groups of so many nodes stay inside one leaf.
-        apart_from: projects whose leaves are not shared.
-        near: nodes of the same pod that stay.
-        failed: nodes of the pod that are replaced; their leaves come first.
-        exclude: nodes that must not be chosen.
-    """
-
-    pod: str
-    count: int
-    project: str = ""
-    kind: Kind = ANY
-    required: Level = "site"
-    preferred: Level = "leaf"
-    slice: int = 1
-    apart_from: frozenset[str] = frozenset()
-    near: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, request: PlacementRequest) -> Self:
-        return cls(
-            request.pod,
-            request.count,
-            request.project,
-            Kind.of(request),
-            request.required,
-            request.preferred,
-            near=request.near,
-            failed=request.exclude if request.near else (),
-            exclude=request.exclude,
-        )
-
-
-class Engine:
+class Engine(Ledger):
     """The state of one fabric.
 
     Args:
@@ -88,24 +41,8 @@ class Engine:
         dedicated: Mapping[str, str] | None = None,
         policy: Policy | None = None,
     ) -> None:
-        self.numbers = numbers = Numbers.of(topology)
-        self.weights = weights or Weights()
-        self.policy = policy
-        same = Traits()
-        groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
-        self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
-        self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in (dedicated or {}).items()}
-        self._owners = frozenset(self._dedicated.values())
-        self.available = list(numbers.every)
-        self._blocked: dict[str, dict[str, str]] = {}
-        self._views: dict[Lens, View] = {}
-        self.held: dict[str, dict[int, int]] = {}
-        self._project_of: dict[str, str] = {}
-        self._stands_on: dict[str, dict[int, int]] = {}
+        super().__init__(topology, traits, weights, dedicated, policy)
         self._hidden: Mapping[int, int] = {}
-        self.version = 0
-        self.health_version = 0
-        self.mirror: NDArray[np.unsignedinteger] | None = None
 
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
@@ -151,15 +88,12 @@ class Engine:
                 return decide(view, ask)
         return decide(view, ask)
 
-    def view(self, ask: Ask) -> View:
-        """The site as this ask sees it, made once for each kind of ask."""
-        lens = Lens(ask.kind, ask.slice, ask.project if ask.project in self._owners else None)
-        view = self._views.get(lens)
-        if view is None:
-            view = View(lens, self.numbers, self._groups, self.available, self._dedicated)
-            view.removed = self._count_removed(view)
-            self._views[lens] = view
-        return view
+    def place(self, ask: Ask) -> Decision | None:
+        """Decide and commit."""
+        decision = self.decide(ask)
+        if decision is not None:
+            self.take(decision.pod, decision.project, decision.bits)
+        return decision
 
     def _decide(self, view: View, ask: Ask) -> Decision | None:
         pool, units = view.pool, ask.count // ask.slice
@@ -167,7 +101,7 @@ class Engine:
             return None
         if self.policy:
             return self._by_policy(self.policy, view, ask, units)
-        shared = self._leaves_of(ask.apart_from, ask.project) if ask.apart_from else None
+        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else None
         if shared:
             return self._apart(view, ask, units, shared)
         leaf = one_leaf(pool, units)
@@ -286,10 +220,6 @@ class Engine:
             self.weights.pod,
         )
 
-    def blocked_bits(self) -> dict[int, int]:
-        """Leaf -> nodes that are blocked, for whatever reason."""
-        return self.numbers.masks(self._blocked)
-
     @contextmanager
     def _without(self, view: View, hidden: Mapping[int, int]) -> Generator[None]:
         """Nodes out of the view for the moment."""
@@ -304,129 +234,6 @@ class Engine:
                 yield
         finally:
             self._hidden = {}
-
-    def commit(self, decision: Decision) -> None:
-        """Take what was decided. Raises ConflictError, changing nothing, if any of it is gone."""
-        available = self.available
-        for leaf, bits in decision.bits:
-            if available[leaf] & bits != bits:
-                raise ConflictError(f"pod {decision.pod}: its nodes were taken since; decide again")
-        self._hold(decision.pod, decision.project, decision.bits)
-
-    def place(self, ask: Ask) -> Decision | None:
-        """Decide and commit."""
-        decision = self.decide(ask)
-        if decision is not None:
-            self._hold(decision.pod, decision.project, decision.bits)
-        return decision
-
-    def hold(self, pod: str, nodes: Iterable[str], project: str = "") -> None:
-        """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
-        masks = self.numbers.masks(nodes)
-        for other, held in self.held.items():
-            for leaf, bits in masks.items():
-                if held.get(leaf, 0) & bits:
-                    names = ", ".join(self.numbers.names(leaf, held[leaf] & bits))
-                    raise ConflictError(f"pod {pod}: {names} held by pod {other}")
-        self._hold(pod, project, tuple(masks.items()))
-
-    def _hold(self, pod: str, project: str, places: Iterable[tuple[int, int]]) -> None:
-        held = self.held.setdefault(pod, {})
-        if project:
-            self._project_of[pod] = project
-        stands = self._stands_on.setdefault(project, {}) if project else None
-        available, views, mirror = self.available, self._views.values(), self.mirror
-        for leaf, bits in places:
-            held[leaf] = held.get(leaf, 0) | bits
-            if stands is not None:
-                stands[leaf] = stands.get(leaf, 0) + bits.bit_count()
-            left = available[leaf] & ~bits
-            available[leaf] = left
-            if mirror is not None:
-                mirror[leaf, 0] = left
-            for view in views:
-                view.refresh(leaf, left)
-        self.version += 1
-
-    def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
-        """The pod gives back these nodes, or all. A pod that holds nothing is no error: it is released already."""
-        held = self.held.get(pod, {})
-        places = dict(held) if nodes is None else self.numbers.masks(nodes)
-        project = self._project_of.get(pod, "")
-        stands = self._stands_on.get(project, {})
-        for leaf, asked in places.items():
-            bits = held.get(leaf, 0) & asked
-            if not bits:
-                continue
-            held[leaf] ^= bits
-            if not held[leaf]:
-                del held[leaf]
-            if project:
-                stands[leaf] -= bits.bit_count()
-                if not stands[leaf]:
-                    del stands[leaf]
-            for node in self._blocked_among(leaf, bits):
-                bits &= ~self.numbers.bit[node]
-            self._changed(leaf, self.available[leaf] | bits)
-        if not held:
-            self.held.pop(pod, None)
-            self._project_of.pop(pod, None)
-        self.version += 1
-
-    def block(self, node: str, why: str, reason: str) -> None:
-        """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""
-        if why not in DYNAMIC:
-            raise InputError("why", why, f"one of {', '.join(DYNAMIC)}")
-        leaf, bit = self._where(node)
-        self._blocked.setdefault(node, {})[why] = reason
-        self._changed(leaf, self.available[leaf] & ~bit)
-        self._recount()
-
-    def unblock(self, node: str, why: str) -> None:
-        """Give a node back as far as this reason goes."""
-        leaf, bit = self._where(node)
-        reasons = self._blocked.get(node, {})
-        reasons.pop(why, None)
-        if reasons:
-            return
-        self._blocked.pop(node, None)
-        if not any(held.get(leaf, 0) & bit for held in self.held.values()):
-            self._changed(leaf, self.available[leaf] | bit)
-        self._recount()
-
-    def _changed(self, leaf: int, available: int) -> None:
-        self.available[leaf] = available
-        if self.mirror is not None:
-            self.mirror[leaf, 0] = available
-        for view in self._views.values():
-            view.refresh(leaf, available)
-
-    def _where(self, node: str) -> tuple[int, int]:
-        if node not in self.numbers.leaf_of:
-            raise InputError("node", node, "a node that stands on this fabric")
-        return self.numbers.leaf_of[node], self.numbers.bit[node]
-
-    def _blocked_among(self, leaf: int, bits: int) -> list[str]:
-        if not self._blocked:
-            return []
-        return [node for node in self.numbers.names(leaf, bits) if node in self._blocked]
-
-    def _recount(self) -> None:
-        for view in self._views.values():
-            view.removed = self._count_removed(view)
-        self.version += 1
-        self.health_version += 1
-
-    def _count_removed(self, view: View) -> dict[str, int]:
-        """How many nodes each changing filter removed; a node counts for the first."""
-        counts: dict[str, int] = dict.fromkeys(DYNAMIC, 0)
-        for node, reasons in self._blocked.items():
-            if view.mask[self.numbers.leaf_of[node]] & self.numbers.bit[node]:
-                counts[next(why for why in DYNAMIC if why in reasons)] += 1
-        return counts
-
-    def _leaves_of(self, projects: Iterable[str], own: str) -> set[int]:
-        return {leaf for p in projects if p != own for leaf in self._stands_on.get(p, ())}
 
 
 @contextmanager

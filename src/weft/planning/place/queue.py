@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.model.errors import ConflictError
+from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Entry
 from weft.planning.place.decision import Decision
-from weft.planning.place.engine import Ask
 from weft.planning.timeline import Timeline
 
 
@@ -94,7 +94,7 @@ class Queue:
     def run(self, now: float) -> list[Started]:
         """Start what can start now, in order of rank; renew the promises."""
         started: list[Started] = []
-        failed: list[tuple[tuple[object, ...], int, float]] = []
+        failed: dict[tuple[object, ...], list[tuple[int, float]]] = {}
         self.why.clear()
         self._improve_promises(now)
         for waiting in self._ranked(now):
@@ -106,12 +106,12 @@ class Queue:
                     started.append(begun)
                 continue
             key = (ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project)
-            if any(k == key and ask.count >= n and waiting.duration >= d for k, n, d in failed):
+            if any(ask.count >= n and waiting.duration >= d for n, d in failed.get(key, ())):
                 self._promise(waiting, now)
                 continue
             decision = self.timeline.decide(ask, now, now + waiting.duration)
             if decision is None:
-                failed.append((key, ask.count, waiting.duration))
+                failed.setdefault(key, []).append((ask.count, waiting.duration))
                 self._promise(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
                 self.why[ask.pod] = "waits for fewer leaves"
@@ -177,18 +177,13 @@ class Queue:
         return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.count)
 
     def _ranked(self, now: float) -> list[Waiting]:
-        """Promised first, as their promises are; then by fair share, then by arrival."""
-        shares = self.settings.shares
-        scores = {p: self._score(p, now) for p in {w.ask.project for w in self.waiting.values()}} if shares else {}
-        return sorted(
-            self.waiting.values(),
-            key=lambda w: (
-                self.promised.get(w.ask.pod, float("inf")),
-                scores.get(w.ask.project, 0.0),
-                w.submitted,
-                w.ask.pod,
-            ),
-        )
+        """Promised first, as their promises are; then by fair share, then as they were submitted."""
+        promised = sorted(self.promised, key=lambda pod: (self.promised[pod], pod))
+        rest = [w for w in self.waiting.values() if w.ask.pod not in self.promised]
+        if self.settings.shares:
+            scores = {p: self._score(p, now) for p in {w.ask.project for w in rest}}
+            rest.sort(key=lambda w: scores[w.ask.project])
+        return [*(self.waiting[pod] for pod in promised), *rest]
 
     def _score(self, project: str, now: float) -> float:
         """Node-seconds used, the older the less, divided by the share."""

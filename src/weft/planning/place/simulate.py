@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
-from weft.planning.place.engine import Ask, Engine
+from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.queue import Queue, QueueSettings, Waiting, least_leaves
 from weft.planning.timeline import Timeline

@@ -1,0 +1,52 @@
+"""What the engine is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from weft.model.order import Level
+from weft.model.placement import PlacementRequest
+from weft.planning.place.state import Kind
+
+ANY = Kind()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the engine decides on.
+
+    Attributes:
+        count: nodes, all or none; a multiple of `slice`.
+        slice: groups of so many nodes stay inside one leaf.
+        apart_from: projects whose leaves are not shared.
+        near: nodes of the same pod that stay.
+        failed: nodes of the pod that are replaced; their leaves come first.
+        exclude: nodes that must not be chosen.
+    """
+
+    pod: str
+    count: int
+    project: str = ""
+    kind: Kind = ANY
+    required: Level = "site"
+    preferred: Level = "leaf"
+    slice: int = 1
+    apart_from: frozenset[str] = frozenset()
+    near: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request: PlacementRequest) -> Self:
+        return cls(
+            request.pod,
+            request.count,
+            request.project,
+            Kind.of(request),
+            request.required,
+            request.preferred,
+            near=request.near,
+            failed=request.exclude if request.near else (),
+            exclude=request.exclude,
+        )

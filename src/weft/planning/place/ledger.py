@@ -1,0 +1,185 @@
+"""Who holds what, what is out of order, and every view of it, kept in step at each change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.model.errors import ConflictError, InputError
+from weft.planning.place.ask import Ask
+from weft.planning.place.choose import Policy, Weights
+from weft.planning.place.decision import Decision
+from weft.planning.place.state import Numbers, Traits, group_by_traits
+from weft.planning.place.view import DYNAMIC, Lens, View
+from weft.planning.topology import Topology
+
+
+class Ledger:
+    """The state of one fabric; the arguments are those of `Engine`.
+
+    Attributes:
+        available: by leaf, the nodes that are neither held nor blocked.
+        held: pod -> leaf -> its nodes.
+        version: grows with every change; `health_version` with every block and unblock.
+        mirror: `available` as machine words, if somebody keeps one.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        traits: Mapping[str, Traits] | None = None,
+        weights: Weights | None = None,
+        dedicated: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self.numbers = numbers = Numbers.of(topology)
+        self.weights = weights or Weights()
+        self.policy = policy
+        same = Traits()
+        groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
+        self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
+        self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in (dedicated or {}).items()}
+        self._owners = frozenset(self._dedicated.values())
+        self.available = list(numbers.every)
+        self._blocked: dict[str, dict[str, str]] = {}
+        self._views: dict[Lens, View] = {}
+        self.held: dict[str, dict[int, int]] = {}
+        self._project_of: dict[str, str] = {}
+        self._stands_on: dict[str, dict[int, int]] = {}
+                self.version = 0
+        self.health_version = 0
+        self.mirror: NDArray[np.unsignedinteger] | None = None
+
+    def view(self, ask: Ask) -> View:
+        """The site as this ask sees it, made once for each kind of ask."""
+        lens = Lens(ask.kind, ask.slice, ask.project if ask.project in self._owners else None)
+        view = self._views.get(lens)
+        if view is None:
+            view = View(lens, self.numbers, self._groups, self.available, self._dedicated)
+            view.removed = self._count_removed(view)
+            self._views[lens] = view
+        return view
+
+    def commit(self, decision: Decision) -> None:
+        """Take what was decided. Raises ConflictError, changing nothing, if any of it is gone."""
+        available = self.available
+        for leaf, bits in decision.bits:
+            if available[leaf] & bits != bits:
+                raise ConflictError(f"pod {decision.pod}: its nodes were taken since; decide again")
+        self.take(decision.pod, decision.project, decision.bits)
+
+    def hold(self, pod: str, nodes: Iterable[str], project: str = "") -> None:
+        """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
+        masks = self.numbers.masks(nodes)
+        for other, held in self.held.items():
+            for leaf, bits in masks.items():
+                if held.get(leaf, 0) & bits:
+                    names = ", ".join(self.numbers.names(leaf, held[leaf] & bits))
+                    raise ConflictError(f"pod {pod}: {names} held by pod {other}")
+        self.take(pod, project, tuple(masks.items()))
+
+    def take(self, pod: str, project: str, places: Iterable[tuple[int, int]]) -> None:
+        """Enter (leaf, bits) as the pod's, unchecked."""
+        held = self.held.setdefault(pod, {})
+        if project:
+            self._project_of[pod] = project
+        stands = self._stands_on.setdefault(project, {}) if project else None
+        available, views, mirror = self.available, self._views.values(), self.mirror
+        for leaf, bits in places:
+            held[leaf] = held.get(leaf, 0) | bits
+            if stands is not None:
+                stands[leaf] = stands.get(leaf, 0) + bits.bit_count()
+            left = available[leaf] & ~bits
+            available[leaf] = left
+            if mirror is not None:
+                mirror[leaf, 0] = left
+            for view in views:
+                view.refresh(leaf, left)
+        self.version += 1
+
+    def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
+        """The pod gives back these nodes, or all. A pod that holds nothing is no error: it is released already."""
+        held = self.held.get(pod, {})
+        places = dict(held) if nodes is None else self.numbers.masks(nodes)
+        project = self._project_of.get(pod, "")
+        stands = self._stands_on.get(project, {})
+        for leaf, asked in places.items():
+            bits = held.get(leaf, 0) & asked
+            if not bits:
+                continue
+            held[leaf] ^= bits
+            if not held[leaf]:
+                del held[leaf]
+            if project:
+                stands[leaf] -= bits.bit_count()
+                if not stands[leaf]:
+                    del stands[leaf]
+            for node in self._blocked_among(leaf, bits):
+                bits &= ~self.numbers.bit[node]
+            self._changed(leaf, self.available[leaf] | bits)
+        if not held:
+            self.held.pop(pod, None)
+            self._project_of.pop(pod, None)
+        self.version += 1
+
+    def block(self, node: str, why: str, reason: str) -> None:
+        """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""
+        if why not in DYNAMIC:
+            raise InputError("why", why, f"one of {', '.join(DYNAMIC)}")
+        leaf, bit = self._where(node)
+        self._blocked.setdefault(node, {})[why] = reason
+        self._changed(leaf, self.available[leaf] & ~bit)
+        self._recount()
+
+    def unblock(self, node: str, why: str) -> None:
+        """Give a node back as far as this reason goes."""
+        leaf, bit = self._where(node)
+        reasons = self._blocked.get(node, {})
+        reasons.pop(why, None)
+        if reasons:
+            return
+        self._blocked.pop(node, None)
+        if not any(held.get(leaf, 0) & bit for held in self.held.values()):
+            self._changed(leaf, self.available[leaf] | bit)
+        self._recount()
+
+    def _changed(self, leaf: int, available: int) -> None:
+        self.available[leaf] = available
+        if self.mirror is not None:
+            self.mirror[leaf, 0] = available
+        for view in self._views.values():
+            view.refresh(leaf, available)
+
+    def _where(self, node: str) -> tuple[int, int]:
+        if node not in self.numbers.leaf_of:
+            raise InputError("node", node, "a node that stands on this fabric")
+        return self.numbers.leaf_of[node], self.numbers.bit[node]
+
+    def _blocked_among(self, leaf: int, bits: int) -> list[str]:
+        if not self._blocked:
+            return []
+        return [node for node in self.numbers.names(leaf, bits) if node in self._blocked]
+
+    def _recount(self) -> None:
+        for view in self._views.values():
+            view.removed = self._count_removed(view)
+        self.version += 1
+        self.health_version += 1
+
+    def _count_removed(self, view: View) -> dict[str, int]:
+        """How many nodes each changing filter removed; a node counts for the first."""
+        counts: dict[str, int] = dict.fromkeys(DYNAMIC, 0)
+        for node, reasons in self._blocked.items():
+            if view.mask[self.numbers.leaf_of[node]] & self.numbers.bit[node]:
+                counts[next(why for why in DYNAMIC if why in reasons)] += 1
+        return counts
+
+    def leaves_of(self, projects: Iterable[str], own: str) -> set[int]:
+        """Leaves that pods of these projects stand on, except the own one's."""
+        return {leaf for p in projects if p != own for leaf in self._stands_on.get(p, ())}
+
+    def blocked_bits(self) -> dict[int, int]:
+        """Leaf -> nodes that are blocked, for whatever reason."""
+        return self.numbers.masks(self._blocked)
