@@ -77,7 +77,7 @@ def _from_catalog(session: Session, found: Any) -> str:
             region_name=found.get_region_name(SERVICE_TYPE),
         )
     except ksa.ClientException as error:
-        raise _outside(error, "sign in", keystone) from None
+        raise _outside(error, f"sign in and find the service {SERVICE_TYPE}", keystone) from None
     if not url:
         raise PermanentError(
             f"find the service {SERVICE_TYPE}",
@@ -222,9 +222,8 @@ def _outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
     if isinstance(error, ksa.ConnectTimeout):
         return TemporaryError(asked, whom, "no answer in time", _AGAIN)
     if isinstance(error, ksa.ConnectionError | ksa.RetriableConnectionFailure):
-        cause = _short(error)
-        if "refused" in cause:
-            cause = "connection refused: nothing listens there"
+        refused = "refused" in str(error)
+        cause = "connection refused: nothing listens there" if refused else _short(error)
         return TemporaryError(
             asked, whom, cause, "check the address and that the service runs, then try again"
         )

@@ -46,6 +46,7 @@ def desk(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     desk = Desk(tmp_path, verbs, keystone, url, capsys, monkeypatch)
     for name in USERS:
         desk.clouds[name] = {"auth": sign_in(keystone.url, name), "region_name": "lab"}

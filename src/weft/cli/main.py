@@ -17,7 +17,10 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.operator", "look at nodes, keep them from being ordered"),
     "fabric": ("weft.cli.operator", "look at fabrics"),
-    "audit": ("weft.cli.operator", "compare everything outside with what is owned"),
+    "audit": (
+        "weft.cli.operator",
+        "compare everything outside with what is owned; exit 1 if anything is wrong",
+    ),
     "audit-log": ("weft.cli.operator", "show who did what, when, from where, with what outcome"),
     "receipt": ("weft.cli.receipt", "check receipts"),
     "serve": ("weft.cli.serve", "run the HTTP API, and a worker in the same process"),

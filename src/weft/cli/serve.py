@@ -85,16 +85,18 @@ def default_state() -> Path:
 
 
 def serve(args: argparse.Namespace) -> int:
-    from weft.api import server
-
     host, port = listen(args.listen)
-    return server.serve(_settings(args, host, port, args.policy, not args.no_worker, args.public_url))
+    settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
+    from weft.app import wiring
+
+    return wiring.serve(settings)
 
 
 def worker(args: argparse.Namespace) -> int:
+    settings = _settings(args, "127.0.0.1", 0, None, True, None)
     from weft.app import wiring
 
-    return wiring.worker(_settings(args, "127.0.0.1", 0, None, True, None))
+    return wiring.worker(settings)
 
 
 def _settings(

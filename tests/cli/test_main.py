@@ -1,0 +1,239 @@
+"""The command tree itself: quick start, help, plugins, exit codes, completion; and the operator's commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.cli.main import PROVIDERS, build_parser, main
+from weft.cli.serve import listen
+from weft.generate.receipts import public_key_text
+from weft.model.errors import InputError
+from weft.testing.desk import Desk
+
+HEAVY = ("openstack", "keystoneauth1", "fastapi", "pydantic", "rich", "cryptography", "psycopg", "yaml")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["pod", "--help"], ["serve", "--help"], ["pod", "create"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    """Help and refusals of argparse start quickly: none of the large libraries is loaded for them."""
+    code = (
+        "import sys\nfrom weft.cli.main import main\nmain(sys.argv[1:])\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def leaves(
+    parser: argparse.ArgumentParser, path: str = "weft"
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command with its parser."""
+    children = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not children or "run" in parser._defaults:
+        yield path, parser
+    for action in children:
+        for name, child in action.choices.items():
+            yield from leaves(child, f"{path} {name}")
+
+
+def test_every_command_has_a_help_and_something_to_run() -> None:
+    """The whole tree is there, and the short lines of the quick help are those of the providers."""
+    parser = build_parser()
+    found = dict(leaves(parser))
+    for name in (
+        "pod plan",
+        "pod create",
+        "node list",
+        "audit",
+        "receipt verify",
+        "serve",
+        "worker",
+        "site apply",
+    ):
+        assert f"weft {name}" in found
+    assert [path for path, p in found.items() if "run" not in p._defaults] == []
+    top = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    helps = {action.dest: action.help for action in top._choices_actions}
+    assert {name: helps[name] for name in PROVIDERS} == {
+        name: help_ for name, (_, help_) in PROVIDERS.items()
+    }
+
+
+@pytest.mark.parametrize("words", [[], ["pod"], ["nix"], ["pod", "nix"], ["--nix"], ["pod", "show"]])
+def test_asking_wrongly_is_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Usage on stderr, nothing on stdout."""
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, "usage: weft" in err) == ("", True)
+
+
+def test_version_and_help_are_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """And on stdout."""
+    assert main(["--version"]) == 0
+    assert main(["--help"]) == 0
+    assert "audit-log" in capsys.readouterr().out
+
+
+def test_a_plugin_adds_a_command_and_a_broken_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entry points weft.commands: a good one works, a broken one doesn't break the others."""
+    (tmp_path / "good_plugin.py").write_text(
+        "def add_commands(subparsers):\n"
+        "    subparsers.add_parser('hello', help='greet').set_defaults(run=lambda args: print('hello') or 0)\n"
+    )
+    info = tmp_path / "plugins-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugins\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[weft.commands]\nhello = good_plugin\nbad = bad_plugin\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["hello"]) == 0
+    assert capsys.readouterr().out == "hello\n"
+    assert main(["--help"]) == 0
+    out, err = capsys.readouterr()
+    assert "greet" in out
+    assert "bad_plugin" in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_scripts_know_the_commands(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And bash takes the script."""
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "audit-log" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_a_defect_is_told_without_a_traceback(desk: Desk) -> None:
+    """Unless WEFT_DEBUG asks for it."""
+    words = ["receipt", "verify", "x"]
+    parser = build_parser(words)
+    assert parser.parse_args(words).run
+    desk.verbs.fail_with = RuntimeError("inside")
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "req-" in bad.err, "inside" in bad.err) == (1, True, False)
+
+
+def test_output_into_a_closed_pipe_is_no_error(desk: Desk) -> None:
+    """`weft … | head -1` ends quietly."""
+    desk.verbs.add_many("id-of-team-a", 3000)
+    done = subprocess.run(
+        [
+            "bash",
+            "-o",
+            "pipefail",
+            "-c",
+            f"{sys.executable} -m weft.cli.main --os-cloud a-member pod list | head -1",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("NAME")
+
+
+def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
+    """Found: 1; all mended or none there: 0."""
+    found = desk.weft("audit", cloud="operator")
+    assert (found.code, "orphan" in found.out, "--repair" in found.err) == (1, True, True)
+    assert desk.weft("audit", "--json", cloud="operator").json["findings"][0]["category"] == "orphan"
+    assert desk.weft("audit", "--repair", cloud="operator").code == 0
+    desk.verbs.findings = ()
+    clean = desk.weft("audit", cloud="operator")
+    assert (clean.code, "clean" in clean.out) == (0, True)
+    assert desk.weft("audit").code == 2
+
+
+def test_nodes_are_listed_and_quarantined(desk: Desk) -> None:
+    """With a filter by state, and JSON."""
+    assert desk.weft("node", "quarantine", "gpu01", "--reason", "fan", cloud="operator").code == 0
+    listed = desk.weft("node", "list", "--state", "quarantined", cloud="operator").out
+    assert ("fan" in listed, "gpu02" in listed) == (True, False)
+    assert len(desk.weft("node", "list", "--json", cloud="operator").json) == 4
+    assert "free" in desk.weft("node", "clear", "gpu01", cloud="operator").out
+    again = desk.weft("node", "clear", "gpu01", cloud="operator")
+    assert (again.code, "not in quarantine" in again.err) == (2, True)
+
+
+def test_the_audit_log_shows_who_did_what(desk: Desk) -> None:
+    """One row for each change."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    assert "pods:create" in desk.weft("audit-log", cloud="operator").out
+    assert desk.weft("audit-log", "--json", cloud="operator").json[0]["user"] == "alice"
+
+
+def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
+    """Escape sequences in a reason are shown as replacement characters."""
+    desk.weft("node", "quarantine", "gpu01", "--reason", "red \x1b[31m", cloud="operator")
+    assert "\x1b" not in desk.weft("node", "list", cloud="operator").out
+
+
+def test_a_receipt_is_verified_offline(desk: Desk) -> None:
+    """0 valid and clean, 1 changed or by another key, 2 not a receipt; the key as text or file."""
+    desk.weft("pod", "create", "-f", desk.pod_file(), "--wait")
+    desk.weft("pod", "release", "train", "--wait")
+    signed = desk.weft("pod", "receipt", "train", "--json").json
+    file = desk.folder / "r.json"
+    file.write_text(json.dumps(signed))
+    key = public_key_text(desk.verbs.key)
+    Path("weft.pub").write_text(key + "\n")
+
+    def verify(*words: str) -> int:
+        return desk.weft("receipt", "verify", *words, cloud=None).code
+
+    assert [verify("r.json"), verify("r.json", "--key", key), verify("r.json", "--key", "weft.pub")] == [
+        0,
+        0,
+        0,
+    ]
+    assert desk.weft("receipt", "verify", "r.json", "--json", cloud=None).json["valid"] is True
+    assert verify("r.json", "--key", "A" * 43 + "=") == 1
+    assert verify("r.json", "--key", "nonsense") == 2
+    signed["receipt"]["clean"] = False
+    file.write_text(json.dumps(signed))
+    assert verify("r.json") == 1
+    for text in ("{}", "[]", "no", ""):
+        file.write_text(text)
+        assert verify("r.json") == 2
+    assert verify("nix.json") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("127.0.0.1:80", ("127.0.0.1", 80)),
+        ("[::]:8787", ("::", 8787)),
+        (":1", ("0.0.0.0", 1)),
+        ("h:0", ("h", 0)),
+    ],
+)
+def test_listen_addresses(text: str, meaning: tuple[str, int]) -> None:
+    """HOST:PORT, with IPv6 in brackets."""
+    assert listen(text) == meaning
+
+
+@pytest.mark.parametrize("text", ["", "8787", "host", "host:", "host:x", "host:70000", "h:-1"])
+def test_bad_listen_addresses(text: str) -> None:
+    """Told, not guessed."""
+    with pytest.raises(InputError, match="--listen"):
+        listen(text)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--workers", "0"), ("--database", "sqlite://x"), ("--policy", "nix.yaml"), ("--public-url", "x")],
+)
+def test_bad_settings_are_told_before_anything_starts(words: tuple[str, str]) -> None:
+    """Exit code 2."""
+    assert main(["serve", *words]) == 2

@@ -1,0 +1,164 @@
+"""How the command line signs in and finds the API, and what it says when it can't."""
+
+from __future__ import annotations
+
+import datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from openstack.config import OpenStackConfig
+
+from weft.api.app import create_app
+from weft.client import SERVICE_TYPE
+from weft.testing.desk import Desk
+from weft.testing.serving import free_port, served
+from weft.testing.verbs import FakeVerbs
+
+
+def test_os_variables_alone_are_enough(desk: Desk) -> None:
+    """No clouds.yaml: OS_AUTH_URL and its kin, as every OpenStack client takes them."""
+    Path("clouds.yaml").unlink()
+    desk.environment.delenv("OS_CLIENT_CONFIG_FILE")
+    for key, value in desk.clouds["a-member"]["auth"].items():
+        desk.environment.setenv(f"OS_{key.upper()}", value)
+    assert desk.weft("pod", "list", cloud=None).code == 0
+
+
+def test_os_cloud_names_the_cloud(desk: Desk) -> None:
+    """OS_CLOUD is the same as --os-cloud; the option may stand before or after the command."""
+    desk.environment.setenv("OS_CLOUD", "operator")
+    assert desk.weft("node", "list", cloud=None).code == 0
+    assert desk.weft("node", "list", "--os-cloud", "a-member", cloud=None).code == 2
+
+
+def test_an_application_credential_signs_in(desk: Desk) -> None:
+    """auth_type v3applicationcredential."""
+    desk.clouds["credential"] = {
+        "auth_type": "v3applicationcredential",
+        "auth": {
+            "auth_url": f"{desk.keystone.url}/v3",
+            "application_credential_id": "a-member",
+            "application_credential_secret": "secret",
+        },
+    }
+    desk.write_clouds()
+    assert desk.weft("pod", "list", cloud="credential").code == 0
+
+
+def test_a_token_signs_in(desk: Desk) -> None:
+    """auth_type v3token; an expired one is refused with exit code 2."""
+    for token in ("a-member", "expired"):
+        auth = {"auth_url": f"{desk.keystone.url}/v3", "token": token, "project_id": "x"}
+        desk.clouds[token] = {"auth_type": "v3token", "auth": auth}
+    desk.write_clouds()
+    assert desk.weft("pod", "list", cloud="a-member").code == 0
+    refused = desk.weft("pod", "list", cloud="expired")
+    assert (refused.code, "sign in again" in refused.err) == (2, True)
+
+
+def test_keystoneauth_finds_version_1_through_the_catalog(desk: Desk) -> None:
+    """Any OpenStack client can ask for version 1 of the service type, the catalog having only the root."""
+    session = OpenStackConfig().get_one(cloud="a-member").get_session()
+    answer = session.get("/pods", endpoint_filter={"service_type": SERVICE_TYPE, "version": "1"})
+    assert answer.json() == {"pods": []}
+
+
+def test_the_catalogs_address_may_have_the_version(desk: Desk) -> None:
+    """An operator may register http://host/v1/ too."""
+    desk.keystone.weft_url = f"{desk.url}/v1/"
+    assert desk.weft("pod", "list").code == 0
+
+
+def test_a_catalog_without_weft_is_told(desk: Desk) -> None:
+    """Exit code 1 with what to do; --endpoint and WEFT_ENDPOINT are ways round it."""
+    desk.keystone.weft_url = ""
+    missing = desk.weft("pod", "list")
+    assert missing.code == 1
+    assert SERVICE_TYPE in missing.err
+    assert "WEFT_ENDPOINT" in missing.err
+    assert desk.weft("pod", "list", "--endpoint", desk.url).code == 0
+    desk.environment.setenv("WEFT_ENDPOINT", desk.url)
+    assert desk.weft("pod", "list").code == 0
+    assert desk.weft("pod", "list", "--endpoint", "nonsense").code == 2
+
+
+@pytest.mark.parametrize("cloud", [None, "nix"])
+def test_nothing_to_sign_in_with_is_told(desk: Desk, cloud: str | None) -> None:
+    """No cloud at all, or an unknown one: exit code 2, naming the option."""
+    bad = desk.weft("pod", "list", cloud=cloud)
+    assert (bad.code, "--os-cloud" in bad.err) == (2, True)
+
+
+def test_a_wrong_password_is_told(desk: Desk) -> None:
+    """Keystone's refusal is exit code 2."""
+    desk.clouds["a-member"]["auth"]["password"] = "wrong"
+    desk.write_clouds()
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "Keystone refused" in bad.err) == (2, True)
+
+
+def test_nothing_listening_is_told_in_one_sentence(desk: Desk) -> None:
+    """Neither weft nor Keystone: exit code 1, the address, and what to do."""
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    gone = desk.weft("pod", "list", "--endpoint", nowhere)
+    assert (gone.code, len(gone.err.splitlines())) == (1, 1)
+    assert nowhere in gone.err
+    assert "nothing listens there" in gone.err
+    desk.clouds["a-member"]["auth"]["auth_url"] = nowhere + "/v3"
+    desk.write_clouds()
+    gone = desk.weft("pod", "list")
+    assert (gone.code, nowhere in gone.err, "Traceback" in gone.err) == (1, True, False)
+
+
+def test_an_untrusted_certificate_is_told_and_trust_can_be_given(desk: Desk) -> None:
+    """A certificate of an unknown authority: exit code 1 and what to set; with cacert it works."""
+    certificate = _certificate(desk.folder)
+    with served(create_app(FakeVerbs(), desk.keystone.identity), certificate) as url:
+        bad = desk.weft("pod", "list", "--endpoint", url)
+        assert bad.code == 1
+        assert "not trusted" in bad.err
+        assert "cacert" in bad.err
+        desk.clouds["a-member"]["cacert"] = str(certificate[0])
+        desk.write_clouds()
+        assert desk.weft("pod", "list", "--endpoint", url).code == 0
+
+
+def test_something_else_behind_the_address_is_told(desk: Desk) -> None:
+    """A page of a dashboard isn't an answer; a proxy's 502 is worth trying again."""
+    other = FastAPI()
+    other.add_api_route("/v1/pods", lambda: HTMLResponse("<h1>welcome</h1>"), methods=["GET"])
+    other.add_api_route("/v1/nodes", lambda: HTMLResponse("bad gateway", 502), methods=["GET"])
+    with served(other) as url:
+        page = desk.weft("pod", "list", "--endpoint", url)
+        assert (page.code, "not an answer of weft" in page.err) == (1, True)
+        proxy = desk.weft("node", "list", "--endpoint", url)
+        assert (proxy.code, "502" in proxy.err) == (1, True)
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    key = Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weft test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+        .sign(key, None)
+    )
+    paths = folder / "cert.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
