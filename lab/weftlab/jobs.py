@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from weft.model.site import Site
-from weftlab import bootstrap, cloud, database, infra
+from weftlab import bootstrap, checks, cloud, database, infra
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
 from weftlab.layout import LabError, Layout, Settings
 from weftlab.service import Job, Service, Step, without
+
+POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its server
 
 Pause = Callable[[Callable[[], None]], None]
 
@@ -80,7 +83,29 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
     jobs: tuple[Job, ...] = fabric_jobs(layout, site)
     if not settings.fabric_only:
         jobs += cloud_jobs(layout, site, golden, pause)
+        jobs += (weft_service(layout, site),)
     return without(jobs, frozenset(settings.left_out))
+
+
+def weft_service(layout: Layout, site: Site) -> Service:
+    """weft itself, as on any site: its own user of the cloud, its own embedded PostgreSQL, the lab's site file."""
+    state = layout.data / "weft"
+    agents = [f"agent-{a.name}" for fabric in site.fabrics.values() for a in fabric.manager.agents]
+    return Service(
+        name="weft",
+        argv=(
+            *(sys.executable, "-m", "weft.cli.main", "serve"),
+            *("--listen", f"127.0.0.1:{layout.port('weft')}", "--state", str(state)),
+            *("--cloud-profile", "weft", "--site", str(layout.site_path)),
+        ),
+        env={"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml)},
+        log=layout.log("weft"),
+        cwd=layout.work / "weft",
+        ready=checks.answers_http(layout.port("weft"), "/readyz"),
+        after=("keystone", *agents),
+        grace=20,
+        daemons=(state / POSTMASTER,),
+    )
 
 
 def services_of(jobs: tuple[Job, ...]) -> tuple[Service, ...]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Record:
         stop, grace: how to end it.
         sequence: place in the order of starting; stopping goes backwards.
         member: True for a process that another service forked: it ends with that one.
+        daemons: pid files of processes that left the session on purpose, as PostgreSQL's server does; such a
+            process is the service's if it works in the folder of its pid file.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Record:
     grace: float
     sequence: int
     member: bool = False
+    daemons: tuple[str, ...] = ()
 
 
 def look(pid: int) -> Process | None:
@@ -83,13 +87,24 @@ def record_of(
     grace: float,
     sequence: int,
     member: bool = False,
+    daemons: tuple[str, ...] = (),
 ) -> Record:
     """The record of a process that runs now. Raises ProcessLookupError if it has ended."""
     process = look(pid)
     if process is None:
         raise ProcessLookupError(pid)
     return Record(
-        name, pid, process.started, boot_id(), process.session, str(folder), stop, grace, sequence, member
+        name,
+        pid,
+        process.started,
+        boot_id(),
+        process.session,
+        str(folder),
+        stop,
+        grace,
+        sequence,
+        member,
+        daemons,
     )
 
 
@@ -106,7 +121,8 @@ def read_records(folder: Path) -> list[Record]:
     out: list[Record] = []
     for path in folder.glob("*.json"):
         try:
-            out.append(Record(**json.loads(path.read_text())))
+            values: dict[str, Any] = json.loads(path.read_text())
+            out.append(Record(**{**values, "daemons": tuple(values.get("daemons", ()))}))
         except (OSError, ValueError, TypeError):
             continue
     return sorted(out, key=lambda r: (r.sequence, r.name))
@@ -129,19 +145,31 @@ def belongings(record: Record, table: list[Process] | None = None) -> list[Proce
     if record.boot != boot_id():
         return []
     table = everyone() if table is None else table
+    ours = {p.pid for p in table if p.pid in _daemons(record)}
     first = next((p for p in table if p.pid == record.pid), None)
-    if first is not None and first.started != record.started:
-        return []
-    ours = {
-        p.pid
-        for p in table
-        if p.session == record.session
-        and p.started >= record.started
-        and (first is not None or _works_in(p.pid, record.folder))
-    }
-    if first is not None:
-        ours.add(first.pid)
+    if first is None or first.started == record.started:
+        ours |= {
+            p.pid
+            for p in table
+            if p.session == record.session
+            and p.started >= record.started
+            and (first is not None or _works_in(p.pid, record.folder))
+        }
+        if first is not None:
+            ours.add(first.pid)
     return [p for p in _with_children(ours, table) if p.alive]
+
+
+def _daemons(record: Record) -> set[int]:
+    found: set[int] = set()
+    for path in map(Path, record.daemons):
+        try:
+            pid = int(path.read_text().split("\n", 1)[0])
+        except (OSError, ValueError):
+            continue
+        if _works_in(pid, str(path.parent)):
+            found.add(pid)
+    return found
 
 
 def _with_children(ours: set[int], table: list[Process]) -> Iterator[Process]:

@@ -151,7 +151,15 @@ class Supervisor:
             # Popen returns after the exec, in the new session; until it is reaped its /proc entry stays.
             write_record(
                 self.folder,
-                record_of(service.name, child.pid, folder.resolve(), service.stop, service.grace, sequence),
+                record_of(
+                    service.name,
+                    child.pid,
+                    folder.resolve(),
+                    service.stop,
+                    service.grace,
+                    sequence,
+                    daemons=tuple(str(path.resolve()) for path in service.daemons),
+                ),
             )
 
     def await_ready(self, service: Service) -> None:
