@@ -1,0 +1,106 @@
+"""An InfiniBand fabric in memory behind the OpenSM driver itself: agents that answer at once, managers that fail.
+
+    fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`: reader and driver of partitions
+    fabric.manager("sm1").stop()                             # the standby takes over, with its own file
+    fabric.manager("sm2").reachable = False                  # its agent gives no answer
+    fabric.manager("sm1").text = "no partition file"         # somebody's careless hand, then .sweep()
+    fabric.cut(guid); fabric.write_key(guid, 0x8101)         # a pulled cable; drift behind the manager's back
+    fabric.plant(Fault.LOST_ANSWER)                          # the change is made, the answer is lost
+
+The driver above the agents is the real one, so are the reading and writing of partitions.conf. What is imitated is
+OpenSM: it fails open, it trusts its memory of the tables, it loses the highest keys of a full table in silence. It
+passes the same contract suite as the real one over ibsim.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from weft.drivers.opensm import OpenSm
+from weft.model.site import Site
+from weft.testing.fabric_manager import FakeManager, FakeWire
+
+__all__ = ["FakeFabric", "Fault"]
+
+
+class Fault(StrEnum):
+    """What the next change of the master meets."""
+
+    LOST_ANSWER = "lost answer"
+    """It is made, and the answer never comes."""
+    SLOW = "slow"
+    """The manager sweeps only after the tables were read three times more."""
+    STOPPED = "stopped"
+    """The subnet managers end right after the file is written."""
+
+
+class FakeFabric(OpenSm):
+    """`FabricReader` and `ResourceDriver` of one fabric of a site. Safe to use from many threads.
+
+    Args:
+        seed, latency: every question takes a seeded random time of up to `latency` seconds.
+        capacity: entries of every port's table (ibsim's are 64).
+    """
+
+    def __init__(
+        self, site: Site, fabric: str, seed: int = 0, latency: float = 0.0, capacity: int = 64
+    ) -> None:
+        self.wire = FakeWire(site, fabric, capacity)
+        pause = _Pause(seed, latency)
+        managers = site.fabrics[fabric].manager.agents
+        ports = [site.node_by_name[a.node or a.name].hcas_on(fabric)[0].port_guid for a in managers]
+        self.managers = tuple(
+            FakeManager(a.name, guid, site.name, self.wire, ports, pause)
+            for a, guid in zip(managers, ports, strict=True)
+        )
+        self.wire.managers = self.managers
+        self.wire.elect()
+        super().__init__(site, fabric, agents=self.managers, wait_seconds=0.5)
+
+    def manager(self, name: str) -> FakeManager:
+        return next(m for m in self.managers if m.name == name)
+
+    def plant(self, fault: Fault) -> None:
+        """The next change of the master meets it, once."""
+        self.wire.faults.append(fault)
+
+    def cut(self, port_guid: int) -> None:
+        """Pull the cable of a host port."""
+        self.wire.cut.add(port_guid)
+
+    def mend(self, port_guid: int) -> None:
+        """Put it back: the manager reads the port's table anew and puts it right."""
+        self.wire.cut.discard(port_guid)
+        self.wire.believed.pop(port_guid, None)
+        self.wire.sweep()
+
+    def write_key(self, port_guid: int, key: int, leaf: bool = False) -> None:
+        """Put a 16-bit key into a table behind the managers' back."""
+        (self.wire.leaves if leaf else self.wire.hosts)[port_guid].add(key)
+
+    def erase_key(self, port_guid: int, key: int, leaf: bool = False) -> None:
+        (self.wire.leaves if leaf else self.wire.hosts)[port_guid].discard(key)
+
+
+@dataclass
+class _Pause:
+    """Seeded latency."""
+
+    seed: int
+    longest: float
+    _random: random.Random = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def __call__(self) -> None:
+        if self.longest:
+            with self._lock:
+                seconds = self._random.uniform(0, self.longest)
+            time.sleep(seconds)
+

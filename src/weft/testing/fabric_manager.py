@@ -1,0 +1,326 @@
+"""The fake's subnet managers with their agents, and the tables that they rule. See `weft.testing.fabric`."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+
+from weft.generate.partitions_conf import WeftPartition, parse, replace_section, split
+from weft.model.agentapi import (
+    AgentPartitions,
+    AgentStatus,
+    ChangeResult,
+    ConfiguredPartition,
+    PartitionsChange,
+    Paths,
+    PathsQuery,
+    PortMismatch,
+    PortReading,
+    RepairQuery,
+    RepairResult,
+    Tables,
+    TablesQuery,
+    WeftPartitionDocument,
+)
+from weft.model.errors import ConflictError, RefusedError, UnknownError
+from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PathProbe
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.mark import Mark
+from weft.model.site import Site
+
+_EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
+
+
+class FakeWire:
+    """Tables of every host port and of its leaf port, and what the ruling manager believes of them."""
+
+    def __init__(self, site: Site, fabric: str, capacity: int) -> None:
+        self.lock = threading.RLock()
+        self.capacity = capacity
+        self.site, self.fabric = site, fabric
+        guids = [h.port_guid for n in site.nodes for h in n.hcas_on(fabric)]
+        self.hosts: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
+        self.leaves: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
+        self.believed: dict[int, frozenset[int]] = {}
+        self.cut: set[int] = set()
+        self.faults: list[str] = []
+        self.log: list[str] = []
+        self.reads_until_sweep = 0
+        self.managers: Sequence[FakeManager] = ()
+
+    def master(self) -> FakeManager | None:
+        return next((m for m in self.managers if m.rules), None)
+
+    def elect(self) -> None:
+        """The first that runs rules; a manager that comes to rule reads every table and uses its own file."""
+        old, new = self.master(), next((m for m in self.managers if m.running), None)
+        for manager in self.managers:
+            manager.rules = manager is new
+        if new is not None and new is not old:
+            self.believed.clear()
+            self.sweep()
+
+    def sweep(self) -> None:
+        """What OpenSM does after SIGHUP: trust the memory, write what has changed, fail open."""
+        master = self.master()
+        if master is None:
+            return
+        self.log = []
+        conf = parse(master.text or "", master.site)
+        if master.text is None or conf.fatal:
+            if master.text is not None:
+                self.log.append("PARSE ERROR; Partition configuration in error; retrying with default config")
+            wanted = {g: frozenset({_EVERYBODY}) for g in self.hosts}
+        else:
+            wanted = conf.expected(self.hosts, [master.port_guid])
+        for guid, keys in wanted.items():
+            kept = frozenset(
+                sorted(keys, key=lambda k: (k & ~FULL_MEMBER != DEFAULT_PKEY, k))[: self.capacity]
+            )
+            if kept != keys:
+                self.log.append(
+                    f"ERR 0512: Failed to set PKey because Pkey table is full: {format_guid(guid)}"
+                )
+            if guid not in self.cut and self.believed.get(guid) != kept:
+                self.believed[guid] = kept
+                self.hosts[guid], self.leaves[guid] = set(kept), set(kept)
+
+
+class FakeManager:
+    """One subnet manager and its agent. `text` is its partition file (None: there is none)."""
+
+    def __init__(
+        self,
+        name: str,
+        port_guid: int,
+        site: str,
+        wire: FakeWire,
+        managers: Sequence[int],
+        pause: Callable[[], None],
+    ) -> None:
+        self.name, self.port_guid, self.site = name, port_guid, site
+        self.reachable, self.running, self.rules = True, True, False
+        members = ", ".join(f"{format_guid(g)}=full" for g in managers)
+        self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
+        self._wire, self._pause = wire, pause
+
+    # -- what happens to it ----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        with self._wire.lock:
+            self.running = self.rules = False
+            self._wire.elect()
+
+    def start(self) -> None:
+        with self._wire.lock:
+            self.running = True
+            self._wire.elect()
+
+    def sweep(self) -> None:
+        """SIGHUP by hand."""
+        with self._wire.lock:
+            if self.rules:
+                self._wire.sweep()
+
+    # -- the agent -------------------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> ManagerState:
+        if not self.running:
+            return ManagerState.DOWN
+        return ManagerState.MASTER if self.rules else ManagerState.STANDBY
+
+    def _asked(self, what: str) -> None:
+        self._pause()
+        if not self.reachable:
+            raise UnknownError(what, f"fabric agent {self.name}", "no answer")
+
+    def _digests(self) -> tuple[str, str]:
+        if self.text is None:
+            return "", ""
+        before, _, after = split(self.text, self.site)
+        return _digest(self.text), _digest(before + after)
+
+    def status(self) -> AgentStatus:
+        self._asked("status")
+        with self._wire.lock:
+            problems = self._problems()
+            if not self.running:
+                problems.append("opensm does not run on this host: start it")
+            master = self._wire.master()
+            digest, foreign = self._digests()
+            return AgentStatus(
+                name=self.name,
+                state=self._state,
+                port_guid=self.port_guid,
+                master_guid=master.port_guid if master else None,
+                process=1000 if self.running else None,
+                problems=tuple(problems),
+                digest=digest,
+                foreign_digest=foreign,
+            )
+
+    def _problems(self) -> list[str]:
+        if self.text is None:
+            return ["partitions.conf is missing: OpenSM gives every port full membership; put it back"]
+        problems = [f"partitions.conf, {p}" for p in parse(self.text, self.site).problems]
+        return problems + ([f"opensm's log: {line}" for line in self._wire.log] if self.rules else [])
+
+    def partitions(self) -> AgentPartitions:
+        self._asked("partitions")
+        with self._wire.lock:
+            conf = parse(self.text or "", self.site)
+            digest, foreign = self._digests()
+            return AgentPartitions(
+                state=self._state,
+                digest=digest,
+                foreign_digest=foreign,
+                weft=tuple(
+                    WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
+                    for p in conf.partitions
+                ),
+                configured=tuple(
+                    ConfiguredPartition(
+                        pkey=p.pkey, name=p.name, members={format_guid(g): m for g, m in p.members.items()}
+                    )
+                    for p in conf.configured().values()
+                ),
+                problems=tuple(self._problems()),
+            )
+
+    def change(self, change: PartitionsChange) -> ChangeResult:
+        self._asked("change partitions")
+        with self._wire.lock:
+            if self._digests()[0] != change.expected_digest:
+                raise ConflictError(f"the partition file of {self.name} has changed: read it again")
+            new = replace_section(self.text or _EMPTY, self.site, [_partition(d) for d in change.weft])
+            fatal = parse(new, self.site).fatal
+            if fatal:
+                raise RefusedError(f"nothing was written: {'; '.join(map(str, fatal))}")
+            self.text = new
+            fault = self._wire.faults.pop(0) if self.rules and self._wire.faults else ""
+            if fault == "stopped":
+                for manager in self._wire.managers:
+                    manager.stop()
+            if not self.running:
+                return ChangeResult(digest=_digest(new), process=None)
+            if fault == "slow":
+                self._wire.reads_until_sweep = 3
+            else:
+                self.sweep()
+            if fault == "lost answer":
+                raise UnknownError("change partitions", f"fabric agent {self.name}", "ReadTimeout")
+            mismatches = self._mismatches() if change.wait_seconds and fault != "slow" else []
+            return ChangeResult(
+                digest=_digest(new),
+                process=1000,
+                settled=not mismatches,
+                mismatches=tuple(mismatches),
+                problems=tuple(self._wire.log),
+            )
+
+    def _mismatches(self) -> list[PortMismatch]:
+        expected = parse(self.text or "", self.site).expected(self._wire.hosts, [self.port_guid])
+        return [
+            PortMismatch(
+                port_guid=g, where=where, missing=tuple(expected[g] - t[g]), extra=tuple(t[g] - expected[g])
+            )
+            for where, t in (("host", self._wire.hosts), ("leaf", self._wire.leaves))
+            for g in expected
+            if frozenset(t[g]) != expected[g]
+        ]
+
+    def tables(self, query: TablesQuery) -> Tables:
+        self._asked("read tables")
+        wire = self._wire
+        with wire.lock:
+            if wire.reads_until_sweep:
+                wire.reads_until_sweep -= 1
+                if not wire.reads_until_sweep:
+                    wire.sweep()
+            guids = wire.hosts if query.port_guids is None else query.port_guids
+            return Tables(ports=tuple(self._reading(g) for g in sorted(guids)))
+
+    def _reading(self, guid: int) -> PortReading:
+        wire = self._wire
+        if guid in wire.cut or guid not in wire.hosts:
+            return PortReading(port_guid=guid, unreachable="not seen on the fabric")
+        return PortReading(
+            port_guid=guid,
+            keys=tuple(sorted(wire.hosts[guid])),
+            leaf_keys=tuple(sorted(wire.leaves[guid])),
+            capacity=wire.capacity,
+            leaf="leaf",
+            leaf_port=1,
+        )
+
+    def paths(self, query: PathsQuery) -> Paths:
+        self._asked("ask for paths")
+        with self._wire.lock:
+            return Paths(paths=tuple(self._path(a, b) for a, b in query.pairs))
+
+    def _path(self, source: int, destination: int) -> PathProbe:
+        """A key that both have, one of them at least as full member: what the subnet administrator looks for."""
+        tables = [self._wire.believed.get(g, frozenset[int]()) for g in (source, destination)]
+        if not self._wire.cut & {source, destination}:
+            for key in sorted({k & ~FULL_MEMBER for k in tables[0]} & {k & ~FULL_MEMBER for k in tables[1]}):
+                if key | FULL_MEMBER in tables[0] | tables[1]:
+                    return PathProbe(source=source, destination=destination, path=True, pkey=key)
+        return PathProbe(source=source, destination=destination, path=False)
+
+    def repair(self, query: RepairQuery) -> RepairResult:
+        self._asked("repair")
+        wire, written = self._wire, 0
+        with wire.lock:
+            for guid in query.port_guids:
+                if guid not in wire.cut and guid in wire.believed:
+                    wire.hosts[guid], wire.leaves[guid] = set(wire.believed[guid]), set(wire.believed[guid])
+                    written += 1
+        return RepairResult(written=written)
+
+    def topology(self) -> ObservedFabric:
+        """The site as described, without the ports whose cable is cut."""
+        self._asked("discover")
+        site, fabric = self._wire.site, self._wire.fabric
+        nodes = [
+            ObservedNode(guid=s.guid or 0, kind="switch", name=s.name, ports=s.ports)
+            for s in site.switches
+            if s.fabric == fabric
+        ]
+        ends = {n.name: n.guid for n in nodes}
+        for node in site.nodes:
+            for hca in [h for h in node.hcas_on(fabric) if h.port_guid not in self._wire.cut]:
+                name = f"{node.name} {hca.name}"
+                nodes.append(
+                    ObservedNode(guid=hca.guid, kind="ca", name=name, ports=1, port_guids=(hca.port_guid,))
+                )
+                ends[f"{node.name}/{hca.name}"] = hca.guid
+        links = [
+            tuple(
+                sorted((_end(ends[k.a], k.a_port, k.a), _end(ends[k.b], k.b_port, k.b)), key=lambda e: e.guid)
+            )
+            for k in site.links
+            if k.a in ends and k.b in ends
+        ]
+        return ObservedFabric(
+            nodes=tuple(sorted(nodes, key=lambda n: n.guid)), links=tuple((a, b) for a, b in links)
+        )
+
+
+_EMPTY = "Default=0x7fff, ipoib : ALL=limited, SELF=full;\n"
+
+
+def _end(guid: int, port: int, name: str) -> End:
+    return End(guid=guid, port=port, name=name.replace("/", " "))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("latin-1")).hexdigest()
+
+
+def _partition(document: WeftPartitionDocument) -> WeftPartition:
+    mark = Mark.parse(document.mark)
+    if mark is None:
+        raise RefusedError(f"{document.mark!r} is no mark")
+    return WeftPartition(document.pkey, mark, document.members)
