@@ -329,4 +329,4 @@ def fake_bench() -> Bench:
 def real_bench(request: pytest.FixtureRequest) -> Bench:
     from real_bench import RealBench  # needs openstacksdk and a running lab
 
-    return RealBench(request.getfixturevalue("lab"))
+    return RealBench(request.getfixturevalue("lab").clouds_yaml)

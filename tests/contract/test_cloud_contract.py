@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from cloud_bench import Bench, fake_bench, pod, real_bench
+
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
@@ -119,7 +119,8 @@ def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
     wanted = bench.of(Kind.NETWORK)
     bench.create(wanted)
     changed = [
-        r.model_copy(update={"spec": r.spec.model_copy(update={"segment": bench.segment + 1})}) for r in wanted
+        r.model_copy(update={"spec": r.spec.model_copy(update={"segment": bench.segment + 1})})
+        for r in wanted
     ]
     seen = bench.find(changed)
     assert "segment" in [d.field for d in seen["network/rdma"].differences]
@@ -164,7 +165,9 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
     bench.wait_settled()
     other = bench.other_pod(segment=bench.segment + 1)
     other.create_all()
-    seen = other.wait(lambda all_seen: all(o.status is Status.BROKEN for o in all_seen), other.of(Kind.SERVER))
+    seen = other.wait(
+        lambda all_seen: all(o.status is Status.BROKEN for o in all_seen), other.of(Kind.SERVER)
+    )
     assert all("No valid host" in o.reason for o in seen.values())
     other.delete_all()
     assert other.find() == {}
