@@ -13,9 +13,11 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy
 from weft.model.site import Site
+from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
+from weft.planning.place.ledger import Ledger
 from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several
 from weft.planning.place.state import Traits, traits_of
 from weft.planning.place.view import View

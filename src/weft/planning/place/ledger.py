@@ -48,7 +48,7 @@ class Ledger:
         self.held: dict[str, dict[int, int]] = {}
         self._project_of: dict[str, str] = {}
         self._stands_on: dict[str, dict[int, int]] = {}
-                self.version = 0
+        self.version = 0
         self.health_version = 0
         self.mirror: NDArray[np.unsignedinteger] | None = None
 
