@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Generator
@@ -15,7 +16,7 @@ from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
-from weft.drivers.openstack import OpenStack
+from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener, embedded
 from weft.engine.reconciler import Reconciler
@@ -32,11 +33,20 @@ log = logging.getLogger("weft")
 
 def build_world(site: Site, profile: str | None) -> World:
     """Drivers of everything that the site names. Opens no connection."""
-    clouds = {
-        name: OpenStack(name, profile or cloud.profile or name, cloud) for name, cloud in site.clouds.items()
-    }
+    sessions = {name: Sessions(profile or cloud.profile or name) for name, cloud in site.clouds.items()}
     fabrics = {name: OpenSm(site, name) for name in site.fabrics}
-    return World(resources={**clouds, **fabrics}, fabrics=fabrics, clouds=clouds)
+    return World(
+        resources={**{name: OpenStackDriver(name, own) for name, own in sessions.items()}, **fabrics},
+        fabrics=fabrics,
+        clouds={
+            name: OpenStackFacts(own, site.clouds[name].external_network) for name, own in sessions.items()
+        },
+    )
+
+
+def identity(settings: ServeSettings) -> KeystoneIdentity:
+    """Keystone, asked by the service user's profile."""
+    return KeystoneIdentity(Sessions(settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")))
 
 
 @dataclass(frozen=True, slots=True)

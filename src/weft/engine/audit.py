@@ -130,7 +130,10 @@ class Auditor:
 
     def _owned(self, thing: Marked) -> bool:
         if thing.kind is Kind.PARTITION:
-            return any(format_pkey(spec.pkey) == thing.id for _, spec in self._partitions(thing.where))
+            return any(
+                format_pkey(spec.pkey) == thing.id and thing.pod_id in (None, str(pod.id))
+                for pod, spec in self._partitions(thing.where)
+            )
         for pod, records in self._pods.values():
             if thing.pod_id and str(pod.id) == thing.pod_id:
                 mine = [r for r in records if r.kind is thing.kind and r.state is not RowState.ABSENT]

@@ -36,6 +36,11 @@ class KeystoneIdentity:
         self._known: dict[bytes, tuple[datetime, Caller]] = {}
         self._lock = threading.Lock()
 
+    @property
+    def auth_url(self) -> str:
+        """Keystone's address, for callers that come without a token."""
+        return self._sessions.auth_url
+
     def check(self, token: str) -> Caller:
         if not token or not token.isascii() or not token.isprintable():
             raise UnauthenticatedError("the token is not one of Keystone's: sign in again")

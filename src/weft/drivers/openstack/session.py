@@ -182,6 +182,11 @@ class Sessions:
             known = ", ".join(sorted(self._config.get_cloud_names())) or "none"
             raise InputError("profile", profile, f"clouds.yaml has these clouds: {known}")
 
+    @property
+    def auth_url(self) -> str:
+        """Keystone's address."""
+        return str(self._config.get_one(cloud=self.profile).config.get("auth", {}).get("auth_url", ""))
+
     def own(self) -> Project:
         """The service user's own project: for reading across projects, and for its own key pairs."""
         return self._project(None)
