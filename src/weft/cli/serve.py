@@ -1,4 +1,4 @@
-"""`weft serve` and `weft worker`: start the API and the workers; `weft.app.wiring` does it."""
+"""`weft serve` and `weft worker`: start the API and the workers; `weft.api.server` and `weft.app.wiring` do it."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def default_state() -> Path:
 def serve(args: argparse.Namespace) -> int:
     host, port = listen(args.listen)
     settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
-    from weft.app import wiring
+    from weft.api import server
 
-    return wiring.serve(settings)
+    return server.serve(settings)
 
 
 def worker(args: argparse.Namespace) -> int:
