@@ -8,12 +8,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from openvipu import __version__
-from openvipu.agent.beacon import address
 from openvipu.hardware.protocol import HardwareError
-from openvipu.model.errors import Refusal, StateError
-from openvipu.model.names import check_port
+from openvipu.model.errors import BadRequest, Refusal, StateError
+from openvipu.model.names import check_port, split_address
 
 
 def run(name: str, main: Callable[[], int]) -> int:
@@ -43,10 +43,21 @@ def wait_for_signal() -> None:
 
 def listen_address(text: str) -> tuple[str, int]:
     """``host:port`` of a listener (port 0: any free one); BadRequest if it isn't one."""
-    host, port = address(text)
+    host, port = split_address(text)
     if port:
         check_port("port", port)
     return host, port
+
+
+def read_key(path: Path) -> str:
+    """The key in a file, without blanks around it; BadRequest if there is none."""
+    try:
+        key = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"key file {path} can't be read: {error}") from None
+    if not key or not key.isascii() or not key.isprintable():
+        raise BadRequest(f"key file {path} must hold one line of printable ASCII characters")
+    return key
 
 
 def say(text: str) -> None:

@@ -32,6 +32,14 @@ STATUS: Mapping[type[Exception], grpc.StatusCode] = {
 }
 """Every refusal and its status. Anything else is a defect: INTERNAL, with the traceback in the log."""
 
+USER_HEADER = "api-user-id"
+ACCESS_KEY_HEADER = "api-access-key"
+"""How a user's id and key travel isn't public; these metadata keys are our choice."""
+
+CONTROLLER_HEADER = "openvipu-controller"
+CONTROLLER_KEY_HEADER = "openvipu-key"
+"""How a controller names itself to its agents."""
+
 Observer = Callable[[str, str], None]
 """Told the method and the status name of every call."""
 

@@ -12,7 +12,7 @@ from openvipu.controller.core import Tuning
 from openvipu.controller.inventory import new_key
 from openvipu.model.errors import BadRequest
 from openvipu.model.state import Settings, State
-from openvipu.program import listen_address, parser, run, say, wait_for_signal
+from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rules import users
 from openvipu.server import Config, ControllerServer
 from openvipu.store import Store
@@ -81,17 +81,6 @@ def _init(arguments: argparse.Namespace) -> None:
 
 def _with_admin(state: State, key: str) -> State:
     return state.with_user(users.make(state, "admin", secrets.token_hex(8), key, (), admin=True))
-
-
-def read_key(path: Path) -> str:
-    """The key in a file, without blanks around it; BadRequest if there is none."""
-    try:
-        key = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"key file {path} can't be read: {error}") from None
-    if not key or not key.isascii() or not key.isprintable():
-        raise BadRequest(f"key file {path} must hold one line of printable ASCII characters")
-    return key
 
 
 def _serve(arguments: argparse.Namespace) -> int:

@@ -8,18 +8,10 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from openvipu.model.errors import BadRequest
+from openvipu.model.names import split_address
 
 LONGEST = 512
 """Bytes of a beacon at most; a longer datagram is no beacon."""
-
-
-def address(text: str) -> tuple[str, int]:
-    """``host:port`` as a pair; BadRequest if it isn't one."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise BadRequest(f"address {text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def encode(host: str, port: int, name: str) -> bytes:
@@ -31,7 +23,7 @@ class Beacon:
     """Sends the beacons of some agents every ``interval`` seconds until closed."""
 
     def __init__(self, target: str, beacons: Sequence[bytes], interval: float = 5.0) -> None:
-        self._target = address(target)
+        self._target = split_address(target)
         self._beacons = beacons
         self._interval = interval
         self._stop = threading.Event()

@@ -14,9 +14,6 @@ from openvipu.model.errors import Forbidden, StateError
 from openvipu.model.names import check_id
 from openvipu.model.state import Owner
 
-CONTROLLER_HEADER = "openvipu-controller"
-KEY_HEADER = "openvipu-key"
-
 
 class Binding:
     """The agent's owner, kept in a file so that a restart doesn't open the door to another controller.

@@ -14,9 +14,8 @@ from openvipu.agent.service import start
 from openvipu.hardware.protocol import Hardware, load
 from openvipu.hardware.simulated import build_pod, pod_plan
 from openvipu.model.names import check_id
-from openvipu.program import listen_address, parser, run, say, wait_for_signal
+from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rpc import Tls
-from openvipu.server_main import read_key
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,14 +9,14 @@ from typing import Any
 
 import grpc
 
-from openvipu.agent.binding import CONTROLLER_HEADER, KEY_HEADER, Binding
+from openvipu.agent.binding import Binding
 from openvipu.convert import machine_to_wire, setting_from_wire, status_to_wire
 from openvipu.hardware.protocol import Hardware
 from openvipu.model.errors import BadRequest
 from openvipu.model.names import check_id
 from openvipu.proto import agent_pb2 as pb
 from openvipu.proto import agent_pb2_grpc as pb_grpc
-from openvipu.rpc import Guard, Tls, metadata_of, serve
+from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Guard, Tls, metadata_of, serve
 
 SERVICE = "openvipu.agent.v1.AgentService"
 
@@ -91,7 +91,7 @@ def start(
 
 def _caller(context: Any) -> tuple[str, str]:
     metadata = metadata_of(context)
-    return metadata.get(CONTROLLER_HEADER, ""), metadata.get(KEY_HEADER, "")
+    return metadata.get(CONTROLLER_HEADER, ""), metadata.get(CONTROLLER_KEY_HEADER, "")
 
 
 def _checked(setting: pb.Setting) -> pb.Setting:

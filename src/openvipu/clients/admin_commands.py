@@ -8,6 +8,7 @@ from pathlib import Path
 from openvipu.clients.config import FILE_NAME, user_file
 from openvipu.clients.session import CommandError, Session, complain, ruled, say, table
 from openvipu.proto import admin_pb2 as pb
+from openvipu.proto import vipuuser_pb2
 
 
 def names(text: str) -> list[str]:
@@ -176,7 +177,7 @@ def remove_allocation(session: Session, arguments: argparse.Namespace) -> None:
     session.succeeded(what, session.call(what, session.admin.RemoveAllocation, request))
 
 
-def allocation_table(allocations: list) -> str:  # type: ignore[type-arg]
+def allocation_table(allocations: list[vipuuser_pb2.Allocation]) -> str:
     """The public table: a rule above, below and under the header."""
     rows = [[entry.id, " ".join(entry.spec.agent_ids)] for entry in allocations]
     return ruled(table(["Allocation ID", "Agents"], rows), around=True)

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-
 from openvipu.proto import vipuuser_pb2 as pb
 
 FOLDER = ".ipuof.conf.d"
@@ -16,7 +14,7 @@ FOLDER = ".ipuof.conf.d"
 def text(gcd: pb.PartitionConfig.Gcd) -> str:
     """One GCD's file: string-valued ``attributes`` and the ``devices``, each with every field."""
     devices: list[dict[str, Any]] = [
-        MessageToDict(device, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        {field.name: getattr(device, field.name) for field in device.DESCRIPTOR.fields}
         for device in gcd.devices
     ]
     return json.dumps({"attributes": dict(sorted(gcd.attributes.items())), "devices": devices}, indent=2)

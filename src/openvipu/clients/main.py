@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from openvipu.clients import admin_commands as admin
@@ -141,25 +142,8 @@ def _run(tree: Tree, argv: list[str] | None, is_admin: bool) -> int:
         "completion", completion.show, "print a completion script", option("shell", choices=completion.SHELLS)
     )
     arguments = tree.parser.parse_args(argv)
-    if hasattr(arguments, "plain"):
-        arguments.plain(tree.parser, arguments)
-        return 0
-    if not arguments.verb and not arguments.server_version:
-        tree.parser.print_help()
-        return 2
     try:
-        flags = {name: getattr(arguments, name.replace("-", "_")) for name in
-                 ("api-host", "api-port", "config", "api-user-id", "api-access-key", "tls")}  # fmt: skip
-        connection = resolve(flags, os.environ, Path.home(), Path.cwd(), is_admin)
-        session = Session(connection, arguments.showjson, is_admin)
-        with session.channel:
-            if arguments.server_version:
-                reply = session.call(
-                    "server version", session.versions.GetVersion, version_pb2.VersionRequest()
-                )
-                say(f"version: {reply.version}\nhost: {connection.target}")
-            else:
-                arguments.action(session, arguments)
+        return _do(tree, arguments, is_admin)
     except CommandError as failure:
         complain(str(failure))
         return failure.status
@@ -169,4 +153,27 @@ def _run(tree: Tree, argv: list[str] | None, is_admin: bool) -> int:
     except KeyboardInterrupt:
         complain("interrupted; the controller goes on with what it was asked")
         return 130
+    except BrokenPipeError:
+        # whoever read our output has had enough; Python must not find that out again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _do(tree: Tree, arguments: argparse.Namespace, is_admin: bool) -> int:
+    if hasattr(arguments, "plain"):
+        arguments.plain(tree.parser, arguments)
+        return 0
+    if not arguments.verb and not arguments.server_version:
+        tree.parser.print_help()
+        return 2
+    names = ("api-host", "api-port", "config", "api-user-id", "api-access-key", "tls")
+    flags = {name: getattr(arguments, name.replace("-", "_")) for name in names}
+    connection = resolve(flags, os.environ, Path.home(), Path.cwd(), is_admin)
+    session = Session(connection, arguments.showjson, is_admin)
+    with session.channel:
+        if arguments.server_version:
+            reply = session.call("server version", session.versions.GetVersion, version_pb2.VersionRequest())
+            say(f"version: {reply.version}\nhost: {connection.target}")
+        else:
+            arguments.action(session, arguments)
     return 0

@@ -14,6 +14,7 @@ from openvipu.rules.devices import SYNC_NAMES, device_table
 
 ROUTINGS = {"dnc": pb.IRT_DNC, "swnc": pb.IRT_SWNC, "btnc": pb.IRT_BTNC, "ringswnc": pb.IRT_RINGSWNC}
 GATEWAY_ROUTINGS = {"ring": pb.GRT_RING, "swring": pb.GRT_SWRING}
+SYNC_BY_NUMBER = {int(value): name for value, name in SYNC_NAMES.items()}
 SYNCS = {name: int(value) for value, name in SYNC_NAMES.items()}
 
 
@@ -244,7 +245,7 @@ def _details(partition: pb.Partition, status: pb.PartitionStatus) -> list[str]:
         "",
         f" Allocation      : {spec.allocation_id or '-'}",
         f" Replicas        : {spec.num_replicas}",
-        f" Sync type       : {_short(pb.SyncType.Name(spec.sync_type))}",
+        f" Sync type       : {SYNC_BY_NUMBER.get(spec.sync_type, spec.sync_type)}",
         f" Reconfigurable  : {'yes' if spec.reconfigurable else 'no'}",
         f" Devices per GCD : {len(devices)}",
         f" Operation       : {_short(pb.PartitionOperationState.Name(status.operation_state))}",

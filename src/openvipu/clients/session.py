@@ -14,8 +14,7 @@ from google.protobuf.message import Message
 
 from openvipu.clients.config import Connection
 from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
-from openvipu.rpc import Tls, channel, words_of
-from openvipu.services.gate import KEY_HEADER, USER_HEADER
+from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, Tls, channel, words_of
 
 PATIENCE = "Please be patient. This operation can take several seconds"
 POLL_SECONDS = 0.05
@@ -43,7 +42,7 @@ class Session:
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(self.channel)
         self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
         self._metadata = (
-            ((USER_HEADER, connection.user_id), (KEY_HEADER, connection.access_key))
+            ((USER_HEADER, connection.user_id), (ACCESS_KEY_HEADER, connection.access_key))
             if connection.user_id
             else ()
         )
@@ -107,8 +106,12 @@ def complain(text: str) -> None:
 
 
 def say_json(reply: Message) -> None:
-    """One JSON document with the field names of the wire."""
-    say(MessageToJson(reply, preserving_proto_field_name=True, indent=2))
+    """One JSON document with the field names of the wire; zeros too, so that no script has to guess them."""
+    say(
+        MessageToJson(
+            reply, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, indent=2
+        )
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

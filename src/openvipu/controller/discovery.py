@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from openvipu.agent import beacon
 from openvipu.model.errors import BadRequest, Refusal
-from openvipu.model.names import check_host, check_id, check_port
+from openvipu.model.names import check_host, check_id, check_port, split_address
 
 LONGEST_LIST = 4096
 """Agents that are remembered at most: beacons are not authenticated, memory is not for the asking."""
@@ -33,7 +33,7 @@ class Discovery:
     """A UDP listener; what it hears is a hint for people and never acted upon."""
 
     def __init__(self, address: str) -> None:
-        host, port = beacon.address(address)
+        host, port = split_address(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.settimeout(0.5)

@@ -8,12 +8,11 @@ from typing import Any
 
 import grpc
 
-from openvipu.agent.binding import CONTROLLER_HEADER, KEY_HEADER
 from openvipu.model.errors import Conflict, Forbidden, Refusal, Unavailable
 from openvipu.model.site import Agent
 from openvipu.model.state import Settings
 from openvipu.proto import agent_pb2_grpc as pb_grpc
-from openvipu.rpc import Tls, channel, words_of
+from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Tls, channel, words_of
 
 AGENT_NAME = "openvipu-agent"
 """The name in the agents' certificate; agents are reached by address."""
@@ -23,7 +22,10 @@ class Fleet:
     """Channels to agents. Errors come back as sentences that begin with the agent's id."""
 
     def __init__(self, settings: Settings, tls: Tls | None = None, timeout: float = 30.0) -> None:
-        self._metadata = ((CONTROLLER_HEADER, settings.controller_id), (KEY_HEADER, settings.agent_key))
+        self._metadata = (
+            (CONTROLLER_HEADER, settings.controller_id),
+            (CONTROLLER_KEY_HEADER, settings.agent_key),
+        )
         self._tls = tls
         self.timeout = timeout
         self._lock = threading.Lock()

@@ -41,3 +41,11 @@ def check_port(field: str, value: int) -> int:
     if not 1 <= value <= 65535:
         raise BadRequest(f"{field} {value} is not allowed; a port is 1 to 65535")
     return value
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """``host:port`` as a pair; BadRequest if it isn't one."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise BadRequest(f"address {text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)

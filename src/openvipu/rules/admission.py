@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -134,10 +135,10 @@ def options(state: State, wanted: Requirements, visible: Visible, unhealthy: Unh
             reason = refusal
             continue
         taken = placement.occupancy(state, pool, unhealthy)
-        try:
-            best = placement.choose(shape, taken).index
-        except NoRoom:
-            best = -1
+        best = -1
+        if not any(option.preferred for option in found):
+            with contextlib.suppress(NoRoom):
+                best = placement.choose(shape, taken).index
         offset = len(found)
         for slot in placement.slots(shape, pool):
             ipus = placement.place(slot, pool.cluster)

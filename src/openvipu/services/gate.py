@@ -6,13 +6,9 @@ from typing import Any
 
 from openvipu.controller.core import Core
 from openvipu.model.errors import Forbidden
-from openvipu.rpc import metadata_of
+from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, metadata_of
 from openvipu.rules import users
 from openvipu.rules.admission import Visible
-
-USER_HEADER = "api-user-id"
-KEY_HEADER = "api-access-key"
-"""How id and key travel isn't public; these metadata keys are our choice."""
 
 
 class Gate:
@@ -32,7 +28,7 @@ class Gate:
         if not state.settings.secure:
             return None
         metadata = metadata_of(context)
-        user = users.authenticate(state, metadata.get(USER_HEADER, ""), metadata.get(KEY_HEADER, ""))
+        user = users.authenticate(state, metadata.get(USER_HEADER, ""), metadata.get(ACCESS_KEY_HEADER, ""))
         if user.admin:
             return None
         if self._admin:

@@ -13,11 +13,10 @@ import grpc
 
 from openvipu.hardware.simulated import FAULT_KINDS, pod_plan
 from openvipu.model.errors import BadRequest
-from openvipu.program import listen_address, parser, run, say, wait_for_signal
+from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.proto import simulation_pb2 as pb
 from openvipu.proto import simulation_pb2_grpc as pb_grpc
 from openvipu.rpc import Tls, channel, words_of
-from openvipu.server_main import read_key
 from openvipu.sim.control import start_control
 from openvipu.sim.pod import PodConfig, SimulatedPod
 
