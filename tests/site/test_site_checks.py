@@ -69,9 +69,9 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "an adapter named management": (
         "hcas.csv", "gpu02,mlx5_0,", "gpu02,management,",
         ["hcas.csv:6: hcas[4].name: 'management' is not allowed: another name: this one is that of the management port",
-         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site",
          "hcas.csv:6: hcas[4].name: 'gpu02/management' is not allowed: every adapter needs a link to a leaf; "
-         "it has none"],
+         "it has none",
+         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site"],
     ),
     "a cable to nowhere": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf09,5",

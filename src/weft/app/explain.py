@@ -47,7 +47,20 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputErrors([_error(model, e, where) for e in error.errors(include_url=False)]) from None
+        raise InputErrors(
+            by_line([_error(model, e, where) for e in error.errors(include_url=False)])
+        ) from None
+
+
+def by_line(errors: list[InputError]) -> list[InputError]:
+    """The errors file by file, in the order in which files are met, and line by line."""
+    files: dict[str, int] = {}
+
+    def place(error: InputError) -> tuple[int, int]:
+        file, _, line = (error.where or "").rpartition(":")
+        return files.setdefault(file, len(files)), int(line) if line.isdigit() else 0
+
+    return sorted(errors, key=place)
 
 
 def shown(value: object) -> object:

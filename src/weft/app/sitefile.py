@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from weft.app.csvtables import read_rows
-from weft.app.explain import validate
+from weft.app.explain import by_line, validate
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
@@ -48,7 +48,9 @@ def load_site(source: str | Path | Mapping[str, Any], links_needed: bool = True)
     site, unknown = _fold(tables, where)
     problems = [*unknown, *check_site(site, links_needed)]
     if problems:
-        raise InputErrors([_located(path, value, allowed, where) for path, value, allowed in problems])
+        raise InputErrors(
+            by_line([_located(path, value, allowed, where) for path, value, allowed in problems])
+        )
     return canonical(site)
 
 
