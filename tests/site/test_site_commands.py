@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,9 @@ class Api:
 
     def apply_site(self, document: Mapping[str, Any]) -> dict[str, Any]:
         self.document = document
-        return self.site()
+        return self.show_site()
 
-    def site(self) -> dict[str, Any]:
+    def show_site(self) -> dict[str, Any]:
         manager = {"name": "sm1", "state": "master", "problems": []}
         return {
             "name": "small",
@@ -131,6 +133,20 @@ def test_planning_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan_offline(PODS / "02-training.yaml", SMALL / "site.yaml", as_json=True) == 0
     plan = Plan.model_validate_json(capsys.readouterr().out)
     assert [n.node for n in plan.placement.nodes] == ["gpu01", "gpu02", "gpu03", "gpu04"]
+
+
+def test_an_order_from_standard_input_is_planned_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-f -` as everywhere else; a mistake there is at `<stdin>`."""
+    text = (PODS / "01-smallest.yaml").read_text()
+    command = ["pod", "plan", "-f", "-", "--offline", "--site", str(SMALL / "site.yaml")]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(command) == 0
+    assert "Plan of pod first" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text.replace("count: 1", "count: 0")))
+    assert main(command) == 2
+    assert "weft: <stdin>:4: nodes.count: '0' is not allowed: 1 or more" in capsys.readouterr().err
 
 
 def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,9 @@
-"""Planning with no server: an order file and a site file into a plan, on a site where nothing is in use."""
+"""Planning with no server: an order and a site file into a plan, on a site where nothing is in use."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from weft.app.orderfile import load_order
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.model.fabric import Capabilities
@@ -20,11 +19,10 @@ PROJECT = "offline"
 _BY_DRIVER = {"opensm": OPENSM}
 
 
-def plan_files(order_path: str | Path, site_path: str | Path) -> tuple[Order, Plan | Refusal]:
-    """The order and what it would be on the empty site. Raises `InputErrors` for either file."""
-    order, site = load_order(Path(order_path)), load_site(site_path)
-    plan = make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), static_capabilities(site))
-    return order, plan
+def plan_file(order: Order, site_path: str | Path) -> Plan | Refusal:
+    """What the order would be on the empty site of that file. Raises `InputErrors` for what is wrong in it."""
+    site = load_site(site_path)
+    return make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), static_capabilities(site))
 
 
 def static_capabilities(site: Site) -> dict[str, Capabilities]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.app.offline import plan_files
+from weft.app.offline import plan_file
+from weft.cli.pod import read_order
 from weft.model.placement import Refusal
 from weft.planning.plantext import plan_text, refusal_text
 
 
 def plan_offline(order_path: str | Path, site_path: str | Path, as_json: bool = False) -> int:
-    """Print the plan, or the refusal. Returns 0 for a plan, 1 for a refusal. Raises `InputErrors` (exit code 2)."""
-    order, plan = plan_files(order_path, site_path)
+    """Print the plan, or the refusal; an order from `-` is read from standard input.
+
+    Returns 0 for a plan, 1 for a refusal. Raises `InputErrors` (exit code 2).
+    """
+    order = read_order(str(order_path))
+    plan = plan_file(order, site_path)
     if as_json:
         print(plan.model_dump_json(indent=2))
     elif isinstance(plan, Refusal):

@@ -118,7 +118,7 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    view = client_of(args).site()
+    view = client_of(args).show_site()
     if args.json:
         write_json(view)
         return 0
