@@ -57,15 +57,13 @@ def connect(
         config = OpenStackConfig(app_name="weft")
         settings: Json = {"region_name": region} if region else {}
         found = config.get_one(cloud=cloud, **settings)
-        session = found.get_session()
+        return Client.from_config(found, endpoint, timeout)
     except sdk.ConfigException as error:
         raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({error})") from None
     except (ksa.AuthPluginException, ValueError) as error:
         raise InputError(
             "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
         ) from None
-    url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
-    return Client(session, url, timeout)
 
 
 def _from_catalog(session: Session, found: Any) -> str:
@@ -89,7 +87,7 @@ def _from_catalog(session: Session, found: Any) -> str:
 
 
 class Client:
-    """The API's verbs.
+    """The API's verbs, by the names of `weft.app.verbs.Verbs`; orders and answers are plain JSON.
 
     Args:
         session: signed in, or able to.
@@ -104,31 +102,38 @@ class Client:
         self.url = url.rstrip("/").removesuffix("/v1")
         self._timeout = timeout
 
-    def plan(self, order: Mapping[str, Any]) -> Json:
+    @classmethod
+    def from_config(cls, found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:
+        """The client for one cloud of openstacksdk's configuration (a `CloudRegion`)."""
+        session = found.get_session()
+        url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
+        return cls(session, url, timeout)
+
+    def plan_pod(self, order: Mapping[str, Any]) -> Json:
         return self._ask("POST", "/v1/pods/plan", order)
 
-    def create(self, order: Mapping[str, Any]) -> Json:
+    def create_pod(self, order: Mapping[str, Any]) -> Json:
         return self._ask("POST", "/v1/pods", order)
 
-    def pods(self, all_projects: bool = False) -> list[Json]:
+    def list_pods(self, all_projects: bool = False) -> list[Json]:
         return self._ask("GET", "/v1/pods" + ("?all_projects=true" if all_projects else ""))["pods"]
 
-    def pod(self, name: str) -> Json:
+    def show_pod(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}")
 
-    def events(self, name: str, after: int = 0, wait: float = 0.0) -> list[Json]:
+    def pod_events(self, name: str, after: int = 0, wait: float = 0.0) -> list[Json]:
         """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""
         wait = min(wait, LONGEST_WAIT)
         path = f"/v1/pods/{_part('name', name)}/events?after={after}&wait={wait:g}"
         return self._ask("GET", path, extra_time=wait)["events"]
 
-    def release(self, name: str) -> Json:
+    def release_pod(self, name: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/release")
 
-    def receipt(self, name: str) -> Json:
+    def pod_receipt(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
 
-    def site(self) -> Json:
+    def show_site(self) -> Json:
         return self._ask("GET", "/v1/site")
 
     def apply_site(self, document: Mapping[str, Any]) -> Json:
@@ -137,10 +142,10 @@ class Client:
     def nodes(self) -> list[Json]:
         return self._ask("GET", "/v1/nodes")["nodes"]
 
-    def quarantine(self, node: str, reason: str) -> Json:
+    def quarantine_node(self, node: str, reason: str) -> Json:
         return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/quarantine", {"reason": reason})
 
-    def clear(self, node: str) -> Json:
+    def clear_node(self, node: str) -> Json:
         return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/quarantine")
 
     def audit(self, repair: bool = False) -> Json:

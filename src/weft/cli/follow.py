@@ -78,8 +78,8 @@ def follow(
         while True:
             left = max(0.0, deadline - clock())
             try:
-                events = client.events(pod["id"], after, min(progress.longest_wait, left))
-                pod = client.pod(pod["id"])
+                events = client.pod_events(pod["id"], after, min(progress.longest_wait, left))
+                pod = client.show_pod(pod["id"])
             except TemporaryError as error:
                 if clock() >= deadline:
                     raise

@@ -53,7 +53,7 @@ def node_list(args: argparse.Namespace) -> int:
 
 
 def quarantine(args: argparse.Namespace) -> int:
-    node = client_of(args).quarantine(args.node, args.reason)
+    node = client_of(args).quarantine_node(args.node, args.reason)
     if args.json:
         write_json(node)
     else:
@@ -62,7 +62,7 @@ def quarantine(args: argparse.Namespace) -> int:
 
 
 def clear(args: argparse.Namespace) -> int:
-    node = client_of(args).clear(args.node)
+    node = client_of(args).clear_node(args.node)
     if args.json:
         write_json(node)
     else:
@@ -71,7 +71,7 @@ def clear(args: argparse.Namespace) -> int:
 
 
 def fabric_status(args: argparse.Namespace) -> int:
-    fabrics = client_of(args).site()["fabrics"]
+    fabrics = client_of(args).show_site()["fabrics"]
     problems = [
         p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))
     ]

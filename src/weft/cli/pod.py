@@ -88,7 +88,7 @@ def plan(args: argparse.Namespace) -> int:
         from weft.cli.plan_offline import plan_offline
 
         return plan_offline(args.file, args.site, args.json)
-    answer = client_of(args).plan(to_json(read_order(args.file)))
+    answer = client_of(args).plan_pod(to_json(read_order(args.file)))
     if args.json:
         write_json(answer)
     else:
@@ -101,7 +101,7 @@ def plan(args: argparse.Namespace) -> int:
 def create(args: argparse.Namespace) -> int:
     order = read_order(args.file)
     client = client_of(args)
-    pod = client.create(to_json(order))
+    pod = client.create_pod(to_json(order))
     if args.wait:
         from weft.cli.follow import READY
 
@@ -111,8 +111,8 @@ def create(args: argparse.Namespace) -> int:
 
 def release(args: argparse.Namespace) -> int:
     client = client_of(args)
-    seen = client.events(args.name) if args.wait else []
-    pod = client.release(args.name)
+    seen = client.pod_events(args.name) if args.wait else []
+    pod = client.release_pod(args.name)
     if args.wait:
         from weft.cli.follow import RELEASED
 
@@ -161,7 +161,7 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
 
 
 def list_(args: argparse.Namespace) -> int:
-    pods = client_of(args).pods(args.all_projects)
+    pods = client_of(args).list_pods(args.all_projects)
     if args.json:
         write_json(pods)
         return 0
@@ -177,7 +177,7 @@ def list_(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace) -> int:
-    pod = client_of(args).pod(args.name)
+    pod = client_of(args).show_pod(args.name)
     if args.json:
         write_json(pod)
     else:
@@ -190,22 +190,24 @@ def show(args: argparse.Namespace) -> int:
 def events(args: argparse.Namespace) -> int:
     """With `--json --follow` one JSON object a line, as they come."""
     client = client_of(args)
-    found = client.events(args.name, args.after)
+    found = client.pod_events(args.name, args.after)
     if not args.follow:
         if args.json:
             write_json(found)
         else:
             say("\n".join(table(("sequence", "at", "type", "message"), found)))
         return 0
-    pod = client.pod(args.name)
+    pod = client.show_pod(args.name)
     after = args.after
     while True:
         _write_events(found, args.json)
         after = max([after, *(e["sequence"] for e in found)])
         if pod["state"] in ("RELEASED", "FAILED") and not found:
             return 0
-        found = client.events(pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0)
-        pod = client.pod(pod["id"])
+        found = client.pod_events(
+            pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0
+        )
+        pod = client.show_pod(pod["id"])
 
 
 def _write_events(found: list[Json], as_json: bool) -> None:
@@ -217,7 +219,7 @@ def _write_events(found: list[Json], as_json: bool) -> None:
 
 
 def receipt(args: argparse.Namespace) -> int:
-    signed = client_of(args).receipt(args.name)
+    signed = client_of(args).pod_receipt(args.name)
     if args.json:
         write_json(signed)
     else:

@@ -20,7 +20,7 @@ def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[
     Args:
         certificate: PEM files of a certificate and its key, for https.
     """
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = _listener()
     cert, key = certificate or (None, None)
     config = uvicorn.Config(
         app,
@@ -41,6 +41,15 @@ def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[
         server.should_exit = True
         thread.join(30)
         listener.close()
+
+
+def _listener() -> socket.socket:
+    """A listening socket made with the protocol's number: without it asyncio leaves TCP_NODELAY off (40 ms a request)."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    return listener
 
 
 def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:

@@ -1,0 +1,115 @@
+"""Whatever is sent as an order, the API takes it or says what is wrong: never a failure, and nothing half done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from httpx import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from weft.model.order import Order
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=50)
+    | st.sampled_from(
+        ["train", "leaf", "10.0.0.0/24", "2027-01-01T00:00:00Z", "9" * 400, "\0", "\ud800", "-", "1e400"]
+    )
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+)
+VALID: dict[str, Any] = {
+    "name": "train",
+    "cloud": "cloud",
+    "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"},
+    "fabric": {"name": "ib", "hcas": "dedicated", "hcas_per_node": 1},
+    "locality": {"required": "pod", "preferred": "leaf"},
+    "access": {
+        "key_pair": "k",
+        "ssh_from": ["10.0.0.0/8"],
+        "floating_ip": "first",
+        "user_data": "#cloud-config",
+    },
+    "network": {"rdma": "10.1.0.0/24", "management": "10.2.0.0/24", "router": True},
+    "lease": {"end": "2027-01-31T18:00:00Z"},
+}
+PATHS = [(a,) for a in VALID] + [
+    (a, b) for a, section in VALID.items() if isinstance(section, dict) for b in section
+]
+SLOW = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def _send(api: Client, body: bytes) -> None:
+    """Plan and order; 4xx or success, each answer a document, and the order only where the plan was possible."""
+    answers = [
+        api.post(path, content=body, headers={"Content-Type": "application/json"})
+        for path in ("/v1/pods/plan", "/v1/pods")
+    ]
+    for answer in answers:
+        assert answer.status_code in (200, 202, 400, 409, 413), answer.text
+        document = answer.json()
+        if answer.status_code >= 400:
+            assert (document["status"], bool(document["detail"])) == (answer.status_code, True)
+            assert len(answer.content) < 200_000
+    assert (answers[0].status_code == 200) == (answers[1].status_code in (202, 409))
+
+
+@SLOW
+@given(changes=st.dictionaries(st.sampled_from(PATHS), JSON, min_size=1, max_size=3))
+def test_orders_with_strange_values(api: Client, changes: dict[tuple[str, ...], object]) -> None:
+    """A valid order in which some values are replaced by anything that JSON can say."""
+    order = json.loads(json.dumps(VALID))
+    for path, value in changes.items():
+        section = order
+        for key in path[:-1]:
+            section = section[key]
+            if not isinstance(section, dict):
+                break
+        else:
+            section[path[-1]] = value
+    _send(api, json.dumps(order).encode())
+
+
+@SLOW
+@given(document=JSON)
+def test_documents_that_are_no_orders(api: Client, document: object) -> None:
+    """Any JSON at all."""
+    _send(api, json.dumps(document).encode())
+
+
+@SLOW
+@given(body=st.binary(max_size=200), at=st.integers(0, 200))
+def test_bytes_that_are_no_json(api: Client, body: bytes, at: int) -> None:
+    """A valid order cut off, and then garbage."""
+    _send(api, json.dumps(VALID).encode()[:at] + body)
+
+
+@SLOW
+@given(
+    name=st.text(min_size=1, max_size=60),
+    query=st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=3),
+)
+def test_names_and_parameters_of_any_kind(api: Client, name: str, query: dict[str, str]) -> None:
+    """Addresses made of anything."""
+    from urllib.parse import quote
+
+    for tail in ("", "/events", "/receipt"):
+        path = f"/v1/pods/{quote(name.encode('utf-8', 'surrogatepass'), safe='')}{tail}"
+        answer = api.get(path, params={**query, "after": query.get("after", "0")})
+        assert answer.status_code in (200, 400, 404, 405), answer.text
+
+
+def test_the_valid_order_is_valid() -> None:
+    """The ground of the other tests."""
+    assert Order.model_validate(VALID).name == "train"
