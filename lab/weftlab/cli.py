@@ -58,7 +58,13 @@ def _guarded(run: Any) -> Any:
 def _lab(args: argparse.Namespace, **more: Any) -> Any:
     from weftlab.lab import Lab
 
-    return Lab(args.state, args.cache, say=lambda line: print(line, flush=True), **more)
+    return Lab(args.state, args.cache, say=_say, **more)
+
+
+def _say(line: str) -> None:
+    """In one piece: several threads report."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _up(args: argparse.Namespace) -> int:

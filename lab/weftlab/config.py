@@ -12,7 +12,6 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from weft.model.site import Node, Site
 from weftlab.layout import Layout
-from weftlab.site import CLOUD
 
 SECRET = "weft-lab"
 REGION = "RegionOne"
@@ -267,7 +266,7 @@ def nova_host(layout: Layout, node: Node) -> Sections:
 
 def compute_nodes(site: Site) -> tuple[Node, ...]:
     """The nodes that have a nova-compute."""
-    return tuple(n for n in site.nodes if n.role == "compute" and n.cloud == CLOUD)
+    return tuple(n for n in site.nodes if n.role == "compute" and n.maintenance is None)
 
 
 def devices(node: Node) -> list[dict[str, object]]:

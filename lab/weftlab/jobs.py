@@ -98,7 +98,11 @@ def weft_service(layout: Layout, site: Site) -> Service:
             *("--listen", f"127.0.0.1:{layout.port('weft')}", "--state", str(state)),
             *("--cloud-profile", "weft", "--site", str(layout.site_path)),
         ),
-        env={"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml)},
+        # The embedded PostgreSQL keeps a lock in the user's runtime folder: each lab has its own.
+        env={
+            "OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml),
+            "XDG_RUNTIME_DIR": str(layout.work / "weft"),
+        },
         log=layout.log("weft"),
         cwd=layout.work / "weft",
         ready=checks.answers_http(layout.port("weft"), "/readyz"),

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,10 @@ class Lab:
         Raises `LabError` or `JobError`; then everything is stopped again, and the logs are left to be read.
         """
         self._begun = time.monotonic()
+        self._check()
         with _only_one(self.state):
             if self.running and all(s.up for s in self.status()):
                 return False
-            self.layout.check()
             if not self.running:
                 self.supervisor.stop()  # what a crash before the end of an earlier `up` may have left
                 self._remove()
@@ -89,6 +90,17 @@ class Lab:
                 raise
         self.running = True
         return True
+
+    def _check(self) -> None:
+        """What can be known to be wrong before anything is made."""
+        self.layout.check()
+        whole = jobs.all_jobs(
+            self.layout, replace(self.settings, left_out=()), self.site, FILLED, lambda _: None
+        )
+        names = [s.name for s in jobs.services_of(whole)]
+        for name in self.settings.left_out:
+            if name not in names:
+                raise LabError(f"--without {name} is not allowed: one of {', '.join(names)}")
 
     def _check_ports(self) -> None:
         taken = self.layout.taken_ports()
@@ -134,6 +146,8 @@ class Lab:
 
     def down(self) -> bool:
         """Stop everything and remove the state. False if there was nothing. Safe after a crash, and twice."""
+        if not self.state.exists():
+            return False
         with _only_one(self.state):
             there = bool(self.supervisor.records()) or self.layout.settings_path.exists()
             self.supervisor.stop()

@@ -40,6 +40,9 @@ HOSTS_A_LEAF = 20
 GPUS = 8
 SUBNET_MANAGERS = ("sm1", "sm2")
 
+NO_COMPUTE = "this lab runs no nova-compute for it"
+"""Why nodes beyond `--computes` can't be ordered: they are in the fabric only."""
+
 LEAF_GUID = 0x0002C90300100000
 SPINE_GUID = 0x0002C90300200000
 NODE_GUID = 0x0002C90300300000
@@ -165,7 +168,8 @@ def _gpu_nodes(settings: Settings) -> list[Node]:
         Node(
             name=f"gpu{index + 1:0{width}d}",
             rack=_rack(_leaf_of(settings, index)),
-            cloud=CLOUD if index < settings.computes else None,
+            cloud=CLOUD,
+            maintenance=None if settings.fabric_only or index < settings.computes else NO_COMPUTE,
             hcas=tuple(
                 _hca(f"mlx5_{h}", NODE_GUID + (index * 16 + h) * 0x10, 0x40 + h, 2 * h // settings.hcas)
                 for h in range(settings.hcas)

@@ -1,0 +1,99 @@
+"""`weft lab` as typed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weftlab.layout import free_ports
+from weftlab.processes import look
+
+
+def weft_lab(*words: str, module: str = "weft.cli.main") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, "lab", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("module", ["weft.cli.main", "weftlab"])
+def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
+    """Without a lab: status is 1, down is fine, env says what to do; and no folder is left behind."""
+    state = ["--state", str(tmp_path / "none")]
+    status = weft_lab("status", *state, module=module)
+    assert (status.returncode, status.stdout) == (1, f"no lab in {tmp_path / 'none'}\n")
+    assert json.loads(weft_lab("status", "--json", *state, module=module).stdout)["services"] == []
+    down = weft_lab("down", *state, module=module)
+    assert (down.returncode, down.stdout) == (0, f"no lab in {tmp_path / 'none'}\n")
+    env = weft_lab("env", *state, module=module)
+    assert (env.returncode, env.stderr.strip()) == (
+        2,
+        f"weft lab: no lab in {tmp_path / 'none'}: `weft lab up` starts one",
+    )
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--nodes", "0"], "--nodes 0 is not allowed: 1 or more"),
+        (["--computes", "99"], "--computes 99 is not allowed: 0 to the number of nodes, 16"),
+        (["--ports", "80"], "--ports 80 is not allowed"),
+        (["--without", "novva"], "--without novva is not allowed: one of"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
+    """Exit code 2, the option, its value and what is allowed; nothing is started and nothing is left."""
+    done = weft_lab("up", "--state", str(tmp_path / "s"), *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.fabric
+def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
+    """The one who is in the way isn't disturbed; the sentence names the port and the service that wanted it."""
+    base = free_ports()
+    with socket.create_server(("127.0.0.1", base + 20)):
+        done = weft_lab("up", "--only", "fabric", "--state", str(tmp_path / "s"), "--ports", str(base))
+    assert done.returncode == 2
+    assert f"{base + 20} (agent-sm1)" in done.stderr
+
+
+@pytest.mark.fabric
+def test_the_fabric_alone_comes_and_goes(tmp_path: Path) -> None:
+    """Up, a second up, status, two downs; then no process works in the folder, and the folder is gone."""
+    state = tmp_path / "fabric"
+    words = ["--state", str(state)]
+    up = ["up", "--only", "fabric", "--nodes", "4", "--ports", str(free_ports()), *words]
+    first = weft_lab(*up)
+    assert first.returncode == 0, first.stdout + first.stderr
+    try:
+        second = weft_lab(*up)
+        assert (second.returncode, second.stdout) == (0, f"the lab in {state} is up already\n")
+        shown = weft_lab("status", "--json", *words)
+        assert shown.returncode == 0, shown.stdout
+        services = json.loads(shown.stdout)["services"]
+        assert [s["name"] for s in services if s["up"]] == [
+            "ibsim",
+            "opensm-sm1",
+            "agent-sm1",
+            "opensm-sm2",
+            "agent-sm2",
+        ]
+        pids = [s["pid"] for s in services]
+    finally:
+        down = weft_lab("down", *words)
+    assert (down.returncode, down.stdout) == (0, f"the lab in {state} is down\n")
+    assert not [pid for pid in pids if (p := look(pid)) is not None and p.alive]
+    assert weft_lab("down", *words).returncode == 0
+    assert not state.exists()

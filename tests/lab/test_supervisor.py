@@ -1,0 +1,286 @@
+"""The supervisor against small real processes: starting, failing, ending, crashing, being mistaken for others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weftlab.checks import file_is_there
+from weftlab.processes import belongings, look, read_records, write_record
+from weftlab.service import Service, Step
+from weftlab.supervisor import JobError, Supervisor
+
+SLEEP = "import time; time.sleep(600)"
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    made = Supervisor(tmp_path / "run")
+    yield made
+    made.stop()
+
+
+def service(folder: Path, name: str, code: str, **more: Any) -> Service:
+    return Service(name, (sys.executable, "-c", code), folder / f"{name}.log", cwd=folder / name, **more)
+
+
+def until(check: Callable[[], bool]) -> None:
+    """Wait for it, far longer than any machine needs."""
+    end = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def pid_in(path: Path) -> int:
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+def test_services_start_in_the_order_of_their_needs(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A service starts only when what it needs is ready; a step is done in between, and each is reported."""
+    begun: list[str] = []
+    ready = tmp_path / "ready"
+    first = service(
+        tmp_path,
+        "first",
+        f"import time, pathlib; time.sleep(0.3); pathlib.Path({str(ready)!r}).touch(); time.sleep(600)",
+        ready=file_is_there(ready, "not yet"),
+    )
+    step = Step("step", lambda: begun.append(str(ready.exists())), after=("first",))
+    second = service(tmp_path, "second", SLEEP, after=("step",))
+    supervisor.run([second, step, first])
+    assert begun == ["True"]
+    assert [(s.name, s.up) for s in supervisor.status([first, second])] == [("first", True), ("second", True)]
+
+
+def test_a_service_that_dies_at_the_start_is_named_with_the_end_of_its_log(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """The error has the name, the exit code and the last lines of the log; the others wait for nothing."""
+    dying = service(
+        tmp_path, "dying", "print('the disk is full', flush=True); raise SystemExit(7)", ready=lambda: "no"
+    )
+    slow = service(tmp_path, "slow", SLEEP, ready=lambda: "never", timeout=600)
+    with pytest.raises(JobError) as caught:
+        supervisor.run([dying, slow])
+    assert caught.value.name == "dying"
+    assert "ended with exit code 7" in str(caught.value)
+    assert "the disk is full" in str(caught.value)
+    (state, _) = supervisor.status([dying, slow])
+    assert (state.up, state.why) == (False, "has ended")
+    assert "the disk is full" in state.logs
+
+
+def test_a_service_that_is_never_ready_says_why(supervisor: Supervisor, tmp_path: Path) -> None:
+    """After its time the answer of its own check is in the error."""
+    stuck = service(tmp_path, "stuck", SLEEP, ready=lambda: "the queue is not declared", timeout=0.2)
+    with pytest.raises(JobError, match="the queue is not declared"):
+        supervisor.run([stuck])
+
+
+def test_a_program_that_is_not_there_is_told(supervisor: Supervisor, tmp_path: Path) -> None:
+    """No traceback of the operating system's error: the service and the program are named."""
+    with pytest.raises(JobError, match="can't start no-such-program"):
+        supervisor.run([Service("none", ("no-such-program",), tmp_path / "none.log")])
+
+
+def test_a_step_that_fails_is_named(supervisor: Supervisor) -> None:
+    """An exception of a step becomes an error with the step's name."""
+
+    def fail() -> None:
+        raise RuntimeError("table exists")
+
+    with pytest.raises(JobError, match="schema: RuntimeError: table exists"):
+        supervisor.run([Step("schema", fail)])
+
+
+def test_what_runs_is_not_started_twice(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A second `run`, also by another process' supervisor, leaves running services alone."""
+    one = service(tmp_path, "one", SLEEP)
+    supervisor.run([one])
+    before = supervisor.record("one")
+    Supervisor(supervisor.folder).run([one])
+    assert supervisor.record("one") == before
+
+
+def test_everything_of_a_service_ends_with_it(supervisor: Supervisor, tmp_path: Path) -> None:
+    """Children, and grandchildren that went into a session of their own, end too, from another process as well."""
+    pids = [tmp_path / "child", tmp_path / "away"]
+    code = f"""
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+away = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True)
+open({str(pids[0])!r}, "w").write(f"{{child.pid}}\\n")
+open({str(pids[1])!r}, "w").write(f"{{away.pid}}\\n")
+time.sleep(600)
+"""
+    supervisor.run([service(tmp_path, "parent", code)])
+    found = [pid_in(path) for path in pids]
+    stop = "import sys, pathlib, weftlab.supervisor as s; s.Supervisor(pathlib.Path(sys.argv[1])).stop()"
+    subprocess.run([sys.executable, "-c", stop, str(supervisor.folder)], check=True, timeout=60)
+    assert not [pid for pid in found if (p := look(pid)) is not None and p.alive]
+    assert read_records(supervisor.folder) == []
+
+
+def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
+    """After its grace a service that won't end is ended."""
+    ready = tmp_path / "ready"
+    code = (
+        "import signal, time, pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
+    )
+    supervisor.run([service(tmp_path, "deaf", code, grace=0.2, ready=file_is_there(ready, "not yet"))])
+    supervisor.stop()
+    assert read_records(supervisor.folder) == []
+
+
+def test_what_a_crashed_service_left_is_found(supervisor: Supervisor, tmp_path: Path) -> None:
+    """The leader is killed with -9; its child lives on in the session and is ended all the same, and only once."""
+    pid = tmp_path / "pid"
+    code = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+open({str(pid)!r}, "w").write(f"{{child.pid}}\\n")
+time.sleep(600)
+"""
+    one = service(tmp_path, "crashing", code)
+    supervisor.run([one])
+    child = pid_in(pid)
+    record = supervisor.record("crashing")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    until(lambda: not supervisor.alive("crashing"))
+    process = look(child)
+    assert process is not None and process.alive
+    assert [s.why for s in supervisor.status([one])] == ["has ended"]
+    supervisor.stop()
+    process = look(child)
+    assert process is None or not process.alive
+    supervisor.stop()
+
+
+def test_a_recycled_number_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A record whose number belongs to another process by now (other start time, or other boot) ends nothing."""
+    stranger = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        supervisor.run([service(tmp_path, "one", SLEEP)])
+        record = supervisor.record("one")
+        assert record is not None
+        taken = replace(record, name="old", pid=stranger.pid, session=stranger.pid)
+        for wrong in (replace(taken, started=0), replace(taken, boot="another")):
+            assert belongings(wrong) == []
+            write_record(supervisor.folder, wrong)
+            assert not supervisor.alive("old")
+            supervisor.stop(["old"])
+            assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_session_of_strangers_behind_a_dead_leader_is_left_alone(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """Nobody has the recorded number, but a session of that number works in another folder: not ours."""
+    pid = tmp_path / "pid"
+    code = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], cwd="/")
+open({str(pid)!r}, "w").write(f"{{child.pid}}\\n")
+"""
+    gone = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    gone.wait()
+    child = pid_in(pid)
+    try:
+        supervisor.run([service(tmp_path, "one", SLEEP)])
+        record = supervisor.record("one")
+        assert record is not None
+        assert belongings(replace(record, pid=gone.pid, session=gone.pid, started=0)) == []
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_daemon_is_found_by_its_pid_file(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A process that left its parent and its session, as PostgreSQL's server does, ends with the service."""
+    data = tmp_path / "data"
+    data.mkdir()
+    code = f"""
+import os, subprocess, sys, time
+if os.fork() == 0:
+    os.setsid()
+    child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], cwd={str(data)!r}, start_new_session=True)
+    open({str(data / "pid")!r}, "w").write(f"{{child.pid}}\\n")
+    os._exit(0)
+time.sleep(600)
+"""
+    supervisor.run([service(tmp_path, "server", code, daemons=(data / "pid",))])
+    daemon = pid_in(data / "pid")
+    record = supervisor.record("server")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    supervisor.stop()
+    process = look(daemon)
+    assert process is None or not process.alive
+
+
+def test_a_fifo_never_ends(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A program that reads commands sees no end of file, and gets what is written to its fifo."""
+    fifo, out = tmp_path / "commands", tmp_path / "out"
+    code = f"import sys; open({str(out)!r}, 'w').write(sys.stdin.readline()); import time; time.sleep(600)"
+    supervisor.run([service(tmp_path, "reader", code, stdin=fifo)])
+    fifo.write_text("Unlink\n")
+    until(lambda: out.exists() and out.read_text() == "Unlink\n")
+    assert supervisor.alive("reader")
+
+
+def test_members_have_rows_of_their_own(supervisor: Supervisor, tmp_path: Path) -> None:
+    """What a service forks and records itself is shown, and missed when it dies, while the service lives."""
+    code = f"""
+import os, sys, time
+from pathlib import Path
+from weftlab.processes import record_of, write_record
+pid = os.fork()
+if pid == 0:
+    time.sleep(600)
+write_record(Path({str(supervisor.folder)!r}), record_of("member", pid, Path.cwd(), 9, 1.0, 99, member=True))
+os.wait()
+time.sleep(600)
+"""
+    fleet = service(tmp_path, "fleet", code, members=("member",))
+    supervisor.run([fleet])
+    until(lambda: supervisor.alive("member"))
+    record = supervisor.record("member")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    until(lambda: not supervisor.alive("member"))
+    assert [(s.name, s.up) for s in supervisor.status([fleet])] == [("fleet", True), ("member", False)]
+
+
+def test_stopping_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp_path: Path) -> None:
+    """`stop` while a `run` waits for a service that never gets ready: the run ends with an error, soon."""
+    failed: list[JobError] = []
+
+    def start() -> None:
+        try:
+            supervisor.run([service(tmp_path, "stuck", SLEEP, ready=lambda: "never", timeout=600)])
+        except JobError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    until(lambda: supervisor.alive("stuck"))
+    supervisor.stop()
+    thread.join(60)
+    assert [e.name for e in failed] == ["stuck"]
