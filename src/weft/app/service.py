@@ -72,8 +72,8 @@ class Service:
 
     def create_pod(self, request: Request, order: Order) -> PodView:
         """Plan, check quotas, claim nodes and numbers and write all rows in one transaction; the loop does the rest."""
-        project = self._project(request, "pods:create")
         with self._logged(request, "pod create", order.name):
+            project = self._project(request, "pods:create")
             ground = self._ground(order)
             order = self._checked(request.caller, project, order, ground)
             self._check_lease(order)
@@ -108,8 +108,8 @@ class Service:
             self._listener.wait(mark, left)
 
     def release_pod(self, request: Request, name: str) -> PodView:
-        pod = self._find(request, "pods:release", name)
-        with self._logged(request, "pod release", f"{pod.name} {pod.id}"):
+        with self._logged(request, "pod release", name):
+            pod = self._find(request, "pods:release", name)
             self._store.release(pod.id, f"release asked by {request.caller.user_name}")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
@@ -123,21 +123,20 @@ class Service:
     # -- operators ----------------------------------------------------------------------------------------------
 
     def audit(self, request: Request, repair: bool = False) -> AuditReport:
-        self._policy.check("audit:repair" if repair else "audit:check", request.caller)
-        record = self._store.site()
-        auditor = Auditor(self._store, self._keeper.world(), record.site, self._clock)
         if not repair:
-            return auditor.check()
-        with self._logged(request, "audit repair", record.site.name):
-            return auditor.repair()
+            self._policy.check("audit:check", request.caller)
+            return self._auditor().check()
+        with self._logged(request, "audit repair", "everything"):
+            self._policy.check("audit:repair", request.caller)
+            return self._auditor().repair()
 
     def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
         self._policy.check("audit_log:list", request.caller)
         return self._store.audit_log(after, min(max(limit, 1), 10_000))
 
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
-        self._policy.check("site:apply", request.caller)
-        with self._logged(request, "site apply", str(document.get("name", ""))):
+        with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
+            self._policy.check("site:apply", request.caller)
             site = load_site(document)
             self._check_holds(site)
             record = self._store.apply_site(site, request.caller.user_name)
@@ -154,15 +153,15 @@ class Service:
         return node_views(self._store.site().site, self._store.capacity())
 
     def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
-        self._policy.check("nodes:quarantine", request.caller)
         with self._logged(request, "node quarantine", node):
+            self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)
             self._store.quarantine(node, reason)
         return self._node(node)
 
     def clear_node(self, request: Request, node: str) -> NodeView:
-        self._policy.check("nodes:quarantine", request.caller)
         with self._logged(request, "node clear", node):
+            self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)
             if not self._store.clear_quarantine(node):
                 raise ConflictError(f"node {node} is not in quarantine")
@@ -181,6 +180,9 @@ class Service:
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)
         return Health(ready=all(v == "ok" for v in checks.values()), checks=checks)
+
+    def _auditor(self) -> Auditor:
+        return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

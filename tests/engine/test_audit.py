@@ -1,0 +1,188 @@
+"""The audit and the verifier on fakes: orphans, missing, different, foreign, unknown; and what repair may touch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.house import ORDER, House
+from weft.engine.database import Database
+from weft.model.mark import Mark
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.views import AuditReport
+from weft.testing.fabric import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def check(house: House, repair: bool = False) -> AuditReport:
+    """As an operator; with a worker at hand if things are to be mended."""
+    if not repair:
+        return house.service.audit(house.operator)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            house.worker.run_once() or stop.wait(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        return house.service.audit(house.operator, repair=True)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def categories(report: AuditReport) -> set[str]:
+    return {f.category for f in report.findings}
+
+
+def a_member(house: House, pod_nodes: tuple[str, ...]) -> int:
+    return house.site.node_by_name[pod_nodes[0]].hcas_on("ib0")[0].port_guid
+
+
+def an_outsider(house: House) -> int:
+    return house.site.node_by_name["gpu16"].hcas_on("ib0")[0].port_guid
+
+
+def test_a_healthy_pod_gives_no_findings(house: House) -> None:
+    """Everything that a live pod owns is explained by it."""
+    house.ready()
+    report = check(house)
+    assert report.findings == () and report.checked["pods"] == 1
+    assert report.checked["host ports of ib0"] == 34
+
+
+def test_an_orphan_is_found_and_removed(house: House) -> None:
+    """A thing with our mark that no live pod owns goes with --repair; one with another site's mark stays."""
+    ghost = "00000000-1111-2222-3333-444444444444"
+    house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", ghost, "network/rdma"))
+    house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("elsewhere", ghost, "network/rdma"))
+    house.cloud.add(Kind.NETWORK, "private", "team-a", None)
+    assert [f.category for f in check(house).findings] == ["orphan"]
+    report = check(house, repair=True)
+    assert [f.repaired for f in report.findings] == [True]
+    assert len(house.cloud.things()) == 2
+
+
+def test_a_second_thing_of_a_lost_answer_is_an_orphan(house: House) -> None:
+    """Twice made under one mark: the older is the pod's, the other is found."""
+    pod = house.ready()
+    original = house.cloud.thing("network/rdma")
+    house.cloud.add(Kind.NETWORK, original.name, "team-a", original.mark)
+    findings = check(house).findings
+    assert [(f.category, f.kind) for f in findings] == [("orphan", "network")]
+    assert original.id not in findings[0].subject
+    assert pod.name == "train"
+
+
+def test_a_missing_server_is_found_and_made_by_repair(house: House) -> None:
+    """What a pod owns and isn't there is `missing`; repair brings it back, servers included."""
+    pod = house.ready()
+    house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
+    assert "missing" in categories(check(house))
+    report = check(house, repair=True)
+    assert all(f.repaired for f in report.findings)
+    assert house.store.find_pod(str(pod.id), None).state is PodState.READY
+
+
+def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
+    """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop mends it."""
+    pod = house.ready()
+    house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.allotment.pkey)
+    assert "different" in categories(check(house))
+    report = check(house, repair=True)
+    assert report.findings and all(f.repaired for f in report.findings)
+    assert check(house).findings == ()
+
+
+def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
+    """A key of a live pod written to a port that is no member: another pod's members share it."""
+    pod = house.ready()
+    house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.allotment.pkey)
+    found = [f for f in check(house).findings if f.kind == "p_key"]
+    assert found and "no member" in found[0].what
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY or check(house).findings == ()
+
+
+def test_a_full_default_key_on_a_host_is_an_alarm(house: House) -> None:
+    """OpenSM that failed open puts 0xffff everywhere: no pod is READY then."""
+    pod = house.ready()
+    house.fabric.write_key(a_member(house, pod.nodes), 0xFFFF)
+    report = check(house)
+    assert any("failed open" in f.what for f in report.findings)
+
+
+def test_no_master_is_unknown_not_fine(house: House) -> None:
+    """With every subnet manager down the audit says unknown, and the pod is DEGRADED with the reason."""
+    pod = house.ready()
+    for manager in house.fabric.managers:
+        manager.stop()
+    assert "unknown" in categories(check(house))
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    after = house.store.find_pod(str(pod.id), None)
+    assert after.state is PodState.DEGRADED and "unknown" in after.reason
+    for manager in house.fabric.managers:
+        manager.start()
+    house.run(pod, PodState.READY)
+
+
+def test_the_manager_dies_in_the_middle_of_a_change(house: House) -> None:
+    """The pod isn't READY while nobody can say what is on the wire, and becomes so when the manager is back."""
+    house.fabric.plant(Fault.STOPPED)
+    pod = house.order()
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY
+    for manager in house.fabric.managers:
+        manager.start()
+    house.run(pod, PodState.READY)
+
+
+def test_a_release_without_a_fabric_manager_keeps_everything(house: House) -> None:
+    """Nothing is given back while the fabric can't be read; the receipt waits for the proof."""
+    pod = house.ready()
+    for manager in house.fabric.managers:
+        manager.stop()
+    house.release(pod)
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    assert set(house.store.capacity().holds) == set(pod.nodes)
+    for manager in house.fabric.managers:
+        manager.start()
+    house.run(pod, PodState.RELEASED)
+
+
+def test_a_key_that_comes_back_after_release_began_is_taken_away_again(house: House) -> None:
+    """A stale pass that adds a key again after it was seen gone does not survive the receipt."""
+    pod = house.ready()
+    house.release(pod)
+    key = 0x8000 | pod.plan.allotment.pkey
+    house.run(pod, PodState.RELEASED)
+    assert not any(key in t.keys for t in house.fabric.tables().values())
+    house.fabric.write_key(an_outsider(house), key)
+    assert categories(check(house)) & {"foreign", "orphan"}
+
+
+def test_shared_hcas_are_refused_by_the_fabrics_own_word(house: House) -> None:
+    """An order for virtual functions says why this fabric can't have them."""
+    from weft.model.errors import RefusedError
+
+    shared = ORDER.model_copy(update={"fabric": ORDER.fabric.model_copy(update={"hcas": "shared"})})
+    with pytest.raises(RefusedError, match="shared adapters are not possible"):
+        house.order(shared)
