@@ -97,13 +97,18 @@ def _type(field: FieldDescriptor) -> str:
         return field.message_type.name
     if field.enum_type is not None:
         return field.enum_type.name
-    names = {FieldDescriptor.TYPE_STRING: "string", FieldDescriptor.TYPE_UINT32: "uint32", FieldDescriptor.TYPE_BOOL: "bool"}
+    names = {
+        FieldDescriptor.TYPE_STRING: "string",
+        FieldDescriptor.TYPE_UINT32: "uint32",
+        FieldDescriptor.TYPE_BOOL: "bool",
+    }
     return names[field.type]
 
 
 def _line(descriptor) -> str:
     return " ".join(
-        f"{field.name}={field.number}{'*' if field.is_repeated else ''}:{_type(field)}" for field in descriptor.fields
+        f"{field.name}={field.number}{'*' if field.is_repeated else ''}:{_type(field)}"
+        for field in descriptor.fields
     )
 
 
@@ -128,7 +133,9 @@ def test_every_enumeration_has_the_public_numbers(name: str) -> None:
 def test_services_have_the_public_methods() -> None:
     """Each service has exactly its methods, with the request and reply that their names say."""
     services = {name: service for file in FILES for name, service in file.services_by_name.items()}
-    assert {name: {method.name for method in service.methods} for name, service in services.items()} == METHODS
+    assert {
+        name: {method.name for method in service.methods} for name, service in services.items()
+    } == METHODS
     for service in services.values():
         for method in service.methods:
             _check_method(method)
@@ -152,8 +159,12 @@ def test_no_repeated_scalar_is_unpacked() -> None:
 
 def test_the_wire_bytes_are_the_public_ones() -> None:
     """A request written by hand from the public numbers is read field by field."""
-    inner = b"\x0a\x01p" + b"\x10\x40" + b"\x48\x01" + b"\x5a\x01a"  # id=1, size=2, reconfigurable=9, allocation=11
-    request = vipuuser_pb2.CreatePartitionRequest.FromString(b"\x12" + bytes([len(inner)]) + inner + b"\x28\x01")
+    inner = (
+        b"\x0a\x01p" + b"\x10\x40" + b"\x48\x01" + b"\x5a\x01a"
+    )  # id=1, size=2, reconfigurable=9, allocation=11
+    request = vipuuser_pb2.CreatePartitionRequest.FromString(
+        b"\x12" + bytes([len(inner)]) + inner + b"\x28\x01"
+    )
     wanted = request.requirements
     assert (wanted.id, wanted.size, wanted.reconfigurable, wanted.allocation_id) == ("p", 64, True, "a")
     assert request.relocatable

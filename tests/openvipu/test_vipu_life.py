@@ -1,0 +1,397 @@
+"""Partitions on a running controller over simulated machines: create, break, mend, relocate, remove."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import grpc
+import pytest
+from vipuhouse import POD4, POD64, Controller, controlling, house, new_config, refused, until
+
+from openvipu.hardware.fabric import Fault
+from openvipu.proto import admin_pb2, catalog_pb2
+from openvipu.proto import vipuuser_pb2 as pb
+from openvipu.sim.pod import PodConfig, SimulatedPod
+
+
+def machine_of(controller: Controller, partition: str) -> str:
+    return controller.state.partitions[partition].agent_ids[0]
+
+
+def settings_on(controller: Controller, agent: str) -> list[str]:
+    return [setting.partition_id for setting in controller.pod.agents[agent].machine.status().settings]
+
+
+def test_create_use_and_remove(pod16: Controller) -> None:
+    """A partition becomes ACTIVE, has its configuration, carries packets, and is gone after its removal."""
+    pod16.create_active("p", 8, num_gcds=2)
+    listed = pod16.users.ListPartitions(pb.ListPartitionsRequest()).partitions
+    assert [(entry.id, len(entry.spec.ipus), entry.ready_state) for entry in listed] == [
+        ("p", 8, pb.PS_ACTIVE)
+    ]
+    config = pod16.users.GetPartitionIpuofConfig(
+        pb.GetPartitionIpuofConfigRequest(partition_id="p")
+    ).ipuof_config
+    assert [len(gcd.devices) for gcd in config.gcd_configs] == [4, 4]
+    assert pod16.pod.probe(("ipum1", 0), ("ipum2", 3)) is not None
+    pod16.remove_whole("p")
+    assert pod16.pod.probe(("ipum1", 0), ("ipum1", 1)) is None
+    assert not pod16.users.ListPartitions(pb.ListPartitionsRequest()).partitions
+    assert not any(settings_on(pod16, agent) for agent in pod16.pod.agents)
+
+
+def test_the_name_can_be_used_again_at_once(pod16: Controller) -> None:
+    """A create that follows a remove of the same name waits for its turn and succeeds, a hundred times."""
+    for _ in range(100):
+        pod16.create("p", 16)
+        pod16.remove("p")
+    pod16.create_active("p", 16)
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "words"),
+    [
+        (lambda c: c.create("p", 3), grpc.StatusCode.INVALID_ARGUMENT, "size 3"),
+        (lambda c: c.create("", 4), grpc.StatusCode.INVALID_ARGUMENT, "partition id is empty"),
+        (lambda c: c.create("a b", 4), grpc.StatusCode.INVALID_ARGUMENT, "'a b' is not allowed"),
+        (lambda c: c.create("p", 32), grpc.StatusCode.INVALID_ARGUMENT, "needs 2 IPU-Link domains"),
+        (lambda c: c.create("p", 4, cluster_id="x"), grpc.StatusCode.NOT_FOUND, "cluster 'x' doesn't exist"),
+        (
+            lambda c: c.create("p", 4, allocation_id="x"),
+            grpc.StatusCode.NOT_FOUND,
+            "allocation 'x' doesn't exist",
+        ),
+        (
+            lambda c: c.create("p", 4, sync_type=99),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "sync_type 99 is not allowed",
+        ),
+        (lambda c: c.remove("p"), grpc.StatusCode.NOT_FOUND, "partition 'p' doesn't exist"),
+        (lambda c: c.reset("p"), grpc.StatusCode.NOT_FOUND, "partition 'p' doesn't exist"),
+        (lambda c: c.status("p"), grpc.StatusCode.NOT_FOUND, "partition 'p' doesn't exist"),
+    ],
+)
+def test_refusals_have_a_status_and_a_sentence(
+    pod16: Controller, call, code: grpc.StatusCode, words: str
+) -> None:
+    """What is impossible is refused by field and value, and changes nothing."""
+    before = pod16.state
+    found, sentence = refused(lambda: call(pod16))
+    assert found is code
+    assert words in sentence
+    assert pod16.state is before
+
+
+def test_twice_is_refused_and_full_says_so(pod16: Controller) -> None:
+    """A taken name is ALREADY_EXISTS, a full cluster RESOURCE_EXHAUSTED with the count."""
+    pod16.create_active("p", 16)
+    assert refused(lambda: pod16.create("p", 1))[0] is grpc.StatusCode.ALREADY_EXISTS
+    code, words = refused(lambda: pod16.create("q", 1))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "16 of its 16 IPUs are in use" in words
+
+
+def test_reconfigurable_and_pending_configuration(pod16: Controller) -> None:
+    """The configuration is refused while pending and marked reconfigurable when it is."""
+    pod16.pod.plant(Fault("bad-cable", "ipum1", "up0"))
+    pod16.create("p", 8, disable_auto_reset=True, cluster_id="c")
+    pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    pod16.remove_whole("p")
+    pod16.create_active("q", 4, reconfigurable=True)
+    request = pb.GetPartitionIpuofConfigRequest(
+        partition_id="q", gcd_id=pb.GetPartitionIpuofConfigRequest.GcdID(id=0)
+    )
+    config = pod16.users.GetPartitionIpuofConfig(request).ipuof_config
+    assert config.reconfigurable
+    assert config.sync_type == pb.ST_GS2_DEFAULT
+    request.gcd_id.id = 1
+    assert (
+        refused(lambda: pod16.users.GetPartitionIpuofConfig(request))[0] is grpc.StatusCode.INVALID_ARGUMENT
+    )
+
+
+def test_an_error_is_reset_automatically(pod16: Controller) -> None:
+    """An IPU dies and comes back: the poll sees it, resets follow, the partition is ACTIVE again."""
+    pod16.create_active("p", 4)
+    fault = Fault("dead-ipu", machine_of(pod16, "p"), "1")
+    pod16.pod.plant(fault)
+    pod16.server.watch.poll()
+    until(lambda: pod16.status("p").auto_reset_retry_count >= 1)
+    pod16.pod.heal(fault)
+    pod16.wait("p", pb.PS_ACTIVE)
+    assert not pod16.status("p").errors
+    assert pod16.status("p").last_auto_reset_time.seconds > 0
+
+
+def test_resets_end_after_three_tries(pod16: Controller) -> None:
+    """A lasting fault makes the partition FAILED with its reason; a user's reset after the repair mends it."""
+    pod16.create_active("p", 8)
+    pod16.pod.plant(Fault("bad-cable", "ipum1", "up1"))
+    pod16.server.watch.poll()
+    status = pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert (status.auto_reset_retry_count, status.max_auto_reset_retries) == (3, 3)
+    assert any("IPU-Link up1 is down" in error for error in status.errors)
+    pod16.pod.heal()
+    pod16.reset("p")
+    pod16.wait("p", pb.PS_ACTIVE)
+
+
+def test_without_auto_reset_it_fails_at_once(pod16: Controller) -> None:
+    """disable_auto_reset leaves the repair to the user."""
+    pod16.create_active("p", 4, disable_auto_reset=True)
+    pod16.pod.plant(Fault("dead-ipu", machine_of(pod16, "p"), "0"))
+    pod16.server.watch.poll()
+    status = pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert (status.auto_reset_retry_count, status.max_auto_reset_retries) == (0, 0)
+
+
+def test_a_relocatable_partition_moves(pod16: Controller) -> None:
+    """After three tries it goes to healthy machines, and the old one is clean."""
+    pod16.create_active("p", 4, relocatable=True)
+    old = machine_of(pod16, "p")
+    pod16.pod.plant(Fault("dead-ipu", old, "3"))
+    pod16.server.watch.poll()
+    until(lambda: machine_of(pod16, "p") != old)
+    pod16.wait("p", pb.PS_ACTIVE)
+    assert settings_on(pod16, old) == []
+    assert settings_on(pod16, machine_of(pod16, "p")) == ["p"]
+
+
+def test_relocation_ends_when_nothing_is_left(pod16: Controller) -> None:
+    """With every other machine broken or taken, a relocatable partition fails instead of circling."""
+    pod16.create_active("p", 4, relocatable=True)
+    for agent in pod16.pod.agents:
+        pod16.pod.plant(Fault("dead-ipu", agent, "0"))
+    pod16.server.watch.poll()
+    status = pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert any("IPU 0 doesn't respond" in error for error in status.errors)
+
+
+def test_dead_ipus_are_not_given(pod16: Controller) -> None:
+    """A polled dead IPU is avoided by placement; the whole POD can't be had then."""
+    pod16.pod.plant(Fault("dead-ipu", "ipum1", "3"))
+    pod16.server.watch.poll()
+    pod16.create_active("p", 1)
+    assert pod16.state.partitions["p"].ipus[0].number != 3
+    pod16.remove_whole("p")
+    code, words = refused(lambda: pod16.create("q", 16))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "1 are not healthy (ipum1)" in words
+
+
+def test_a_gone_agent_fails_removal_unless_forced(pod16: Controller) -> None:
+    """Removal needs every machine; with force the partition goes, and the machine waits until it is clean."""
+    pod16.create_active("p", 4)
+    gone = machine_of(pod16, "p")
+    pod16.pod.plant(Fault("agent-gone", gone))
+    pod16.remove("p")
+    status = pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert f"agent {gone}" in status.errors[0]
+    pod16.remove_whole("p", force=True)
+    assert refused(lambda: pod16.create("all", 16))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    pod16.pod.heal()
+    assert settings_on(pod16, gone) == ["p"]
+
+    def clean() -> bool:
+        pod16.server.watch.poll()
+        return settings_on(pod16, gone) == []
+
+    until(clean)
+    pod16.create_active("all", 16)
+
+
+def test_a_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> None:
+    """One missed poll leaves the partition alone; three are an error."""
+    pod16.create_active("p", 4)
+    gone = machine_of(pod16, "p")
+    pod16.pod.plant(Fault("agent-gone", gone))
+    pod16.server.watch.poll()
+    assert pod16.status("p").ready_state == pb.PS_ACTIVE
+    pod16.server.watch.poll()
+    pod16.server.watch.poll()
+    status = pod16.wait("p", pb.PS_ERROR, pb.POS_FAILED)
+    assert status.errors
+    pod16.pod.heal()
+
+    def mended() -> bool:
+        pod16.server.watch.poll()
+        return pod16.server.core.health.is_reachable(gone)
+
+    until(mended)
+    pod16.reset("p")
+    pod16.wait("p", pb.PS_ACTIVE)
+
+
+def test_a_slow_reset_does_not_stop_the_others(pod16: Controller) -> None:
+    """While one allocation resets slowly, another creates and removes, and reading never waits."""
+    pod16.add_allocation("slow", agents=("ipum1",))
+    pod16.add_allocation("quick", agents=("ipum2",))
+    pod16.create_active("s", 4, allocation_id="slow")
+    pod16.pod.plant(Fault("slow-reset", "ipum1", seconds=3.0))
+    pod16.reset("s")
+    pod16.create_active("q", 4, allocation_id="quick")
+    pod16.remove_whole("q")
+    assert pod16.status("s").operation_state == pb.POS_RESETTING
+    code, words = refused(
+        lambda: pod16.users.RemovePartition(pb.RemovePartitionRequest(partition_id="s"), timeout=0.3)
+    )
+    assert code in (grpc.StatusCode.ABORTED, grpc.StatusCode.DEADLINE_EXCEEDED), words
+    pod16.wait("s", pb.PS_ACTIVE)
+
+
+def test_concurrent_requests_are_never_lost(pod16: Controller) -> None:
+    """Forty clients fight for sixteen IPUs: exactly sixteen win, each on its own IPU, all come back."""
+    outcomes: list[object] = []
+
+    def client(number: int) -> None:
+        try:
+            pod16.create(f"p{number}", 1)
+            outcomes.append(f"p{number}")
+        except grpc.RpcError as error:
+            assert isinstance(error, grpc.Call)
+            outcomes.append(error.code())
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    assert len(winners) == 16
+    assert outcomes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) == 24
+    ipus = [(ipu.agent_id, ipu.number) for entry in pod16.state.partitions.values() for ipu in entry.ipus]
+    assert len(set(ipus)) == 16
+    for id_ in winners:
+        pod16.remove_whole(id_)
+    assert not pod16.state.partitions
+
+
+def test_options_and_allocations_are_listed(pod16: Controller) -> None:
+    """The catalog lists places with the preferred one, and the allocations."""
+    pod16.add_allocation("a", 8)
+    pod16.create_active("p", 4, allocation_id="a")
+    wanted = pb.PartitionRequirements(id="q", size=4, allocation_id="a")
+    options = pod16.catalog.ListPartitionOptions(
+        catalog_pb2.ListPartitionOptionsRequest(requirements=wanted)
+    ).options
+    assert [(option.index, option.free, option.preferred) for option in options] == [
+        (0, False, False),
+        (1, True, True),
+    ]
+    listed = pod16.catalog.ListAllocations(catalog_pb2.ListAllocationsRequest()).allocations
+    assert [(entry.id, list(entry.spec.agent_ids)) for entry in listed] == [("a", ["ipum1", "ipum2"])]
+
+
+def test_cluster_tests_find_every_fault(pod16: Controller) -> None:
+    """A healthy cluster passes; a bad cable and a dead IPU show in the tests that concern them."""
+    results = pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")).results
+    assert [result.test_type for result in results] == [
+        "Version", "Cabling", "Sync-Link", "Link-Training", "Traffic", "GW-Link", "GW-Traffic",
+    ]  # fmt: skip
+    assert all(result.passed == result.total for result in results)
+    pod16.pod.plant(Fault("bad-cable", "ipum2", "up3"))
+    pod16.pod.plant(Fault("bad-cable", "ipum1", "sync-up0"))
+    pod16.pod.plant(Fault("dead-ipu", "ipum4", "0"))
+    failed = {
+        result.test_type: list(result.failures)
+        for result in pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")).results
+        if result.failures
+    }
+    assert failed == {
+        "Cabling": ["cable ipum2:up3 to ipum3:down3 has no link"],
+        "Sync-Link": ["Sync-Link ipum1:sync-up0 to ipum2:sync-down0 has no link"],
+        "Link-Training": [
+            "ipum2: up3 didn't train",
+            "ipum3: down3 didn't train",
+            "ipum4: IPU 0 doesn't respond",
+        ],
+        "Traffic": ["ipum2: up3 lost packets", "ipum3: down3 lost packets", "ipum4: IPU 0 doesn't respond"],
+    }
+
+
+def test_cluster_tests_are_refused_while_partitions_exist(pod16: Controller) -> None:
+    """Tests disturb traffic, so they wait until the cluster is empty; an unknown test is named."""
+    pod16.create_active("p", 1)
+    code, words = refused(lambda: pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")))
+    assert (code, "partition 'p'" in words) == (grpc.StatusCode.FAILED_PRECONDITION, True)
+    code, words = refused(lambda: pod16.admin.TestCluster(admin_pb2.TestClusterRequest(id="c", tests=["X"])))
+    assert (code, "test 'X' is not known" in words) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+
+
+def test_wrong_cabling_is_refused_at_creation(tmp_path: Path) -> None:
+    """Agents out of cable order, or a torus without its loop, make no cluster."""
+    with (
+        SimulatedPod(PodConfig(POD64, port=0)) as pod,
+        controlling(pod, new_config(tmp_path)) as controller,
+    ):
+        controller.add_agents("ipum1", "ipum2", "ipum3", "ipum4")
+        code, words = refused(lambda: controller.add_cluster("c", "ipum1", "ipum3"))
+        assert code is grpc.StatusCode.FAILED_PRECONDITION
+        assert "ipum1:up0 must lead to ipum3:down0; it leads to 0024.0002.8000002:down0" in words
+        loop = ("ipum1", "ipum2", "ipum3", "ipum4")
+        code, words = refused(lambda: controller.add_cluster("c", *loop, topology="torus"))
+        assert "ipum4:up0 must lead to ipum1:down0" in words
+        controller.add_cluster("c", *loop)
+
+
+def test_agents_are_added_once_and_only_when_free(pod16: Controller) -> None:
+    """An id, an address or a machine can't be added twice; an agent in a cluster can't be removed."""
+    agent = pod16.pod.agents["ipum1"]
+    spec = admin_pb2.AgentSpec(host=agent.host, port=agent.port)
+    for id_, words in [
+        ("ipum1", "agent 'ipum1' exists"),
+        ("other", f"{agent.host}:{agent.port} is agent 'ipum1'"),
+    ]:
+        request = admin_pb2.CreateAgentRequest(id=id_, spec=spec)
+        code, sentence = refused(lambda request=request: pod16.admin.CreateAgent(request))
+        assert (code, words in sentence) == (grpc.StatusCode.ALREADY_EXISTS, True)
+    missing = admin_pb2.CreateAgentRequest(id="x", spec=admin_pb2.AgentSpec(host="127.0.0.1", port=1))
+    code, sentence = refused(lambda: pod16.admin.CreateAgent(missing))
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "agent x at 127.0.0.1:1 can't be reached for Claim" in sentence
+    code, sentence = refused(lambda: pod16.admin.RemoveAgent(admin_pb2.RemoveAgentRequest(id="ipum1")))
+    assert (code, "is in cluster 'c'" in sentence) == (grpc.StatusCode.FAILED_PRECONDITION, True)
+
+
+def test_a_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
+    """Removing releases the machine; while it doesn't answer, only force forgets it."""
+    with (
+        SimulatedPod(PodConfig(POD4, port=0)) as pod,
+        controlling(pod, new_config(tmp_path)) as one,
+        controlling(pod, new_config(tmp_path, "controller-b")) as two,
+    ):
+        one.add_agents()
+        assert refused(two.add_agents)[0] is grpc.StatusCode.PERMISSION_DENIED
+        pod.plant(Fault("agent-gone", "ipum1"))
+        request = admin_pb2.RemoveAgentRequest(id="ipum1")
+        code, words = refused(lambda: one.admin.RemoveAgent(request))
+        assert (code, "--force" in words) == (grpc.StatusCode.UNAVAILABLE, True)
+        pod.heal()
+
+        def removed() -> bool:
+            try:
+                one.admin.RemoveAgent(request)
+            except grpc.RpcError:
+                return False
+            return True
+
+        until(removed)
+        two.add_agents()
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_a_partition_spans_domains(tmp_path: Path, switched: bool) -> None:
+    """A POD128 gives 128 IPUs over both domains, whose gateways carry packets; GW tests pass."""
+    from openvipu.hardware.simulated import pod_plan
+
+    with house(tmp_path, pod_plan(128, switched)) as controller:
+        results = controller.admin.TestCluster(admin_pb2.TestClusterRequest(id="c")).results
+        assert all(result.passed == result.total and result.total for result in results)
+        controller.create_active("p", 128, num_gcds=2)
+        assert controller.pod.probe(("ipum1", 0), ("ipum32", 3)) is not None
+        spec = controller.users.ListPartitions(pb.ListPartitionsRequest()).partitions[0].spec
+        assert spec.gw_routing_type == (pb.GRT_SWRING if switched else pb.GRT_RING)
+        assert spec.num_ipulink_segments == 2
+        assert {ipu.ipulink_domain_routing_id for ipu in spec.ipus} == {0, 1}
+        controller.remove_whole("p")
