@@ -7,6 +7,7 @@ Neutron's InfiniBand drivers have it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
 
 from weft.model.errors import InputError
@@ -89,17 +90,17 @@ def management_size(nodes: int) -> int:
 
 def rdma_address(cidr: str, node: int, hca: int, hcas: int) -> str:
     """Address of adapter `hca` (from 0) of node `node` (from 0) where each node has up to `hcas`."""
-    return str(IPv4Network(cidr)[1 + node * hcas + hca])
+    return str(_network(cidr)[1 + node * hcas + hca])
 
 
 def management_address(cidr: str, node: int) -> str:
     """Management address of node `node` (from 0)."""
-    return str(IPv4Network(cidr)[MANAGEMENT_OFFSET + node])
+    return str(_network(cidr)[MANAGEMENT_OFFSET + node])
 
 
 def management_pool(cidr: str) -> tuple[str, str]:
     """First and last address that the cloud itself may give out."""
-    network = IPv4Network(cidr)
+    network = _network(cidr)
     return str(network[2]), str(network[MANAGEMENT_OFFSET - 1])
 
 
@@ -138,6 +139,12 @@ def unusable(cidr: IPv4Network) -> str:
         if bad:
             return reason
     return ""
+
+
+@lru_cache(maxsize=64)
+def _network(cidr: str) -> IPv4Network:
+    """The same few texts are asked for once an address."""
+    return IPv4Network(cidr)
 
 
 def _networks(cidrs: Iterable[str]) -> list[IPv4Network]:
