@@ -91,9 +91,10 @@ def test_an_unforeseen_error_tells_only_where_to_look(
 
 def test_an_unreachable_keystone_is_a_503(api: Client, identity: FakeIdentity) -> None:
     """Unknown isn't refused: without Keystone the answer is to try again, not 401."""
-    identity.error = UnknownError("validate a token", "keystone", "connection refused")
+    identity.error = UnknownError("validate a token", "keystone at http://inside.example:5000", "refused")
     answer = api.get("/v1/pods")
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:weft:problem:unknown")
+    assert "inside.example" not in answer.text
 
 
 def test_keystoneauth_discovers_the_api(api: Client) -> None:

@@ -16,10 +16,11 @@ from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from weft.app import redact
 from weft.app.explain import validate
 from weft.app.verbs import Request, Verbs
 from weft.app.yamltext import Path, Positions, dotted
-from weft.model.errors import InputError, UnauthenticatedError
+from weft.model.errors import InputError, UnauthenticatedError, WeftError
 from weft.ports.cloud import Identity
 
 MIB = 1 << 20
@@ -38,7 +39,10 @@ def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> R
     if not token:
         raise UnauthenticatedError("no token: sign in to Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
-    caller = identity.check(token)
+    try:
+        caller = identity.check(token)
+    except WeftError as error:
+        raise redact.error(error) from error  # who isn't known yet is no operator
     http.state.caller = caller
     return Request(caller, http.client.host if http.client else "", http.state.request_id)
 

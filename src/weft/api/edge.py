@@ -32,6 +32,15 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+def log_request_ids() -> None:
+    """Let every log line of this process that is written for a request say which one."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RequestIdFilter())
+        handler.setFormatter(
+            logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
+        )
+
+
 class Edge:
     """ASGI middleware; see the module's docstring.
 

@@ -8,6 +8,7 @@ import sys
 import uvicorn
 
 from weft.api.app import create_app
+from weft.api.edge import log_request_ids
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
@@ -17,6 +18,7 @@ from weft.app.wiring import identity, parts, start_log
 def serve(settings: ServeSettings) -> int:
     """Returns when a signal ends it; everything that it started is let go then."""
     start_log(settings)
+    log_request_ids()
     # uvicorn raises the signal again when it has ended: then the rest must be let go too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     policy, keystone = Policy(settings.policy), identity(settings)

@@ -1,0 +1,66 @@
+"""The live view of --wait on a real terminal (a pty), and how it counts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+from weft.cli.follow import KindRow, by_kind
+from weft.testing.desk import Desk
+
+
+def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
+    """Kinds with what is done, the state, and at the end the pod."""
+    master, slave = pty.openpty()
+    words = [
+        sys.executable,
+        "-m",
+        "weft.cli.main",
+        "--os-cloud",
+        "a-member",
+        "pod",
+        "create",
+        "-f",
+        desk.pod_file(),
+        "--wait",
+    ]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    process = subprocess.Popen(words, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL, env=environment)
+    os.close(slave)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:  # Linux: the other end was closed
+        pass
+    os.close(master)
+    assert process.wait(60) == 0
+    text = shown.decode()
+    assert "\x1b[" in text
+    assert "partition" in text
+    assert "1/1" in text
+    assert "READY" in text
+    assert "10.1.0.11" in text
+
+
+def test_kinds_are_counted_and_trouble_is_named() -> None:
+    """Done of total, up to three names of what is in work, with reasons."""
+
+    def row(kind: str, name: str, state: str, reason: str = "") -> dict[str, str]:
+        return {"kind": kind, "name": name, "state": state, "reason": reason}
+
+    rows = [
+        row("port", "p1", "settled"),
+        row("server", "s1", "settled"),
+        row("server", "s2", "pending", "BUILD"),
+        row("server", "s3", "wanted"),
+        row("port", "p2", "broken", "no host"),
+        *(row("server", f"x{n}", "creating") for n in range(4)),
+    ]
+    assert by_kind(rows, "settled") == [
+        KindRow("port", 1, 2, "p2 broken (no host)"),
+        KindRow("server", 1, 7, "s2 pending (BUILD), x0 creating, x1 creating and 2 more"),
+    ]
+    assert by_kind([], "settled") == []
