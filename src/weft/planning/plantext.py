@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
 
 from weft.model.ids import format_pkey
 from weft.model.placement import Explanation, Refusal
@@ -86,6 +87,8 @@ def _nodes(plan: Plan) -> Iterator[str]:
         f"Nodes: {len(placement.nodes)} of cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}; "
         f"all within one {placement.level} (required {locality.required}, preferred {locality.preferred})."
     )
+    if plan.order.lease.end is not None:
+        yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
     rows = [["#", "node", "rack", "leaf", "pod"]]
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
     yield from table(rows)
