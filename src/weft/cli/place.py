@@ -1,0 +1,184 @@
+"""`weft place`: what if; and `weft site design`: the fat-tree planner. Both work without a server."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from weft.cli.common import Subparsers, leaf, say, table, write_json
+
+if TYPE_CHECKING:
+    from weft.planning.place.simulate import Outcome
+
+LEVELS = ("leaf", "pod", "site")
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """`place`."""
+    place = leaf(subparsers, "place", _place, "play a trace of orders on a simulated clock", api=False)
+    where = place.add_mutually_exclusive_group(required=True)
+    where.add_argument("--site", metavar="FILE", help="site file (YAML)")
+    where.add_argument("--topology", metavar="CSV", help="a table of hosts and their switches instead")
+    place.add_argument(
+        "--columns",
+        default="ip,ASW,PSW",
+        metavar="HOST,LEAF,POD",
+        help="with --topology: its columns (default: %(default)s)",
+    )
+    place.add_argument("--fabric", metavar="NAME", help="fabric of the site; none: the only one")
+    place.add_argument(
+        "--orders", metavar="CSV", required=True, help="pod,submitted,duration,count[,project,…]"
+    )
+    place.add_argument(
+        "--compare", default="weft", metavar="RULES", help="first-fit,best-fit,weft or some of them"
+    )
+    place.add_argument("--required", choices=(*LEVELS, "nearest"), default="site",
+                       help="level of orders without one; nearest: the nearest that could ever hold it")  # fmt: skip
+    place.add_argument(
+        "--load", type=float, metavar="X", help="stretch or squeeze arrivals to this load (0.95)"
+    )
+    place.add_argument(
+        "--patience", default="0", metavar="TIME", help="most time to wait for fewer leaves (6h)"
+    )
+    place.add_argument("--promises", type=int, default=1, metavar="N", help="waiting orders that get a start")
+    place.add_argument("--pod-weight", type=float, default=0.5, metavar="B", help="cost of a pod in leaves")
+    place.add_argument(
+        "--warm-up", default="0", metavar="TIME", help="time at the beginning that doesn't count"
+    )
+
+
+def add_site_commands(subparsers: Subparsers) -> None:
+    """`site design`."""
+    design = leaf(
+        subparsers, "design", _design, "plan a fat tree: switches, cables, site file, picture", api=False
+    )
+    design.add_argument("--servers", type=int, required=True, metavar="N")
+    design.add_argument("--radix", type=int, default=40, metavar="PORTS", help="ports of a switch (40)")
+    design.add_argument("--oversubscription", type=float, default=1.0, metavar="X", help="1 is none")
+    design.add_argument("--rails", type=int, default=1, metavar="N", help="adapters of each server")
+    design.add_argument("--name", default="site1", help="name of the site")
+    design.add_argument("--fabric", default="ib0", help="name of the fabric")
+    design.add_argument("--output", metavar="FOLDER", help="write site.yaml, its tables and site.svg there")
+
+
+def _design(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from weft.generate.fattree import site_files
+    from weft.model.errors import InputError
+    from weft.planning.fattree import design
+
+    tree = design(args.servers, args.radix, args.oversubscription, args.rails, args.fabric)
+    written: list[str] = []
+    if args.output:
+        folder = Path(args.output)
+        files = site_files(tree, args.name, args.fabric)
+        there = [name for name in files if (folder / name).exists()]
+        if there:
+            raise InputError(
+                "--output", args.output, f"a folder without {', '.join(there)}: nothing is written over"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                "--output", args.output, f"a folder that can be written: {error.strerror}"
+            ) from None
+        written = [str(folder / name) for name in files]
+    if args.json:
+        figures = {k: getattr(tree, k) for k in tree.__slots__ if k not in ("links", "switches")}
+        write_json(
+            {**figures, "oversubscription": tree.oversubscription, "cables": tree.cables, "files": written}
+        )
+        return 0
+    say(tree.summary())
+    for path in written:
+        say(path)
+    return 0
+
+
+def _place(args: argparse.Namespace) -> int:
+    from weft.app.placefiles import seconds
+    from weft.model.errors import InputError
+    from weft.planning.place.choose import Weights
+    from weft.planning.place.engine import Engine
+    from weft.planning.place.policies import POLICIES
+    from weft.planning.place.queue import QueueSettings
+    from weft.planning.place.simulate import simulate
+
+    rules = [r.strip() for r in args.compare.split(",")]
+    unknown = [r for r in rules if r not in POLICIES]
+    if unknown:
+        raise InputError("--compare", unknown[0], f"some of {', '.join(POLICIES)}")
+    if args.promises < 0:
+        raise InputError("--promises", args.promises, "0 or more")
+    if not 0 <= args.pod_weight <= 1000:
+        raise InputError("--pod-weight", args.pod_weight, "0 to 1000")
+    settings = QueueSettings(seconds(args.patience, "--patience"), args.promises)
+    warm_up = seconds(args.warm_up, "--warm-up")
+    topology, traits, orders = _inputs(args)
+    outcomes: list[Outcome] = []
+    for rule in rules:
+        weights = Weights(args.pod_weight)
+        engine = Engine(topology, traits, weights, policy=POLICIES[rule])
+        outcomes.append(simulate(topology, orders, rule, settings, weights, warm_up, engine))
+    _show(args, outcomes)
+    return 0
+
+
+def _inputs(args: argparse.Namespace):
+    from weft.app.placefiles import read_orders, read_topology
+    from weft.app.sitefile import load_site
+    from weft.model.errors import InputError
+    from weft.planning.place.state import Kind, Traits, traits_of
+    from weft.planning.place.trace import at_load, nearest_level
+    from weft.planning.topology import Topology
+
+    if args.site:
+        site = load_site(args.site)
+        fabric = args.fabric or next(iter(site.fabrics))
+        if args.fabric is None and len(site.fabrics) > 1:
+            raise InputError("--fabric", None, f"one of {', '.join(site.fabrics)}")
+        topology = Topology.of(site, fabric)
+        traits = traits_of(site, topology)
+        clouds = sorted({t.cloud for t in traits.values() if t.cloud})
+        kind = Kind(clouds[0] if clouds else None)
+    else:
+        topology = read_topology(args.topology, args.columns)
+        traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
+    if not topology.stands:
+        raise InputError("--site", args.site, "a site with nodes that are cabled to the fabric")
+    orders = read_orders(args.orders, kind, args.required if args.required in LEVELS else None)
+    if args.required == "nearest":
+        orders = nearest_level(topology, orders)
+    if args.load is not None:
+        if not 0 < args.load <= 10:
+            raise InputError("--load", args.load, "more than 0, at most 10")
+        orders = at_load(topology, orders, args.load)
+    return topology, traits, orders
+
+
+def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
+    if args.json:
+        write_json([{k: v for k, v in asdict(o).items() if k != "waits"} for o in outcomes])
+        return
+    rows = [
+        {
+            "rule": o.policy,
+            "orders": o.orders,
+            "refused": o.refused,
+            "utilisation": f"{o.utilisation:.3f}",
+            "wait_mean_h": f"{o.wait_mean / 3600:.2f}",
+            "wait_p95_h": f"{o.wait_p95 / 3600:.2f}",
+            "leaves/least": f"{o.leaves:.3f}",
+            "pods/order": f"{o.pods:.3f}",
+            "broken": f"{o.fragmentation:.2f}",
+        }
+        for o in outcomes
+    ]
+    for line in table(list(rows[0]), rows):
+        say(line)
+    say("broken: share of the free nodes that stand on leaves partly taken, over time")

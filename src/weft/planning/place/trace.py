@@ -1,0 +1,32 @@
+"""What is done to a trace before it is played: levels for its orders, a load for the site."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.planning.place.simulate import TraceOrder
+from weft.planning.topology import Topology
+
+
+def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrder]:
+    """Every order required inside the nearest level whose largest domain could hold it."""
+    leaf_size = max(map(len, topology.leaves.values()))
+    pod_size = max(sum(len(topology.leaves[x]) for x in leaves) for leaves in topology.pods.values())
+    return [
+        replace(
+            o,
+            ask=replace(
+                o.ask,
+                required="leaf" if o.ask.count <= leaf_size else "pod" if o.ask.count <= pod_size else "site",
+            ),
+        )
+        for o in orders
+    ]
+
+
+def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[TraceOrder]:
+    """Arrivals stretched or squeezed so that the orders' node-seconds are this share of the site's until the last."""
+    span = max(o.submitted for o in orders)
+    work = sum(o.ask.count * o.duration for o in orders)
+    scale = work / (load * len(topology.stands) * span) if span else 1.0
+    return [replace(o, submitted=o.submitted * scale) for o in orders]
