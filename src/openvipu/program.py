@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 from openvipu import __version__
 from openvipu.hardware.protocol import HardwareError
@@ -26,9 +27,22 @@ def run(name: str, main: Callable[[], int]) -> int:
         return 2
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, without the usage, and takes no abbreviated options.
+
+    Without abbreviations a new option breaks no script.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def parser(name: str, description: str) -> argparse.ArgumentParser:
-    """A parser that knows ``--version``; options aren't abbreviated, so that new ones break no script."""
-    made = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
+    """A parser that knows ``--version``."""
+    made = Parser(prog=name, description=description)
     made.add_argument("--version", action="version", version=f"{name} {__version__}")
     return made
 

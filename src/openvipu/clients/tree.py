@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openvipu import __version__
+from openvipu.program import Parser
 
 Action = Callable[..., None]
 Options = Callable[[argparse.ArgumentParser], object]
@@ -25,9 +26,9 @@ class Tree:
     """Builds the parser of one program."""
 
     def __init__(self, program: str, description: str) -> None:
-        self._common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        self._common = Parser(add_help=False)
         _add_common(self._common, argparse.SUPPRESS)
-        self.parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
+        self.parser = Parser(prog=program, description=description)
         _add_common(self.parser, None)
         self.parser.add_argument("--version", action="version", version=f"{program} {__version__}")
         self.parser.add_argument(
@@ -39,13 +40,11 @@ class Tree:
     def add(self, verb: str, noun: str, action: Action, words: str, *options: Options) -> None:
         """The command ``verb noun``; ``action`` gets the session and the arguments."""
         if verb not in self._nouns:
-            made = self._verbs.add_parser(
-                verb, help=f"{verb} things", parents=[self._common], allow_abbrev=False
-            )
+            made = self._verbs.add_parser(verb, help=f"{verb} things", parents=[self._common])
             self._nouns[verb] = made.add_subparsers(dest="noun", metavar="NOUN", required=True)
         plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
         leaf = self._nouns[verb].add_parser(
-            noun, aliases=[plural], help=words, description=words, parents=[self._common], allow_abbrev=False
+            noun, aliases=[plural], help=words, description=words, parents=[self._common]
         )
         for option in options:
             option(leaf)
@@ -53,9 +52,7 @@ class Tree:
 
     def add_plain(self, verb: str, action: Action, words: str, *options: Options) -> None:
         """A command of one word."""
-        leaf = self._verbs.add_parser(
-            verb, help=words, description=words, parents=[self._common], allow_abbrev=False
-        )
+        leaf = self._verbs.add_parser(verb, help=words, description=words, parents=[self._common])
         for option in options:
             option(leaf)
         leaf.set_defaults(plain=action)
