@@ -1,0 +1,217 @@
+"""One way to handle the fake fabric and the real one, so that one suite runs on both."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from weft.drivers.opensm import OpenSm
+from weft.model.errors import UnknownError
+from weft.model.resources import Observed, PartitionSpec, Resource
+from weft.model.site import Site
+from weft.ports.resources import Scope
+from weft.testing.fabric import FakeFabric
+from weftlab.fabric import Faults, fabric_jobs
+from weftlab.layout import Layout, free_ports
+from weftlab.site import FABRIC, make_site, settings
+from weftlab.supervisor import Supervisor
+
+PATIENCE = 60.0
+FOREIGN = "# the operator's own\nStorage=0x2001, ipoib : 0x{0:016x}=full, 0x{1:016x}=limited ;\n"
+
+
+class Rig(Protocol):
+    """A fabric with its driver, and the hand that breaks things."""
+
+    site: Site
+    driver: OpenSm
+
+    def text(self, agent: str) -> str | None: ...
+
+    def edit(self, agent: str, text: str | None) -> None: ...
+
+    def hup(self, agent: str) -> None: ...
+
+    def cut(self, guid: int) -> None: ...
+
+    def mend(self, guid: int) -> None: ...
+
+    def write_key(self, guid: int, index: int, key: int, leaf: bool = False) -> None: ...
+
+    def stop(self, name: str) -> None: ...
+
+    def start(self, name: str) -> None: ...
+
+    def another_driver(self) -> OpenSm: ...
+
+
+def scope(pod: int = 1) -> Scope:
+    return Scope("lab", f"{pod:08x}-0000-4000-8000-000000000001", f"pod{pod}", "project-a")
+
+
+def partition(pkey: int, members: Sequence[int], key: str = "partition") -> Resource:
+    return Resource(
+        key=key,
+        name=f"weft-{key}",
+        where=FABRIC,
+        spec=PartitionSpec(pkey=pkey, members=tuple(sorted(members))),
+    )
+
+
+def host_ports(site: Site) -> list[int]:
+    """Port GUIDs of the nodes that pods get, in order."""
+    return [h.port_guid for n in site.nodes if n.role == "compute" for h in n.hcas]
+
+
+def seen(rig: Rig, resource: Resource, pod: int = 1) -> Observed | None:
+    return rig.driver.find(scope(pod), [resource], {}).get(resource.key)
+
+
+def until(what: str, check: Callable[[], object]) -> None:
+    """Wait, within reason, until the answer is true; unknown meanwhile is only a "not yet"."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with suppress(UnknownError):
+            if check():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"never: {what}")
+
+
+class FakeRig:
+    """The shipped fake."""
+
+    def __init__(self) -> None:
+        layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
+        self.site = make_site(settings(nodes=8, leaves=2, hcas=1), layout)
+        self.driver: OpenSm = FakeFabric(self.site, FABRIC)
+
+    @property
+    def _fake(self) -> FakeFabric:
+        assert isinstance(self.driver, FakeFabric)
+        return self.driver
+
+    def text(self, agent: str) -> str | None:
+        return self._fake.manager(agent).text
+
+    def edit(self, agent: str, text: str | None) -> None:
+        self._fake.manager(agent).text = text
+
+    def hup(self, agent: str) -> None:
+        self._fake.manager(agent).sweep()
+
+    def cut(self, guid: int) -> None:
+        self._fake.cut(guid)
+
+    def mend(self, guid: int) -> None:
+        self._fake.mend(guid)
+
+    def write_key(self, guid: int, index: int, key: int, leaf: bool = False) -> None:
+        self._fake.write_key(guid, key, leaf)
+
+    def stop(self, name: str) -> None:
+        what, _, agent = name.partition("-")
+        if what == "opensm":
+            self._fake.manager(agent).stop()
+        else:
+            self._fake.manager(agent).reachable = False
+
+    def start(self, name: str) -> None:
+        what, _, agent = name.partition("-")
+        if what == "opensm":
+            self._fake.manager(agent).start()
+        else:
+            self._fake.manager(agent).reachable = True
+
+    def another_driver(self) -> OpenSm:
+        return OpenSm(self.site, FABRIC, agents=self._fake.managers)
+
+
+class RealRig:
+    """OpenSM twice over ibsim, an agent beside each."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="weft-fabric-")
+        state = Path(self._folder.name)
+        layout = Layout(state, state / "cache", free_ports())
+        self.site = make_site(settings(nodes=8, leaves=2, hcas=1), layout)
+        self._supervisor = Supervisor(layout.run)
+        self._jobs = fabric_jobs(layout, self.site)
+        self.faults = Faults(layout, self.site, self._supervisor)
+        self.agents = [a.name for a in self.site.fabrics[FABRIC].manager.agents]
+        try:
+            self._supervisor.run(self._jobs)
+        except BaseException:
+            self.close()
+            raise
+        self._first = {a: self.text(a) for a in self.agents}
+        self._ends = {h.port_guid: f"{n.name}/{h.name}" for n in self.site.nodes for h in n.hcas}
+        self._cut: set[int] = set()
+        self.driver = self.another_driver()
+
+    def another_driver(self) -> OpenSm:
+        return OpenSm(self.site, FABRIC)
+
+    def close(self) -> None:
+        self._supervisor.stop()
+        self._folder.cleanup()
+
+    def clean(self) -> None:
+        """Everything runs, every cable is in, every file is as it was first, and the wire shows it."""
+        self._supervisor.run(self._jobs)
+        for guid in tuple(self._cut):
+            self.mend(guid)
+        for agent in self.agents:
+            self.edit(agent, self._first[agent])
+        self.driver = self.another_driver()
+        until("one manager rules", lambda: self.driver.status().known)
+        things = self.driver.marked("lab", [])
+        self.driver.remove_marked(things)
+        for agent in self.agents:
+            self.hup(agent)
+        until("the fabric is clean", self._is_clean)
+
+    def _is_clean(self) -> bool:
+        self.driver.remove_marked(self.driver.marked("lab", []))
+        tables = self.driver.tables()
+        hosts = [tables[g] for g in host_ports(self.site)]
+        return all(t.keys == t.leaf_keys == {0x7FFF} for t in hosts)
+
+    def text(self, agent: str) -> str | None:
+        path = self.faults.partitions_file(agent)
+        return path.read_bytes().decode("latin-1") if path.exists() else None
+
+    def edit(self, agent: str, text: str | None) -> None:
+        path = self.faults.partitions_file(agent)
+        if text is None:
+            path.unlink()
+            return
+        new = path.with_name("by-hand")
+        new.write_bytes(text.encode("latin-1"))
+        new.replace(path)
+
+    def hup(self, agent: str) -> None:
+        self.faults.hup(agent)
+
+    def cut(self, guid: int) -> None:
+        self._cut.add(guid)
+        self.faults.unlink(self._ends[guid])
+        until("the port is gone", lambda: self.driver.tables([guid])[guid].unreachable)
+
+    def mend(self, guid: int) -> None:
+        self._cut.discard(guid)
+        self.faults.relink(self._ends[guid])
+        until("the port is back", lambda: not self.another_driver().tables([guid])[guid].unreachable)
+
+    def write_key(self, guid: int, index: int, key: int, leaf: bool = False) -> None:
+        self.faults.write_key(guid, index, key, leaf)
+
+    def stop(self, name: str) -> None:
+        self.faults.stop(name)
+
+    def start(self, name: str) -> None:
+        self.faults.start(name)
