@@ -42,8 +42,9 @@ bench: setup ## Measure against the alternatives in the same run; table and buil
 demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt
 	@$(PY) -m weftlab.demo
 
-docs: setup ## Make the generated documents anew (schemas, state picture)
+docs: setup ## Make the generated documents anew (schemas, state picture, commands, API, policy)
 	$(PY) -m weft.generate.schemas
+	$(PY) -m weft.cli.pages
 
 lock: ## Pin all dependencies anew in requirements.lock
 	.venv/bin/uv pip compile -q --python-version 3.11 --all-extras --group dev --no-emit-index-url \

@@ -10,8 +10,9 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 
-from weft.api.asking import Asker, Door, SmallBody, answer, body_schema, document
+from weft.api.asking import Asker, Door, SmallBody, answer, body_schema, plain_object
 from weft.api.documents import EventList, PodList
+from weft.app.orderfile import load_order
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
@@ -29,13 +30,13 @@ _order = body_schema(Order)
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
 def plan_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
     """What an order would be, without touching anything."""
-    return answer(verbs.plan_pod(request, document(Order, body)))
+    return answer(verbs.plan_pod(request, load_order(plain_object(body))))
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
 def create_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
     """Order a pod; it goes on by itself, follow it by its events."""
-    pod = verbs.create_pod(request, document(Order, body))
+    pod = verbs.create_pod(request, load_order(plain_object(body)))
     return answer(pod, 202, f"/v1/pods/{pod.id}")
 
 

@@ -1,0 +1,160 @@
+"""Documents made from the code: commands, the API's routes, errors, and the policy rules with their sample file.
+
+`python -m weft.cli.pages` writes them into `docs/` of the working folder; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, cast
+
+from weft.cli.main import PROVIDERS, build_parser
+from weft.generate.schemas import fill
+from weft.model.problems import TABLE, TYPE_PREFIX
+
+PAGES = ("cli.md", "api.md")
+_METHODS = ("get", "put", "post", "delete")
+
+
+def commands() -> str:
+    """Every built-in command with its arguments."""
+    parts: list[str] = []
+    top = _children(build_parser())
+    for name in PROVIDERS:
+        for path, parser in _leaves(top[name], f"weft {name}"):
+            parts += [f"### `{path}`", "", f"{parser.description}", ""]
+            rows = [_row(action) for action in parser._actions if _shown(action)]  # pyright: ignore[reportPrivateUsage]
+            if rows:
+                parts += ["| argument | meaning |", "|---|---|", *rows, ""]
+    return "\n".join(parts)
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+            return cast(dict[str, argparse.ArgumentParser], action.choices)
+    return {}
+
+
+def _leaves(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    children = _children(parser)
+    if not children or any(_shown(a) for a in parser._actions):  # pyright: ignore[reportPrivateUsage]
+        yield path, parser
+    for name, child in children.items():
+        yield from _leaves(child, f"{path} {name}")
+
+
+def _shown(action: argparse.Action) -> bool:
+    """Whether an argument is the command's own: not help, nor the options to sign in that all have."""
+    hidden = ("-h", "--os-cloud", "--os-region-name", "--endpoint")
+    branch = isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
+    return not branch and not any(option in hidden for option in action.option_strings)
+
+
+def _row(action: argparse.Action) -> str:
+    value = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
+    if action.nargs == 0:
+        value = ""
+    names = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value or action.dest
+    default = f"`{action.default}`" if isinstance(action.default, Path) else ""
+    meaning = (action.help or "").replace("%(default)s", "see `--help`" if default else str(action.default))
+    needed = " (needed)" if action.required and action.option_strings else ""
+    return f"| `{names}` | {_cell(meaning)}{needed} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def openapi() -> dict[str, Any]:
+    """The API's schema."""
+    from weft.api.app import create_app
+
+    # The schema is made of the routes alone: nobody is asked for anything.
+    return create_app(cast(Any, None), cast(Any, None)).openapi()
+
+
+def routes() -> str:
+    """Every route with its parameters, body and answer."""
+    lines = ["| request | what | parameters | body | answer |", "|---|---|---|---|---|"]
+    for path, methods in openapi()["paths"].items():
+        for method in _METHODS:
+            if operation := methods.get(method):
+                query = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
+                status, answer = next((s, a) for s, a in operation["responses"].items() if s.startswith("2"))
+                lines.append(
+                    f"| `{method.upper()} {path}` | {operation['description']} | {', '.join(query)} | "
+                    f"{_schema(operation.get('requestBody', {}))} | {status} {_schema(answer)} |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def _schema(part: dict[str, Any]) -> str:
+    schema = part.get("content", {}).get("application/json", {}).get("schema", {})
+    return f"`{schema['$ref'].rpartition('/')[2]}`" if "$ref" in schema else ""
+
+
+def problems() -> str:
+    """The one table of errors."""
+    lines = ["| `type` | status | exit code | meaning |", "|---|---|---|---|"]
+    for row in TABLE:
+        meaning = (row.error.__doc__ or "").splitlines()[0].split(". ")[0].rstrip(".")
+        lines.append(f"| `{TYPE_PREFIX}{row.slug}` | {row.status} | {row.exit_code} | {_cell(meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
+def rules() -> str:
+    """The policy rules with their defaults."""
+    from weft.app.policy import list_rules
+
+    lines = ["| rule | default | what |", "|---|---|---|"]
+    lines += [f"| `{rule.name}` | `{rule.check_str}` | {rule.description} |" for rule in list_rules()]
+    return "\n".join(lines) + "\n"
+
+
+def policy_sample() -> str:
+    """What `oslopolicy-sample-generator --namespace weft` writes."""
+    from oslo_config import cfg
+    from oslo_policy import generator
+
+    out = io.StringIO()
+    with redirect_stdout(out):
+        generator.generate_sample(["--namespace", "weft"], cfg.ConfigOpts())
+    return (
+        "# A file of your own for `weft serve --policy`: only the rules that you change.\n" + out.getvalue()
+    )
+
+
+def files(docs: Path) -> dict[Path, str]:
+    """Every document under `docs` that is made here, and what must be in it."""
+    texts = {
+        "cli:commands": commands(),
+        "api:routes": routes(),
+        "api:problems": problems(),
+        "policy:rules": rules(),
+    }
+    found = {docs / name: fill((docs / name).read_text(), texts) for name in PAGES}
+    found[docs / "policy.yaml.sample"] = policy_sample()
+    found[docs / "schemas" / "openapi.json"] = json.dumps(openapi(), indent=1, ensure_ascii=False) + "\n"
+    return found
+
+
+def main() -> int:
+    docs = Path("docs")
+    if not docs.is_dir():
+        print("run it in the project's folder: there is no docs/ here", file=sys.stderr)
+        return 2
+    for path, text in files(docs).items():
+        path.write_text(text)
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

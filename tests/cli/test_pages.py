@@ -1,0 +1,15 @@
+"""The generated documents are those of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.cli.pages import files
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_generated_documents_are_up_to_date() -> None:
+    """If not: `make docs`."""
+    due = [path.name for path, text in files(DOCS).items() if not path.is_file() or path.read_text() != text]
+    assert due == []
