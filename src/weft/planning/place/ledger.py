@@ -52,6 +52,11 @@ class Ledger:
         self.health_version = 0
         self.mirror: NDArray[np.unsignedinteger] | None = None
 
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Every view made so far."""
+        return tuple(self._views.values())
+
     def view(self, ask: Ask) -> View:
         """The site as this ask sees it, made once for each kind of ask."""
         lens = Lens(ask.kind, ask.slice, ask.project if ask.project in self._owners else None)

@@ -1,0 +1,257 @@
+"""The engine against what must always hold, and against CP-SAT's optimum."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from placeoptimum import least_cost_and_leftover
+
+from weft.model.order import LEVELS, Level
+from weft.planning.place.ask import Ask
+from weft.planning.place.choose import Home, Room, Weights, choose
+from weft.planning.place.decision import Decision
+from weft.planning.place.engine import Engine
+from weft.planning.topology import Stand, Topology
+
+STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500"))
+"""Random states compared with CP-SAT; nightly: WEFT_PLACEMENT_STATES=10000."""
+
+
+def topology(pods: list[list[int]]) -> Topology:
+    stands = [
+        Stand(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, (f"l{p}-{x}",))
+        for p, leaves in enumerate(pods)
+        for x, size in enumerate(leaves)
+        for i in range(size)
+    ]
+    return Topology.from_stands("ib0", stands)
+
+
+def rooms(pods: list[list[int]], rng: random.Random) -> list[Room]:
+    flat = [(p, free) for p, leaves in enumerate(pods) for free in leaves]
+    return [Room(i, p, free, rng.random() < 0.5) for i, (p, free) in enumerate(flat)]
+
+
+def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
+    """(room by leaf and pod, need, weight of a pod): small enough for CP-SAT, mean enough to trip a heuristic."""
+    most = rng.choice([3, 9, 20])
+    pods = [[rng.randint(0, most) for _ in range(rng.randint(1, 7))] for _ in range(rng.randint(1, 5))]
+    total = sum(map(sum, pods))
+    return pods, rng.randint(1, max(1, total + 1)), rng.choice([0, 0.25, 0.5, 1, 1.5, 2, 5])
+
+
+def test_a_decision_is_the_optimum() -> None:
+    """Cost and leftover of every decision equal CP-SAT's, for all levels, and it fits exactly when CP-SAT fits it."""
+    rng = random.Random(20261121)
+    for _ in range(STATES):
+        pods, need, weight = random_state(rng)
+        required: Level = rng.choice(["site", "site", "pod"])
+        found = choose(rooms(pods, rng), need, Weights(weight), required)
+        best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "pod")
+        assert (None if found is None else (found.cost, found.leftover)) == best, (pods, need, weight, required)
+
+
+def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
+    """With the leaves of the pod full, new leaves in its pods cost no pod: as CP-SAT counts it."""
+    rng = random.Random(7)
+    for _ in range(STATES // 5):
+        pods, need, weight = random_state(rng)
+        flat = rooms(pods, rng)
+        stays = rng.choice(flat)
+        flat = [replace(r, free=0) if r.leaf == stays.leaf else r for r in flat]
+        left = [[r.free for r in flat if r.pod == p] for p in range(len(pods))]
+        home = Home({stays.leaf: 1}, frozenset((stays.pod,)))
+        found = choose(flat, need, Weights(weight), home=home)
+        best = least_cost_and_leftover(left, need, Weights(weight).beta, home_pods=home.pods)
+        assert (None if found is None else (found.cost, found.leftover)) == best, (left, need, weight, home)
+
+
+def test_the_engine_decides_as_the_optimum_in_any_state() -> None:
+    """The engine's kept-up state gives what the optimum is on the same room, after random churn."""
+    rng = random.Random(3)
+    for _ in range(STATES // 25):
+        sizes = [[rng.randint(1, 8) for _ in range(rng.randint(1, 5))] for _ in range(rng.randint(1, 4))]
+        weights = Weights(rng.choice([0.5, 1, 2]))
+        engine = Engine(topology(sizes), weights=weights)
+        live: list[str] = []
+        for number in range(12):
+            if live and rng.random() < 0.4:
+                engine.release(live.pop(rng.randrange(len(live))))
+            ask = Ask(f"o{number}", rng.randint(1, 12))
+            free = iter(bits.bit_count() for bits in engine.available)
+            pods = [[next(free) for _ in leaves] for leaves in sizes]
+            best = least_cost_and_leftover(pods, ask.count, weights.beta)
+            found = engine.place(ask)
+            assert (None if found is None else (found.cost, found.leftover)) == best, (pods, ask, weights)
+            if found:
+                live.append(ask.pod)
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> list[list[int]]:
+    return draw(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=4))
+
+
+class Churn(RuleBasedStateMachine):
+    """Orders come and go, nodes break and are mended; a plain dictionary keeps the truth beside the engine."""
+
+    @initialize(sizes=sites(), weight=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+    def build(self, sizes: list[list[int]], weight: float) -> None:
+        self.topology = topology(sizes)
+        self.engine = Engine(self.topology, weights=Weights(weight))
+        self.owner: dict[str, str] = {}
+        self.broken: dict[str, set[str]] = {}
+        self.asks: dict[str, Ask] = {}
+        self.number = 0
+
+    @rule(
+        count=st.integers(1, 12),
+        size=st.integers(1, 3),
+        required=st.sampled_from(LEVELS[1:]),
+        project=st.sampled_from(["a", "b"]),
+        apart=st.booleans(),
+        skip=st.integers(0, 5),
+    )
+    def order(self, count: int, size: int, required: Level, project: str, apart: bool, skip: int) -> None:
+        """Right number, all free, whole slices in a leaf, inside the level, apart, none excluded; same twice."""
+        self.number += 1
+        nodes = list(self.topology.stands)
+        others = frozenset({"a", "b"} - {project}) if apart else frozenset[str]()
+        ask = Ask(
+            f"o{self.number}", count * size, project, required=required, slice=size, apart_from=others,
+            exclude=tuple(nodes[:skip]),
+        )  # fmt: skip
+        before = list(self.engine.available)
+        decision = self.engine.decide(ask)
+        again = self.engine.decide(ask)
+        assert self.engine.available == before
+        assert decision == again
+        if decision is None:
+            assert not self._fits(ask)
+            return
+        self._check(ask, decision)
+        self.engine.commit(decision)
+        self.owner.update(dict.fromkeys(decision.nodes, ask.pod))
+        self.asks[ask.pod] = ask
+
+    @rule(which=st.integers(0, 30))
+    def release(self, which: int) -> None:
+        """What was taken comes back, except what broke meanwhile."""
+        if self.asks:
+            pod = sorted(self.asks)[which % len(self.asks)]
+            del self.asks[pod]
+            self.engine.release(pod)
+            self.owner = {n: p for n, p in self.owner.items() if p != pod}
+
+    @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
+    def break_(self, which: int, why: str) -> None:
+        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        self.engine.block(node, why, "test")
+        self.broken.setdefault(node, set()).add(why)
+
+    @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
+    def mend(self, which: int, why: str) -> None:
+        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        self.engine.unblock(node, why)
+        self.broken.get(node, set()).discard(why)
+
+    @invariant()
+    def free_is_what_nobody_holds_and_nothing_broke(self) -> None:
+        if not hasattr(self, "engine"):
+            return
+        numbers = self.engine.numbers
+        free = {n for x, bits in enumerate(self.engine.available) for n in numbers.names(x, bits)}
+        assert free == {n for n in self.topology.stands if n not in self.owner and not self.broken.get(n)}
+        for view in self.engine.views:
+            size = view.lens.slice
+            assert view.pool.free == [
+                (b & m).bit_count() // size for b, m in zip(self.engine.available, view.mask, strict=True)
+            ]
+            assert view.pool.total == sum(view.pool.free)
+            assert view.pool.ranked == sorted(f * view.pool.pods + p for p, f in enumerate(view.pool.pod_free))
+
+    def _usable(self, ask: Ask) -> list[str]:
+        shared = {
+            self.topology.stands[n].leaf
+            for n, pod in self.owner.items()
+            if self.asks[pod].project in ask.apart_from
+        }
+        return [
+            n
+            for n, s in self.topology.stands.items()
+            if n not in self.owner and not self.broken.get(n) and n not in ask.exclude and s.leaf not in shared
+        ]
+
+    def _fits(self, ask: Ask) -> bool:
+        by_leaf: dict[str, int] = {}
+        for n in self._usable(ask):
+            leaf = self.topology.stands[n].leaf
+            by_leaf[leaf] = by_leaf.get(leaf, 0) + 1
+        slices = {leaf: n // ask.slice for leaf, n in by_leaf.items()}
+        need = ask.count // ask.slice
+        if ask.required == "leaf":
+            return any(n >= need for n in slices.values())
+        if ask.required == "pod":
+            return any(sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.pods.values())
+        return sum(slices.values()) >= need
+
+    def _check(self, ask: Ask, decision: Decision) -> None:
+        nodes = decision.nodes
+        usable = set(self._usable(ask))
+        assert len(nodes) == len(set(nodes)) == ask.count
+        assert usable.issuperset(nodes)
+        leaves: dict[str, int] = {}
+        for n in nodes:
+            leaves[self.topology.stands[n].leaf] = leaves.get(self.topology.stands[n].leaf, 0) + 1
+        assert all(n % ask.slice == 0 for n in leaves.values())
+        level = self.topology.level_of(nodes)
+        assert LEVELS.index(level) <= LEVELS.index(ask.required)
+        why = decision.explanation()
+        assert why.compared[0].leaves == decision.leaves == tuple(leaves)
+        assert why.compared[0].pods == len({self.topology.stands[n].pod for n in nodes})
+        counts = {f.filter: f for f in why.filters}
+        out = sum(1 for n, reasons in self.broken.items() if reasons)
+        assert sum(counts[f].removed for f in ("maintenance", "quarantine", "segments")) == out
+
+
+TestChurn = Churn.TestCase
+TestChurn.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
+@settings(max_examples=100, deadline=None)
+def test_place_then_release_restores_the_state_exactly(sizes: list[list[int]], count: int, weight: float) -> None:
+    """After a release nothing can be told from before, and the same ask gets the same nodes again."""
+    engine = Engine(topology(sizes), weights=Weights(weight))
+    first = engine.place(Ask("a", count))
+    held = dict(engine.held)
+    assert (first is None) == (count > sum(map(sum, sizes)))
+    engine.release("a")
+    assert not engine.held
+    assert engine.available == engine.numbers.every
+    second = engine.place(Ask("a", count))
+    assert (first and first.nodes) == (second and second.nodes)
+    assert engine.held.keys() == held.keys()
+
+
+@pytest.mark.parametrize("failed", [0, 3])
+def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
+    """The leaf of the failed node is first, even where another leaf of the pod has more of it."""
+    engine = Engine(topology([[4, 5], [9]]))
+    nodes = engine.numbers.nodes
+    engine.hold("run1", nodes[:3] + nodes[4:8])
+    engine.hold("other", [])
+    lost = nodes[failed] if failed == 0 else nodes[4]
+    near = tuple(n for n in (*nodes[:3], *nodes[4:8]) if n != lost)
+    decision = engine.decide(Ask("run1", 1, near=near, failed=(lost,)))
+    assert decision is not None
+    stands = engine.numbers.leaf_of
+    assert stands[decision.nodes[0]] == stands[lost]
