@@ -166,7 +166,8 @@ def ours(
     found: dict[str, list[Row]] = {}
     keys = {r.key for r in wanted}
     key_of_id = {ids[key]: key for key in keys if key in ids}
-    for row in sorted(rows, key=lambda r: r.age):
+    # Ages are whole seconds: of two made in the same one, that which is known stays the one that counts.
+    for row in sorted(rows, key=lambda r: (r.created, r.id not in key_of_id, r.id)):
         mark = row.mark
         if mark is not None and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
             found.setdefault(mark.key, []).append(row)

@@ -19,6 +19,7 @@ class Lookups:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
+        self._asking: dict[tuple[str, ...], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def image(self, project: Project, name: str) -> Json | None:
@@ -73,13 +74,13 @@ class Lookups:
         return str(row["id"])
 
     def _remembered(self, key: tuple[str, ...], ask: Callable[[], Json | None]) -> Json | None:
-        now = time.monotonic()
         with self._lock:
+            asking = self._asking.setdefault(key, threading.Lock())
+        with asking:  # who asks for the same waits for the first one's answer
             known = self._known.get(key)
-        if known is not None and now - known[0] < REMEMBERED:
-            return known[1]
-        value = ask()
-        if value is not None:
-            with self._lock:
-                self._known[key] = (now, value)
-        return value
+            if known is not None and time.monotonic() - known[0] < REMEMBERED:
+                return known[1]
+            value = ask()
+            if value is not None:
+                self._known[key] = (time.monotonic(), value)
+            return value

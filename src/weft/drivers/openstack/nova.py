@@ -45,11 +45,10 @@ class Servers(KindDriver):
         return None if answer.status == 404 else _server_row(answer.body["server"])
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """The ports of servers at rest; a server that is being built isn't compared yet."""
-        at_rest = [row for row in rows if row.raw["status"] not in PENDING]
-        if not at_rest:
+        """Their ports, once all are at rest: while some are being built, each look costs the cloud that builds."""
+        if any(self.status(row)[0] is Status.PENDING for row in rows):
             return rows
-        held: dict[str, set[str]] = {row.id: set() for row in at_rest}
+        held: dict[str, set[str]] = {row.id: set() for row in rows}
         for port in call.project.network.listing(
             "list ports of servers",
             "/ports",
@@ -58,10 +57,7 @@ class Servers(KindDriver):
         ):
             if port["device_id"] in held:
                 held[port["device_id"]].add(port["id"])
-        return [
-            replace(row, raw={**row.raw, PORTS: frozenset(held[row.id])}) if row.id in held else row
-            for row in rows
-        ]
+        return [replace(row, raw={**row.raw, PORTS: frozenset(held[row.id])}) for row in rows]
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
@@ -75,15 +71,17 @@ class Servers(KindDriver):
 
     def seen(self, call: Call, row: Row) -> Fields:
         raw = row.raw
-        if PORTS not in raw or raw["status"] == "ERROR":
+        if self.status(row)[0] is not Status.SETTLED:
             return {}  # on its way, or broken with a reason: there is nothing to compare
         flavor = raw["flavor"]
-        return {
+        fields: dict[str, object] = {
             "status": raw["status"],
             "host": raw.get("OS-EXT-SRV-ATTR:host"),
             "flavor": flavor.get("original_name") or flavor.get("id"),
-            "ports": raw[PORTS],
         }
+        if PORTS in raw:
+            fields["ports"] = raw[PORTS]
+        return fields
 
     def status(self, row: Row) -> tuple[Status, str]:
         status, task = row.raw["status"], row.raw.get("OS-EXT-STS:task_state")
