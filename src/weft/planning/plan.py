@@ -45,17 +45,7 @@ def make_plan(
     refused = _not_possible(order, fabric, capabilities.get(fabric))
     if refused is not None:
         return refused
-    request = PlacementRequest(
-        pod=order.name,
-        project=project,
-        count=order.nodes.count,
-        cloud=cloud,
-        fabric=fabric,
-        hcas_per_node=order.fabric.hcas_per_node or 1,
-        accelerators=accelerators,
-        required=order.locality.required,
-        preferred=order.locality.preferred,
-    )
+    request = _request(order, project, cloud, fabric, accelerators)
     placement = place(request, site, occupancy)
     if isinstance(placement, Refusal):
         return placement
@@ -76,6 +66,22 @@ def make_plan(
         placement=placement,
         allotment=allotment,
         graph=graph,
+    )
+
+
+def _request(
+    order: Order, project: str, cloud: str, fabric: str, accelerators: AcceleratorCount | None
+) -> PlacementRequest:
+    return PlacementRequest(
+        pod=order.name,
+        project=project,
+        count=order.nodes.count,
+        cloud=cloud,
+        fabric=fabric,
+        hcas_per_node=order.fabric.hcas_per_node or 1,
+        accelerators=accelerators,
+        required=order.locality.required,
+        preferred=order.locality.preferred,
     )
 
 
