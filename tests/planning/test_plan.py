@@ -241,6 +241,12 @@ def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
     assert isinstance(plan(order(1), used=none_left), Refusal)
 
 
+def test_a_mistake_is_told_before_a_lack_of_room() -> None:
+    """An order that is wrong and too large: what its orderer must change comes first."""
+    with pytest.raises(InputError, match=r"network.rdma: '10.0.0.0/30' .* 17 nodes need 19 addresses"):
+        plan(order(17, network={"rdma": "10.0.0.0/30"}))
+
+
 def test_more_adapters_than_any_node_has_is_a_refusal() -> None:
     """No node with 9 adapters: the filter `fabric` removes them all."""
     found = plan(order(1, fabric={"hcas_per_node": 9}))

@@ -12,7 +12,7 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
 from weft.planning.placement import place
 from weft.planning.podgraph import members, podgraph, wants_router
-from weft.planning.segments import allot
+from weft.planning.segments import allot, check_given
 
 NOT_ORDERED = "00000000-0000-0000-0000-000000000000"
 """Id of the pod in a plan that nobody ordered."""
@@ -42,6 +42,8 @@ def make_plan(
     fabric = resolve_fabric(order, site, cloud, accelerators)
     if wants_router(order):
         _check_external(order, site.clouds[cloud], cloud)
+    # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
+    check_given(order.network, order.nodes.count, order.fabric.hcas_per_node or 1)
     refused = _not_possible(order, fabric, capabilities.get(fabric))
     if refused is not None:
         return refused

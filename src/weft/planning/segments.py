@@ -28,7 +28,7 @@ def allot(
     Returns a `Refusal` when a range or block is exhausted.
     Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
     """
-    wanted = _given(network, nodes, hcas)
+    wanted = check_given(network, nodes, hcas)
     place, rails = site.clouds[cloud], site.fabrics[fabric]
     pkey = lowest_free(rails.segments, used.pkeys.get(fabric, frozenset()))
     if pkey is None:
@@ -47,6 +47,28 @@ def allot(
     if ethernet is None:
         return _no_block(cloud, "management.addresses", management.addresses, size)
     return Allotment(pkey=pkey, vlan=vlan, rdma_cidr=str(rdma), management_cidr=str(ethernet))
+
+
+def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Network]:
+    """The order's own subnets. Raises `InputError` for one that is too small, not usable, or overlaps the other."""
+    sizes = {"rdma": rdma_size(nodes, hcas), "management": management_size(nodes)}
+    given = {"rdma": network.rdma, "management": network.management}
+    for name, cidr in given.items():
+        if cidr is None:
+            continue
+        if reason := unusable(cidr):
+            raise InputError(f"network.{name}", str(cidr), f"give a unicast network; this one is {reason}")
+        if cidr.num_addresses < sizes[name]:
+            raise InputError(
+                f"network.{name}",
+                str(cidr),
+                f"{nodes} nodes need {sizes[name]} addresses: at least a /{prefix_for(sizes[name])}",
+            )
+    if network.rdma and network.management and network.rdma.overlaps(network.management):
+        raise InputError(
+            "network.management", str(network.management), f"it must not overlap network.rdma {network.rdma}"
+        )
+    return [n for n in given.values() if n is not None]
 
 
 def lowest_free(numbers: Range, used: Collection[int]) -> int | None:
@@ -102,28 +124,6 @@ def management_pool(cidr: str) -> tuple[str, str]:
     """First and last address that the cloud itself may give out."""
     network = _network(cidr)
     return str(network[2]), str(network[MANAGEMENT_OFFSET - 1])
-
-
-def _given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Network]:
-    """The order's own subnets, checked."""
-    sizes = {"rdma": rdma_size(nodes, hcas), "management": management_size(nodes)}
-    given = {"rdma": network.rdma, "management": network.management}
-    for name, cidr in given.items():
-        if cidr is None:
-            continue
-        if reason := unusable(cidr):
-            raise InputError(f"network.{name}", str(cidr), f"give a unicast network; this one is {reason}")
-        if cidr.num_addresses < sizes[name]:
-            raise InputError(
-                f"network.{name}",
-                str(cidr),
-                f"{nodes} nodes need {sizes[name]} addresses: at least a /{prefix_for(sizes[name])}",
-            )
-    if network.rdma and network.management and network.rdma.overlaps(network.management):
-        raise InputError(
-            "network.management", str(network.management), f"it must not overlap network.rdma {network.rdma}"
-        )
-    return [n for n in given.values() if n is not None]
 
 
 def unusable(cidr: IPv4Network) -> str:
