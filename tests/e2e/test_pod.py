@@ -1,0 +1,159 @@
+"""The main job on the lab: a real OpenStack, a real subnet manager, the command line from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import httpx
+import openstack
+import pytest
+
+from tests.e2e.conftest import Person
+from weft.app.sitefile import load_site
+from weft.drivers.opensm import OpenSm
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+People = Callable[[str], Person]
+
+
+def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:
+    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    return openstack.connection.Connection(config=config.get_one(cloud))
+
+
+def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
+    """Plan, order, what is really there, release, what is really gone, and the receipt: read past weft's own word."""
+    tenant, operator = people("team-a"), people("operator")
+    made = tenant.order("life", 2, "--wait", "--json")
+    assert made.code == 0, made.err
+    pod = tenant.weft("pod", "show", "life", "--json").json
+    assert pod["state"] == "READY" and len(pod["servers"]) == 2
+
+    cloud = connection(lab, "operator")
+    mark = f"weft-{pod['id'][:8]}-"
+    servers = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert {s.status for s in servers} == {"ACTIVE"}
+    assert {s.hypervisor_hostname or s.compute_host for s in servers} == {n["node"] for n in pod["placed"]}
+    ports = [p for p in cloud.network.ports() if p.name.startswith(mark)]
+    assert {p.binding_vif_type for p in ports if p.binding_vnic_type == "direct-physical"} == {"hostdev_physical"}
+    rdma = next(n for n in cloud.network.networks() if n.name == f"{mark}network-rdma")
+    assert rdma.provider_segmentation_id == int(pod["pkey"], 16) and rdma.provider_physical_network == "ibnet"
+
+    site = load_site(lab.site_path)
+    fabric = OpenSm(site, "ib0")
+    members = {h.port_guid for n in pod["placed"] for h in site.node_by_name[n["node"]].hcas_on("ib0")}
+    key = 0x8000 | int(pod["pkey"], 16)
+    tables = fabric.tables()
+    assert {g for g, t in tables.items() if key in t.keys} == members
+    assert {g for g, t in tables.items() if key in (t.leaf_keys or ())} == members
+    assert operator.weft("audit").code == 0
+
+    assert tenant.weft("pod", "release", "life", "--wait").code == 0
+    receipt = tenant.weft("pod", "receipt", "life", "--json")
+    (tenant.folder / "receipt.json").write_text(receipt.out)
+    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    (tenant.folder / "forged.json").write_text(receipt.out.replace('"clean": true', '"clean": false'))
+    assert tenant.weft("receipt", "verify", "forged.json").code != 0
+    assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
+    assert not any(key in t.keys or key in (t.leaf_keys or ()) for t in fabric.tables().values())
+    assert operator.weft("audit").code == 0
+
+
+def test_a_plan_touches_nothing_and_repeats_itself(people: People) -> None:
+    """The same order gives the same bytes, and no pod."""
+    tenant = people("team-a")
+    before = tenant.weft("pod", "list", "--json").json
+    (tenant.folder / "pod.yaml").write_text("name: p\nnodes: {count: 3, flavor: gpu8, image: tiny}\n")
+    first = tenant.weft("pod", "plan", "-f", "pod.yaml", "--json")
+    second = tenant.weft("pod", "plan", "-f", "pod.yaml", "--json")
+    assert first.code == 0 and first.out == second.out
+    assert tenant.weft("pod", "list", "--json").json == before
+
+
+def test_tenants_are_kept_apart(people: People) -> None:
+    """team-b can't see, change or guess a pod of team-a; a reader of team-a sees it and can't change it."""
+    tenant, stranger, reader = people("team-a"), people("team-b"), people("team-a-reader")
+    pod = tenant.order("mine", 1, "--json")
+    assert pod.code == 0, pod.err
+    pod_id = pod.json["id"]
+    assert stranger.weft("pod", "list", "--json").json == []
+    absent = stranger.weft("pod", "show", "nonesuch").err
+    for name in ("mine", pod_id):
+        for verb in ("show", "events", "release", "receipt"):
+            answer = stranger.weft("pod", verb, name)
+            assert answer.code == 2 and answer.err == absent.replace("nonesuch", name)
+    assert reader.weft("pod", "show", "mine").code == 0
+    assert "team-a-reader may not" in reader.weft("pod", "release", "mine").err
+    assert "may not" in reader.order("another").err
+    assert stranger.weft("audit").code == 2 and stranger.weft("node", "list").code == 2
+    entries = people("operator").weft("audit-log", "--json").json
+    assert any(e["user"] == "team-a-reader" and "Forbidden" in e["outcome"] for e in entries)
+
+
+def test_a_revoked_token_is_refused(lab: Lab, people: People) -> None:
+    """A token that Keystone no longer knows opens nothing."""
+    session = connection(lab, "team-a")
+    token = session.authorize()
+    url = f"http://127.0.0.1:{lab.layout.port('weft')}"
+    session.session.delete(f"{session.auth['auth_url']}/auth/tokens", headers={"X-Subject-Token": token})
+    answer = httpx.get(f"{url}/v1/pods", headers={"X-Auth-Token": token})
+    assert answer.status_code == 401 and answer.headers["content-type"] == "application/problem+json"
+
+
+def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> None:
+    """An order over Nova's real quota is refused with the numbers, and nothing is there afterwards."""
+    admin, tenant = connection(lab, "operator"), people("team-b")
+    project = admin.identity.find_project("team-b")
+    before = admin.compute.get_quota_set(project).instances
+    admin.compute.update_quota_set(project, instances=1)
+    try:
+        answer = tenant.order("big", 2)
+        assert answer.code != 0 and "servers: 0 used + 2 wanted > 1" in answer.err
+        assert tenant.weft("pod", "list", "--json").json == []
+    finally:
+        admin.compute.update_quota_set(project, instances=before)
+
+
+def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
+    """A tenant deletes a server behind weft's back: the audit says so, repair makes it anew on the same node."""
+    tenant, operator = people("team-a"), people("operator")
+    assert tenant.order("hurt", 1, "--wait").code == 0
+    pod = tenant.weft("pod", "show", "hurt", "--json").json
+    own = connection(lab, "team-a")
+    server = next(s for s in own.compute.servers() if s.name.startswith(f"weft-{pod['id'][:8]}"))
+    own.compute.delete_server(server)
+    own.compute.wait_for_delete(server, wait=60)
+    found = operator.weft("audit", "--json")
+    assert found.code == 1 and any(f["category"] == "missing" for f in found.json["findings"])
+    repaired = operator.weft("audit", "--repair", "--json")
+    assert all(f["repaired"] for f in repaired.json["findings"]), repaired.out
+    assert operator.weft("audit").code == 0
+
+
+def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
+    """kill -9 in the middle of an order: after a restart the pod becomes READY and nothing is there twice."""
+    tenant, operator = people("team-a"), people("operator")
+    assert tenant.order("cut", 2).code == 0
+    record = lab.supervisor.record("weft")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    lab.up()
+    answer = tenant.weft("pod", "create", "-f", "cut.yaml")
+    assert answer.code == 2 and "already" in answer.err
+    for _ in range(120):
+        if tenant.weft("pod", "show", "cut", "--json").json["state"] == "READY":
+            break
+        time.sleep(1.0)
+    pod = tenant.weft("pod", "show", "cut", "--json").json
+    assert pod["state"] == "READY", pod["reason"]
+    cloud = connection(lab, "operator")
+    mark = f"weft-{pod['id'][:8]}-"
+    names = [s.name for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert len(names) == len(set(names)) == 2
+    assert operator.weft("audit").code == 0
