@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.model.placement import Candidate, Explanation, FilterReport
 from weft.planning.place.state import Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Nodes for a pod, and the figures that the explanation needs, as they were at that moment.
 
     Attributes:
         bits: (leaf, bits of its nodes), in tree order.
         cost: leaves + β·(pods−1), in thousandths of a leaf.
         leftover: units that stay behind on the leaves used.
+        size: how many nodes.
         version: of the engine's state that was decided on.
+        reports: what each filter removed whose result doesn't depend on the order.
+        healthy: nodes that passed those filters, `free` of them not busy, `apart` of these on leaves shared with
+            projects that the order keeps away from.
     """
 
     numbers: Numbers
     pod: str
     project: str
-    count: int
+    size: int
     bits: tuple[tuple[int, int], ...]
     cost: int
     leftover: int
     pods: int
     version: int
-    static: tuple[FilterReport, ...]
-    removed: Mapping[str, int]
-    eligible: int
+    reports: tuple[FilterReport, ...]
+    healthy: int
     free: int
     apart: int
     beta: float
@@ -43,22 +44,18 @@ class Decision:
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        return tuple(self.numbers.leaves[leaf] for leaf, _ in self.bits)
+        """Names in tree order."""
+        names = self.numbers.leaves
+        return tuple([names[leaf] for leaf, _ in self.bits])
 
     def explanation(self) -> Explanation:
         """What each filter removed, and why these leaves."""
-        reports = list(self.static)
-        left = self.eligible
-        for name, removed in self.removed.items():
-            left -= removed
-            reports.append(FilterReport.model_construct(filter=name, removed=removed, left=left, examples=()))
-        busy = left - self.free
-        reports.append(FilterReport.model_construct(filter="busy", removed=busy, left=self.free, examples=()))
+        report, free = FilterReport.model_construct, self.free
+        reports = (*self.reports, report(filter="busy", removed=self.healthy - free, left=free, examples=()))
         if self.apart:
-            reports.append(
-                FilterReport.model_construct(
-                    filter="apart", removed=self.apart, left=self.free - self.apart, examples=()
-                )
+            reports = (
+                *reports,
+                report(filter="apart", removed=self.apart, left=free - self.apart, examples=()),
             )
         leaves = self.leaves
         rest = f"{self.leftover} left over" if self.leftover else "nothing left over"
@@ -71,7 +68,7 @@ class Decision:
         )
         return Explanation.model_construct(
             considered=len(self.numbers.nodes),
-            filters=tuple(reports),
+            filters=reports,
             compared=(taken,),
-            chosen=f"{self.count} nodes on {', '.join(leaves[:8])}: {why}.",
+            chosen=f"{self.size} nodes on {', '.join(leaves[:8])}: {why}.",
         )

@@ -190,7 +190,8 @@ class Engine(Ledger):
         leftover = -sum(n for _, n in takes)
         for leaf, _ in takes:
             leftover += free[leaf]
-        return self.decided(view, ask, bits, cost, leftover, pods, view.pool.total, removed)
+        total = view.pool.total if view.lens.slice == 1 else view.count_free(available)
+        return self.decided(view, ask, bits, cost, leftover, pods, total, removed)
 
     def decided(
         self,
@@ -205,22 +206,9 @@ class Engine(Ledger):
     ) -> Decision:
         """The decision as a value, with the figures of this moment."""
         return Decision(
-            self.numbers,
-            ask.pod,
-            ask.project,
-            ask.count,
-            bits,
-            cost,
-            leftover,
-            pods,
-            self.version,
-            view.static,
-            view.removed,
-            view.eligible,
-            free,
-            removed,
-            self.weights.pod,
-        )
+            self.numbers, ask.pod, ask.project, ask.count, bits, cost, leftover, pods, self.version,
+            view.reports, view.healthy, free, removed, self.weights.pod,
+        )  # fmt: skip
 
     @contextmanager
     def _without(self, view: View, hidden: Mapping[int, int]) -> Generator[None]:

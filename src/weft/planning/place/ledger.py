@@ -11,7 +11,7 @@ from weft.model.errors import ConflictError, InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
-from weft.planning.place.state import Numbers, Traits, group_by_traits
+from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
 from weft.planning.place.view import DYNAMIC, Lens, View
 from weft.planning.topology import Topology
 
@@ -45,6 +45,7 @@ class Ledger:
         self.available = list(numbers.every)
         self._blocked: dict[str, dict[str, str]] = {}
         self._views: dict[Lens, View] = {}
+        self._last: tuple[Kind, int, View] | None = None
         self.held: dict[str, dict[int, int]] = {}
         self._project_of: dict[str, str] = {}
         self._stands_on: dict[str, dict[int, int]] = {}
@@ -59,12 +60,16 @@ class Ledger:
 
     def view(self, ask: Ask) -> View:
         """The site as this ask sees it, made once for each kind of ask."""
+        last = self._last
+        if last is not None and last[0] is ask.kind and last[1] == ask.slice and not self._owners:
+            return last[2]
         lens = Lens(ask.kind, ask.slice, ask.project if ask.project in self._owners else None)
         view = self._views.get(lens)
         if view is None:
             view = View(lens, self.numbers, self._groups, self.available, self._dedicated)
-            view.removed = self._count_removed(view)
+            view.health(self.numbers, self._blocked)
             self._views[lens] = view
+        self._last = (ask.kind, ask.slice, view)
         return view
 
     def commit(self, decision: Decision) -> None:
@@ -169,17 +174,9 @@ class Ledger:
 
     def _recount(self) -> None:
         for view in self._views.values():
-            view.removed = self._count_removed(view)
+            view.health(self.numbers, self._blocked)
         self.version += 1
         self.health_version += 1
-
-    def _count_removed(self, view: View) -> dict[str, int]:
-        """How many nodes each changing filter removed; a node counts for the first."""
-        counts: dict[str, int] = dict.fromkeys(DYNAMIC, 0)
-        for node, reasons in self._blocked.items():
-            if view.mask[self.numbers.leaf_of[node]] & self.numbers.bit[node]:
-                counts[next(why for why in DYNAMIC if why in reasons)] += 1
-        return counts
 
     def leaves_of(self, projects: Iterable[str], own: str) -> set[int]:
         """Leaves that pods of these projects stand on, except the own one's."""

@@ -29,11 +29,12 @@ class View:
 
     Attributes:
         mask: by leaf, the nodes that could ever serve, dedicated leaves of others left out.
-        eligible: how many these are.
+        eligible: how many these are; `healthy` of them are not blocked.
+        reports: what each filter removed whose result doesn't depend on the order, with examples.
         pool: their free units by leaf; a unit is a node, or a slice of several.
     """
 
-    __slots__ = ("_tiers", "eligible", "lens", "mask", "pool", "removed", "static")
+    __slots__ = ("_static", "_tiers", "eligible", "healthy", "lens", "mask", "pool", "reports")
 
     def __init__(
         self,
@@ -44,8 +45,7 @@ class View:
         dedicated: Mapping[int, str],
     ) -> None:
         self.lens = lens
-        self.removed: dict[str, int] = {}
-        self.static: tuple[FilterReport, ...] = ()
+        self.reports: tuple[FilterReport, ...] = ()
         self.mask = [0] * len(numbers.leaves)
         tiers: dict[tuple[int, int], list[int]] = {}
         out: dict[str, list[tuple[int, int]]] = {name: [] for name in (*STATIC, "dedicated")}
@@ -64,13 +64,33 @@ class View:
                     tier[leaf] |= members
         self._tiers = [tiers[key] for key in sorted(tiers)]
         self.eligible = sum(bits.bit_count() for bits in self.mask)
-        self.static = _static_reports(numbers, out, lens)
+        self.healthy = self.eligible
+        self._static = _static_reports(numbers, out, lens)
         size = lens.slice
         self.pool = Pool(
             [bits.bit_count() // size for bits in self.mask],
             [(bits & free).bit_count() // size for bits, free in zip(self.mask, available, strict=True)],
             numbers.pod_start,
         )
+
+    def health(self, numbers: Numbers, blocked: Mapping[str, Mapping[str, str]]) -> None:
+        """Nodes are blocked for these reasons (node -> filter -> reason); a node counts for the first filter."""
+        removed: dict[str, list[str]] = {why: [] for why in DYNAMIC}
+        for node, reasons in blocked.items():
+            if self.mask[numbers.leaf_of[node]] & numbers.bit[node]:
+                why = next(w for w in DYNAMIC if w in reasons)
+                removed[why].append(f"{node}: {reasons[why]}")
+        left = self.eligible
+        reports = list(self._static)
+        for why, nodes in removed.items():
+            left -= len(nodes)
+            examples = tuple(nodes[:EXAMPLES])
+            reports.append(FilterReport(filter=why, removed=len(nodes), left=left, examples=examples))
+        self.healthy, self.reports = left, tuple(reports)
+
+    def count_free(self, available: Sequence[int]) -> int:
+        """Nodes of the view that are available; the pool of slices counts only whole ones."""
+        return sum((a & m).bit_count() for a, m in zip(available, self.mask, strict=True))
 
     def refresh(self, leaf: int, available: int) -> None:
         """These nodes of the leaf are available now."""
