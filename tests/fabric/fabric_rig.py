@@ -20,7 +20,7 @@ from weftlab.layout import Layout, free_ports
 from weftlab.site import FABRIC, make_site, settings
 from weftlab.supervisor import Supervisor
 
-PATIENCE = 60.0
+PATIENCE = 30.0
 FOREIGN = "# the operator's own\nStorage=0x2001, ipoib : 0x{0:016x}=full, 0x{1:016x}=limited ;\n"
 
 

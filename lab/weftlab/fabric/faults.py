@@ -106,7 +106,7 @@ class Faults:
 
     def stop(self, name: str) -> None:
         """End `opensm-NAME` or `agent-NAME` in good order."""
-        self._supervisor.stop([name])
+        self._supervisor.stop([name], giving_up=False)
 
     def start(self, name: str) -> None:
         """Start it again and wait until it is ready."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
-from weft.fabricagent.opensm import EMPTY_FILE, Log, PartitionFile, Process, digest
+from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.repair import Repairer
 from weft.fabricagent.wire import MAX_AGE, Reading, Wire
-from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, replace_section, split
+from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
     AgentPartitions,
     AgentStatus,
@@ -35,6 +35,7 @@ from weft.model.mark import Mark
 _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
 _SAMPLE = 8
 _MAX_NAP = 0.05
+_DRIFT_SECONDS = 0.3
 
 
 class Agent:
@@ -267,11 +268,7 @@ class Agent:
 
     def _new_text(self, old: str | None, wanted: Sequence[WeftPartition]) -> str:
         site = self._config.site
-        foreign = "".join(split(old or "", site)[::2])
-        base = old or ""
-        if not parse(foreign, site).definitions:
-            base = EMPTY_FILE + base
-        new = replace_section(base, site, wanted)
+        new = rewrite(old, site, wanted)
         fatal = parse(new, site).fatal
         if fatal:
             raise RefusedError(
@@ -288,7 +285,8 @@ class Agent:
         changed = [g for g in hosts if before[g] != after[g]]
         left = self._poll(changed, after, end)
         others = [g for g in hosts if before[g] == after[g]]
-        left += self._poll(others, after, end)
+        # No sweep of ours touches these: if they differ, it is drift, and waiting won't mend it.
+        left += self._poll(others, after, min(end, time.monotonic() + _DRIFT_SECONDS))
         return tuple(left), not left
 
     def _poll(

@@ -23,11 +23,6 @@ _TROUBLE = re.compile(r"PARSE ERROR|in error|ERR 0512|ERR 0507|ERR 3119|Errors d
 _UP = "SUBNET UP"
 _KEPT = 20
 
-EMPTY_FILE = """\
-# weft found no partition defined here (OpenSM then opens every port) and made this line; it is yours to change.
-Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full, SELF=full;
-"""
-
 
 def digest(text: str | None) -> str:
     """SHA-256 in hex; "" for a file that isn't there, which no file has."""

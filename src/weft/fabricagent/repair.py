@@ -18,6 +18,7 @@ from weft.model.agentapi import RepairQuery, RepairResult
 from weft.model.errors import UnknownError
 from weft.model.ids import FULL_MEMBER, format_guid
 
+_EMPTY = (0,) * KEYS_A_BLOCK
 _KEY = re.compile(r"0x([0-9a-f]{4})\b")
 
 
@@ -51,15 +52,26 @@ class Repairer:
             written += self._table(reading.host, expected, at.lid, at.port, 0)
         if reading.leaf is not None and reading.leaf_keys != expected:
             lid = self._wire.switch_lid(at.peer_guid)
-            written += self._table(reading.leaf, expected, lid, at.peer_port, at.peer_port)
+            # OpenSM packs a leaf's table and writes only as many blocks as it then needs (osm_pkey_mgr.c,
+            # `pkey_mgr_update_peer_port`): when keys go, the blocks behind keep what they had, for ever.
+            used = -(-len(expected) // KEYS_A_BLOCK)
+            written += self._table(reading.leaf, expected, lid, at.peer_port, at.peer_port, used)
         return written
 
     def _table(
-        self, wire: tuple[int, ...], expected: frozenset[int], lid: int, port: int, modifier: int
+        self,
+        wire: tuple[int, ...],
+        expected: frozenset[int],
+        lid: int,
+        port: int,
+        modifier: int,
+        blocks_used: int | None = None,
     ) -> int:
+        """Write the blocks that differ from what the manager believes; from `blocks_used` on they must be empty."""
         blocks = range((len(wire) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK)
-        believed = {b: self._believed(lid, port, b) for b in blocks}
-        if frozenset(k for keys in believed.values() for k in keys if k) != expected:
+        used = len(blocks) if blocks_used is None else blocks_used
+        right = {b: self._believed(lid, port, b) if b < used else _EMPTY for b in blocks}
+        if frozenset(k for keys in right.values() for k in keys if k) != expected:
             raise UnknownError(
                 "mend it",
                 "the subnet manager",
@@ -67,7 +79,7 @@ class Repairer:
                 "send it SIGHUP, or look at its log",
             )
         written = 0
-        for block, keys in believed.items():
+        for block, keys in right.items():
             seen = wire[block * KEYS_A_BLOCK : (block + 1) * KEYS_A_BLOCK]
             if keys[: len(seen)] != seen:
                 self._wire.client.write_block(lid, block, keys, modifier)

@@ -166,6 +166,23 @@ def replace_section(text: str, site: str, partitions: Iterable[WeftPartition]) -
     return before + render_section(site, partitions) + after
 
 
+EMPTY_FILE = """\
+# weft found no partition defined here (OpenSM then opens every port) and made this line; it is yours to change.
+Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full, SELF=full;
+"""
+
+
+def rewrite(text: str | None, site: str, partitions: Iterable[WeftPartition]) -> str:
+    """As `replace_section`, safe for a file that is missing (None) or defines nothing but weft's partitions.
+
+    With the last of these gone OpenSM would find no definition, take that as an error and open every port.
+    """
+    text = text or ""
+    if not parse("".join(split(text, site)[::2]), site).definitions:
+        text = EMPTY_FILE + text
+    return replace_section(text, site, partitions)
+
+
 def parse(text: str, site: str) -> PartitionsConf:
     """Read a file as OpenSM does, and say what is wrong with it; never raises for a bad file.
 

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 
-from weft.generate.partitions_conf import WeftPartition, parse, replace_section, split
+from weft.generate.partitions_conf import WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
     AgentPartitions,
     AgentStatus,
@@ -23,7 +23,7 @@ from weft.model.agentapi import (
     TablesQuery,
     WeftPartitionDocument,
 )
-from weft.model.errors import ConflictError, RefusedError, UnknownError
+from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
 from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PathProbe
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
@@ -194,10 +194,13 @@ class FakeManager:
         with self._wire.lock:
             if self._digests()[0] != change.expected_digest:
                 raise ConflictError(f"the partition file of {self.name} has changed: read it again")
-            new = replace_section(self.text or _EMPTY, self.site, [_partition(d) for d in change.weft])
+            new = rewrite(self.text, self.site, [_partition(d) for d in change.weft])
             fatal = parse(new, self.site).fatal
             if fatal:
-                raise RefusedError(f"nothing was written: {'; '.join(map(str, fatal))}")
+                detail = f"nothing was written: {'; '.join(map(str, fatal))}"
+                raise PermanentError(
+                    "change partitions", f"fabric agent {self.name}", detail, "mend the file"
+                )
             self.text = new
             fault = self._wire.faults.pop(0) if self.rules and self._wire.faults else ""
             if fault == "stopped":
@@ -308,9 +311,6 @@ class FakeManager:
         )
 
 
-_EMPTY = "Default=0x7fff, ipoib : ALL=limited, SELF=full;\n"
-
-
 def _end(guid: int, port: int, name: str) -> End:
     return End(guid=guid, port=port, name=name.replace("/", " "))
 
@@ -322,5 +322,5 @@ def _digest(text: str) -> str:
 def _partition(document: WeftPartitionDocument) -> WeftPartition:
     mark = Mark.parse(document.mark)
     if mark is None:
-        raise RefusedError(f"{document.mark!r} is no mark")
+        raise InputError("mark", document.mark, "the text of a mark")
     return WeftPartition(document.pkey, mark, document.members)

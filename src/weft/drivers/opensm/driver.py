@@ -28,6 +28,9 @@ from weft.ports.resources import Scope
 WAIT_SECONDS = 5.0
 """How long a change waits for the wire; after that `find` says how far it is."""
 
+MENDED_AT_ONCE = 32
+"""Drifted ports that one call puts right; the rest shows as pending, and its turn comes with the next update."""
+
 
 class OpenSm:
     """`FabricReader`, and `ResourceDriver` for partitions, of one fabric of the site. Opens no connection yet.
@@ -220,9 +223,9 @@ class OpenSm:
 
     def _mend(self, changed: Changed, gone: frozenset[int]) -> None:
         """What is still not as the file asks after the wait is drift, if the manager believes it is right."""
-        drifted = tuple(m.port_guid for m in changed.result.mismatches if not m.unreachable)
+        drifted = dict.fromkeys(m.port_guid for m in changed.result.mismatches if not m.unreachable)
         if drifted or gone:
-            query = RepairQuery(port_guids=tuple(dict.fromkeys(drifted)), vacant_keys=tuple(sorted(gone)))
+            query = RepairQuery(port_guids=tuple(drifted)[:MENDED_AT_ONCE], vacant_keys=tuple(sorted(gone)))
             self._agents.named(changed.master).repair(query)
 
     def _marked(self, document: WeftPartitionDocument, agent: str) -> Marked:
