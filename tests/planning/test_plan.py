@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from smallsite import EXAMPLES, GOLDEN, POD_ID, order, small_site
 
+from weft.app import redact
 from weft.app.offline import static_capabilities
 from weft.app.orderfile import load_order
 from weft.app.sitefile import load_site
@@ -239,6 +240,18 @@ def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
     assert any("16" in change for change in found.would_fit)
     none_left = UsedNumbers(pkeys={"ib": frozenset(range(101, 227))})
     assert isinstance(plan(order(1), used=none_left), Refusal)
+
+
+def test_a_tenants_plan_has_a_text_too() -> None:
+    """Without GUIDs, hosts and other nodes' reasons nothing false is said, and nothing hidden."""
+    found = plan(order(2), occupancy=BUSY)
+    assert isinstance(found, Plan)
+    shown = plan_text(redact.plan(found))
+    assert "0x65 on fabric ib\n" in shown
+    assert "0 full members" not in shown
+    assert "busy        3        12\n" in shown
+    assert "held by" not in shown
+    assert "full members" in plan_text(found)
 
 
 def test_a_mistake_is_told_before_a_lack_of_room() -> None:
