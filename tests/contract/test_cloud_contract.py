@@ -203,6 +203,28 @@ def test_remove_marked_leaves_what_lost_its_mark(bench: Bench) -> None:
     assert bench.is_there(found[0].id)
 
 
+def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
+    """What the cloud gave us the id of stays ours without its mark: a difference, which update mends."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
+    bench.unmark_security_group(ids["security_group"])
+    assert bench.driver.find(bench.scope, wanted, {}) == {}
+    (difference,) = bench.driver.find(bench.scope, wanted, ids)["security_group"].differences
+    assert difference.field == "mark"
+    assert bench.driver.update(bench.scope, wanted, ids)["security_group"].error is None
+    assert bench.driver.find(bench.scope, wanted, {})["security_group"].differences == ()
+
+
+def test_what_lost_its_mark_is_still_deleted(bench: Bench) -> None:
+    """A tenant can't keep a thing of a released pod by taking its mark off."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
+    bench.unmark_security_group(ids["security_group"])
+    assert bench.driver.delete(bench.scope, wanted, ids)["security_group"].error is None
+    bench.wait(lambda all_seen: not all_seen, wanted)
+    assert not bench.is_there(ids["security_group"])
+
+
 def test_a_token_is_checked(bench: Bench) -> None:
     """A valid token gives its user, project and roles; nonsense and a revoked token give `UnauthenticatedError`."""
     token = bench.token()

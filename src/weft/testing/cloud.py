@@ -64,10 +64,10 @@ class FakeCloud(CloudStore):
             self._call("find", kind)
         with self._lock:
             now = self.clock.monotonic()
-            mine = self._mine(scope)
+            mine = self._mine(scope, ids)
             known = {**{key: oldest(ts).id for key, ts in mine.items()}, **ids}
             return {
-                r.key: oldest(mine[r.key]).observed(wanted_fields(r, known), now)
+                r.key: oldest(mine[r.key]).observed(scope.mark(r.key), wanted_fields(r, known), now)
                 for r in wanted
                 if r.key in mine
             }
@@ -82,7 +82,7 @@ class FakeCloud(CloudStore):
             )
             if refusal is not None:
                 # A conflict with what a lost answer made is no conflict.
-                same = self._mine(scope).get(resource.key)
+                same = self._mine(scope, ids).get(resource.key)
                 return Outcome(oldest(same).id) if same else self._refused("create", resource, refusal)
             thing = self._put(
                 resource.kind, resource.name, scope.project_id, scope.mark(resource.key), fields
@@ -96,7 +96,7 @@ class FakeCloud(CloudStore):
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
-            same = self._mine(scope).get(resource.key)
+            same = self._mine(scope, ids).get(resource.key)
             if not same:
                 return self._refused("update", resource, "it isn't there")
             thing, fields = oldest(same), wanted_fields(resource, ids)
@@ -105,6 +105,7 @@ class FakeCloud(CloudStore):
             if fixed:
                 return self._refused("update", resource, f"{', '.join(fixed)} can't be changed")
             thing.fields.update(fields)
+            thing.mark = scope.mark(resource.key)
             return Outcome(thing.id)
 
         return self._each("update", wanted, one)
@@ -114,7 +115,7 @@ class FakeCloud(CloudStore):
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
             outcome = Outcome()
-            for thing in self._mine(scope).get(resource.key, []):
+            for thing in self._mine(scope, ids).get(resource.key, []):
                 outcome = self._remove(thing, resource.key)
             return outcome
 

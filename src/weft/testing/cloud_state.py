@@ -107,7 +107,7 @@ class Thing:
     stuck: str = ""
     undeletable: bool = False
 
-    def observed(self, wanted: Mapping[str, object], now: float) -> Observed:
+    def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
         """As `find` shows it; `wanted` has ids for keys."""
         if self.gone_at is not None:
             return Observed(self.id, Status.PENDING, "being deleted", facts=self.all_facts())
@@ -125,6 +125,8 @@ class Thing:
             for name, value in wanted.items()
             if name in self.fields and self.fields[name] != value
         )
+        if self.mark is None:
+            differences = (Difference(field="mark", wanted=mark.text(), observed="none"), *differences)
         return Observed(self.id, status, reason, differences, self.all_facts())
 
     def all_facts(self) -> dict[str, object]:

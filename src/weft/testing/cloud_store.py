@@ -128,13 +128,16 @@ class CloudStore:
 
     # -- for the ports ---------------------------------------------------------------------------------------
 
-    def _mine(self, scope: Scope) -> dict[str, list[Thing]]:
-        """Key -> things that bear the pod's mark, oldest first."""
+    def _mine(self, scope: Scope, ids: Mapping[str, str]) -> dict[str, list[Thing]]:
+        """Key -> things that are the pod's, oldest first: by their mark, or without one by an id that we were given."""
+        key_of_id = {thing_id: key for key, thing_id in ids.items()}
         mine: dict[str, list[Thing]] = {}
         for thing in self.things():
             mark = thing.mark
             if mark and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
                 mine.setdefault(mark.key, []).append(thing)
+            elif mark is None and thing.id in key_of_id:
+                mine.setdefault(key_of_id[thing.id], []).append(thing)
         return mine
 
     def _put(

@@ -1,0 +1,126 @@
+"""What OpenStack answers, and what weft makes of it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from weft.drivers.openstack import KeystoneIdentity, Sessions
+from weft.drivers.openstack.errors import Answer, error_of_answer
+from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError, UnknownError
+
+NEUTRON = "network at http://neutron.example:9696"
+
+
+def answer(status: int, body: dict[str, object], **more: str) -> Answer:
+    return Answer(status, body, more.get("text", ""), "req-1", more.get("retry_after"))
+
+
+def neutron(kind: str, message: str) -> dict[str, object]:
+    return {"NeutronError": {"type": kind, "message": message, "detail": ""}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reading", "expected"),
+    [
+        (500, {"computeFault": {"code": 500, "message": "boom"}}, False, TemporaryError),
+        (503, {}, True, UnknownError),
+        (408, {}, False, TemporaryError),
+        (429, {"overLimit": {"message": "slow down"}}, False, TemporaryError),
+        (409, neutron("NetworkInUse", "There are ports"), False, TemporaryError),
+        (409, {"conflictingRequest": {"code": 409, "message": "task_state"}}, False, TemporaryError),
+        (409, neutron("VlanIdInUse", "VLAN 101 is in use"), False, PermanentError),
+        (409, neutron("IpAddressAlreadyAllocated", "10.0.0.4"), False, PermanentError),
+        (409, neutron("OverQuota", "Quota exceeded for resources: ['port']"), False, PermanentError),
+        (403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}, False, PermanentError),
+        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, PermanentError),
+        (401, {"error": {"code": 401, "message": "no"}}, True, PermanentError),
+        (406, {}, False, PermanentError),
+        (400, neutron("HTTPBadRequest", "no such attribute"), False, PermanentError),
+    ],
+)
+def test_every_answer_is_one_of_wefts_errors(
+    status: int, body: dict[str, object], reading: bool, expected: type[Exception]
+) -> None:
+    """Passing troubles are temporary (unknown for a reading), everything else needs a person."""
+    error = error_of_answer("create port p", NEUTRON, answer(status, body), reading)
+    assert type(error) is expected
+
+
+def test_an_error_says_what_whom_answer_request_and_next() -> None:
+    """One sentence has what was asked, of whom, the service's words, its request id and what to do."""
+    body = neutron("OverQuota", "Quota exceeded for resources: ['port'].")
+    text = str(error_of_answer("create port weft-1-port", NEUTRON, answer(409, body), False))
+    assert text == (
+        "create port weft-1-port (network at http://neutron.example:9696): HTTP 409 Quota exceeded for resources: "
+        "['port'] (request req-1); raise the project's quota or order less"
+    )
+
+
+def test_a_page_of_html_is_cut_to_a_sentence() -> None:
+    """A proxy's page instead of JSON is shown in short, on one line."""
+    page = "<html>\n<body>\n" + "Bad Gateway " * 100
+    text = str(error_of_answer("list ports", NEUTRON, answer(502, {}, text=page), True))
+    assert "Bad Gateway" in text
+    assert "\n" not in text
+    assert len(text) < 400
+
+
+@pytest.mark.parametrize(
+    ("header", "delay"), [("7", 7.0), (None, 10.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 10.0)]
+)
+def test_retry_after_is_kept(header: str | None, delay: float) -> None:
+    """A rate limit's Retry-After in seconds is the delay; without one, or with a date, ten seconds."""
+    limited = Answer(429, {}, "", "", header)
+    error = error_of_answer("create server s", "compute", limited, False)
+    assert isinstance(error, TemporaryError)
+    assert error.delay == delay
+
+
+@pytest.fixture
+def nobody_there(tmp_path: Path) -> Path:
+    """A clouds.yaml whose Keystone is a port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    file = tmp_path / "clouds.yaml"
+    file.write_text(
+        "clouds:\n  weft:\n    region_name: RegionOne\n    auth:\n"
+        f"      auth_url: http://127.0.0.1:{port}/v3\n"
+        "      username: weft\n      password: x\n      project_name: service\n"
+        "      user_domain_id: default\n      project_domain_id: default\n"
+    )
+    return file
+
+
+def test_keystone_that_is_down_is_unknown_and_named(nobody_there: Path) -> None:
+    """Without Keystone nothing can be told: `UnknownError` with the address that did not answer."""
+    sessions = Sessions("weft", [nobody_there])
+    with pytest.raises(UnknownError) as error:
+        sessions.project("a" * 32).network.get("list networks", "/networks")
+    assert "keystone at http://127.0.0.1:" in str(error.value)
+    with pytest.raises(UnknownError):
+        KeystoneIdentity(sessions).check("gAAAA")
+
+
+def test_a_change_that_keystone_being_down_prevents_is_temporary(nobody_there: Path) -> None:
+    """The same for a change is worth another try, and says nothing about what is there."""
+    with pytest.raises(TemporaryError) as error:
+        Sessions("weft", [nobody_there]).own().network.ask("create network n", "POST", "/networks", json={})
+    assert type(error.value) is TemporaryError
+
+
+def test_a_profile_that_is_not_there(nobody_there: Path) -> None:
+    """A wrong profile is the caller's error and names those that are there."""
+    with pytest.raises(InputError) as error:
+        Sessions("wefft", [nobody_there])
+    assert "weft" in str(error.value)
+
+
+@pytest.mark.parametrize("token", ["", "with\nnewline", "ünïcode"])
+def test_what_can_not_be_a_token_is_refused_without_asking(nobody_there: Path, token: str) -> None:
+    """Text that can't be a header is no token; Keystone, which is down here, isn't asked."""
+    with pytest.raises(UnauthenticatedError):
+        KeystoneIdentity(Sessions("weft", [nobody_there])).check(token)

@@ -1,0 +1,199 @@
+"""Answers that get lost between a real cloud and the driver."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from conftest import Wired, connect
+from weft.drivers.openstack import KeystoneIdentity, Sessions
+from weft.model.errors import TemporaryError, UnknownError
+from weft.model.mark import outside_name
+from weft.model.resources import (
+    Kind,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    SecurityGroupSpec,
+    Spec,
+    SubnetSpec,
+)
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+SEGMENT = 930
+
+
+def resource(wired: Wired, key: str, spec: Spec) -> Resource:
+    return Resource(key=key, name=outside_name(wired.scope.pod_id, key), where="lab", spec=spec)
+
+
+def networks(wired: Wired) -> list[Resource]:
+    spec = NetworkSpec(physical_network="ibnet", segment=SEGMENT, port_security=False)
+    other = NetworkSpec(physical_network="physnet1", segment=SEGMENT, port_security=True)
+    return [resource(wired, "network/rdma", spec), resource(wired, "network/management", other)]
+
+
+def ports(wired: Wired, count: int) -> tuple[list[Resource], dict[str, str]]:
+    """Ports that are still to be made, and the ids of the network and subnet that they need."""
+    network = networks(wired)[0]
+    ids = {network.key: str(wired.driver.create(wired.scope, [network], {})[network.key].id)}
+    spec = SubnetSpec(network="network/rdma", cidr="10.78.0.0/24", gateway=False, dhcp=False)
+    subnet = resource(wired, "subnet/rdma", spec)
+    ids[subnet.key] = str(wired.driver.create(wired.scope, [subnet], ids)[subnet.key].id)
+    made = [
+        resource(
+            wired,
+            f"port/gpu{n:02d}/hca",
+            PortSpec(
+                network="network/rdma",
+                subnet="subnet/rdma",
+                address=f"10.78.0.{n + 10}",
+                vnic_type="direct-physical",
+                host=f"gpu{n:02d}",
+            ),
+        )
+        for n in range(count)
+    ]
+    return made, ids
+
+
+def test_networks_whose_answer_was_lost_are_found_again(wired: Wired) -> None:
+    """The bulk creation raises, `find` sees both, and a second creation takes them instead of failing."""
+    wired.neutron.lose("POST", "/networks")
+    with pytest.raises(TemporaryError):
+        wired.driver.create(wired.scope, networks(wired), {})
+    seen = wired.driver.find(wired.scope, networks(wired), {})
+    assert set(seen) == {"network/rdma", "network/management"}
+    again = wired.driver.create(wired.scope, networks(wired), {})
+    assert {key: o.id for key, o in again.items()} == {key: o.id for key, o in seen.items()}
+
+
+def test_ports_whose_answer_was_lost_are_taken_and_the_rest_made(wired: Wired) -> None:
+    """Of five ports three were made by a lost answer: creating all five makes two, in bulk."""
+    wanted, ids = ports(wired, 5)
+    wired.neutron.lose("POST", "/ports")
+    with pytest.raises(TemporaryError):
+        wired.driver.create(wired.scope, wanted[:3], ids)
+    wired.neutron.seen.clear()
+    outcomes = wired.driver.create(wired.scope, wanted, ids)
+    assert all(o.id and o.error is None for o in outcomes.values())
+    assert [path for method, path in wired.neutron.seen if method == "POST"] == ["/ports", "/ports"]
+    assert len(wired.driver.marked(wired.scope.site, [])) == 7
+
+
+def test_a_lost_answer_to_a_deletion_is_fine_the_second_time(wired: Wired) -> None:
+    """The deletion was done though nobody said so: the loop sees that it is gone, and asking again is no error."""
+    wanted = networks(wired)
+    wired.driver.create(wired.scope, wanted, {})
+    for network in wired.driver.find(wired.scope, wanted, {}).values():
+        wired.neutron.lose("DELETE", f"/networks/{network.id}")
+    outcomes = wired.driver.delete(wired.scope, wanted, {})
+    assert all(isinstance(o.error, TemporaryError) for o in outcomes.values())
+    assert wired.driver.find(wired.scope, wanted, {}) == {}
+    assert all(o.error is None for o in wired.driver.delete(wired.scope, wanted, {}).values())
+
+
+def test_a_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
+    """A 503 or a cut connection in `find` raises: nobody may take it for an empty cloud."""
+    wired.neutron.lose("GET", "/networks")
+    with pytest.raises(UnknownError):
+        wired.driver.find(wired.scope, networks(wired), {})
+    wired.neutron.refusals.append(503)
+    with pytest.raises(UnknownError) as error:
+        wired.driver.find(wired.scope, networks(wired), {})
+    assert "HTTP 503" in str(error.value)
+
+
+def test_a_mark_that_the_tenant_took_off_is_put_back(wired: Wired) -> None:
+    """What the cloud gave us the id of stays ours: the lost mark is a difference, update mends it, delete removes."""
+    wanted = networks(wired)[:1]
+    made = str(wired.driver.create(wired.scope, wanted, {})["network/rdma"].id)
+    ids = {"network/rdma": made}
+    wired.tenant.network.update_network(made, description="mine, all mine")
+    assert wired.driver.find(wired.scope, wanted, {}) == {}
+    seen = wired.driver.find(wired.scope, wanted, ids)["network/rdma"]
+    assert [d.field for d in seen.differences] == ["mark"]
+    assert wired.driver.update(wired.scope, wanted, ids)["network/rdma"].error is None
+    assert wired.driver.find(wired.scope, wanted, {})["network/rdma"].differences == ()
+    wired.tenant.network.update_network(made, description="mine again")
+    wired.driver.delete(wired.scope, wanted, ids)
+    assert wired.tenant.network.find_network(made) is None
+
+
+def test_rules_that_somebody_added_are_taken_out_again(wired: Wired) -> None:
+    """A rule of the tenant's own in the pod's group is a difference, and update makes the rules exact."""
+    wanted = [resource(wired, "security_group", SecurityGroupSpec(ssh_from=("192.0.2.0/24",)))]
+    made = str(wired.driver.create(wired.scope, wanted, {})["security_group"].id)
+    wired.tenant.network.create_security_group_rule(
+        security_group_id=made, direction="ingress", protocol="udp", port_range_min=53, port_range_max=53
+    )
+    (difference,) = wired.driver.find(wired.scope, wanted, {})["security_group"].differences
+    assert difference.field == "rules"
+    assert "udp" in difference.observed
+    assert wired.driver.update(wired.scope, wanted, {})["security_group"].error is None
+    assert wired.driver.find(wired.scope, wanted, {})["security_group"].differences == ()
+
+
+def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
+    """The same pod asked for in another project finds nothing there and removes nothing here."""
+    wanted = networks(wired)
+    wired.driver.create(wired.scope, wanted, {})
+    other = replace(wired.scope, project_id=str(connect(lab.clouds_yaml, "team-b").current_project_id))
+    assert wired.driver.find(other, wanted, {}) == {}
+    assert all(o.id is None and o.error is None for o in wired.driver.delete(other, wanted, {}).values())
+    assert len(wired.driver.find(wired.scope, wanted, {})) == 2
+
+
+def test_many_threads_share_one_token_of_a_project(lab: Lab) -> None:
+    """Sixteen calls at once sign in once: the token is one a project."""
+    sessions = Sessions("weft", [lab.clouds_yaml])
+    project = str(connect_project(lab))
+
+    def token(_: int) -> str:
+        service = sessions.project(project).network
+        service.get("list networks", "/networks", {"limit": 1})
+        return str(service._connected().get_token())
+
+    with ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(token, range(16)))) == 1
+
+
+def connect_project(lab: Lab) -> str:
+    return str(connect(lab.clouds_yaml, "team-a").current_project_id)
+
+
+def test_a_checked_token_is_remembered_for_a_while_only(lab: Lab) -> None:
+    """The second check of a token asks nobody; one beyond the time asks again; a revoked one is refused then."""
+    sessions = Sessions("weft", [lab.clouds_yaml])
+    now = datetime.now(UTC)
+    clock = [now]
+    identity = KeystoneIdentity(sessions, remembered=30.0, now=lambda: clock[0])
+    token = str(connect(lab.clouds_yaml, "team-a").auth_token)
+    assert identity.check(token) == identity.check(token)
+    assert sessions.counter.take() == {"GET identity /auth/tokens": 1}
+    clock[0] = now + timedelta(seconds=31)
+    identity.check(token)
+    assert sessions.counter.take() == {"GET identity /auth/tokens": 1}
+
+
+def test_every_role_of_the_lab_is_told_apart(lab: Lab) -> None:
+    """Member, reader and operator come out of Keystone with their own roles and projects."""
+    identity = KeystoneIdentity(Sessions("weft", [lab.clouds_yaml]))
+    found = {
+        name: identity.check(str(connect(lab.clouds_yaml, name).auth_token))
+        for name in ("team-a", "team-b-reader", "operator")
+    }
+    assert found["team-a"].project_name == "team-a"
+    assert "member" in found["team-a"].roles
+    assert found["team-b-reader"].roles == {"reader"}
+    assert "admin" in found["operator"].roles
+
+
+def test_nothing_is_left_of_kinds_that_the_driver_does_not_serve(wired: Wired) -> None:
+    """The driver serves every kind of the model but the fabric's partition."""
+    assert wired.driver.kinds == frozenset(Kind) - {Kind.PARTITION}

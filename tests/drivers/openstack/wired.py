@@ -1,0 +1,29 @@
+"""A driver whose calls to a real Neutron and Nova go through proxies that can lose answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutter import Cutter
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+
+from weft.drivers.openstack import OpenStackDriver, Sessions
+from weft.ports.resources import Scope
+
+
+def connect(clouds: Path, profile: str) -> Connection:
+    return Connection(config=OpenStackConfig(config_files=[str(clouds)]).get_one(cloud=profile))
+
+
+@dataclass(frozen=True)
+class Wired:
+    """A driver whose calls to Neutron and Nova go through the proxies."""
+
+    sessions: Sessions
+    driver: OpenStackDriver
+    neutron: Cutter
+    nova: Cutter
+    scope: Scope
+    tenant: Connection
