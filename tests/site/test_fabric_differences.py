@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,19 @@ def test_the_command_compares_and_takes_in(folder: Folder, capsys: pytest.Captur
     assert "130 links written" in capsys.readouterr().out
     assert main(check) == 0
     assert "fabric: no differences" in capsys.readouterr().out
+
+
+def test_the_output_may_come_from_a_pipe(
+    folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ibnetdiscover | weft site check … --fabric -`; what is wrong there is at `<stdin>`."""
+    check = ["site", "check", str(folder.site), "--fabric", "-"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(discover(SITE, folder.path / "sim")))
+    assert main(check) == 0
+    assert "fabric: no differences" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.StringIO("what?\n"))
+    assert main(check) == 2
+    assert "<stdin>:1: ibnetdiscover: 'what?' is not allowed" in capsys.readouterr().err
 
 
 def test_links_that_nobody_wrote_down_come_from_the_fabric(

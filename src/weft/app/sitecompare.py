@@ -16,25 +16,28 @@ from weft.planning.sitecheck import check_site
 
 
 def compare(
-    site: Site, discovered: str | Path, fabric: str | None
+    site: Site, discovered: str, fabric: str | None, text: str | None = None
 ) -> tuple[str, ObservedFabric, tuple[FabricDifference, ...]]:
-    """The fabric's name, what the file says, and how the site differs from it.
+    """The fabric's name, what was discovered, and how the site differs from it.
+
+    Args:
+        discovered: file with ibnetdiscover's output.
+        text: the output itself, if it is no file; `discovered` is then what errors call it.
 
     Raises `InputError` for a fabric that the site doesn't have, and for a file that is not ibnetdiscover's output.
     """
-    path = Path(discovered)
     names = sorted(site.fabrics)
     if fabric is None and len(names) == 1:
         fabric = names[0]
     if fabric is None or fabric not in site.fabrics:
         raise InputError("--fabric-name", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
     try:
-        observed = parse_ibnetdiscover(read_text(path)).fabric
+        observed = parse_ibnetdiscover(read_text(Path(discovered)) if text is None else text).fabric
     except InputError as error:
         if error.where is None:
             raise
         raise InputError(
-            error.field, error.value, error.allowed, f"{path}:{error.where.removeprefix('line ')}"
+            error.field, error.value, error.allowed, f"{discovered}:{error.where.removeprefix('line ')}"
         ) from None
     return fabric, observed, fabric_differences(site, fabric, observed)
 

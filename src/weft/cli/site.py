@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
@@ -18,7 +19,9 @@ def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
     check.add_argument("file", metavar="FILE", help="site file (YAML)")
-    check.add_argument("--fabric", metavar="TEXT", help="output of ibnetdiscover to compare the cables with")
+    check.add_argument(
+        "--fabric", metavar="TEXT", help="output of ibnetdiscover to compare with; - for standard input"
+    )
     check.add_argument(
         "--fabric-name", metavar="NAME", help="which fabric of the site that is; none: the only one"
     )
@@ -53,7 +56,10 @@ def _check(args: argparse.Namespace) -> int:
     written: int | None = None
     notes = hints(site)
     if args.fabric is not None:
-        name, observed, differences = compare(site, args.fabric, args.fabric_name)
+        piped = args.fabric == "-"
+        name, observed, differences = compare(
+            site, "<stdin>" if piped else args.fabric, args.fabric_name, sys.stdin.read() if piped else None
+        )
         if args.write_links is not None:
             written, remaining = write_links(site, name, observed, args.write_links)
             notes = (*notes, *remaining)
