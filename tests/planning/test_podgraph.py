@@ -211,6 +211,26 @@ def test_a_replacement_in_the_same_place_moves_nobody() -> None:
     assert changed == {"partition"} | {k for k in before if "gpu02" in k}
 
 
+def test_nodes_with_unequal_adapters_keep_their_strides() -> None:
+    """A node with one adapter beside one with four: addresses are unique, and only real adapters are members."""
+    site = small_site()
+    poor = site.node_by_name["gpu02"].model_copy(update={"hcas": site.node_by_name["gpu02"].hcas[:1]})
+    mixed = site.model_copy(update={"nodes": tuple(poor if n.name == "gpu02" else n for n in site.nodes)})
+    found = graph(order(3), "gpu01", "gpu02", "gpu03", site=mixed)
+    addresses = [
+        r.spec.address
+        for r in found.resources
+        if isinstance(r.spec, PortSpec) and r.spec.vnic_type != "normal"
+    ]
+    assert len(addresses) == len(set(addresses)) == 9
+    port = found.by_key()["port/gpu03/mlx5_0"].spec
+    assert isinstance(port, PortSpec)
+    assert port.address == "10.128.0.9"
+    partition = found.by_key()["partition"].spec
+    assert isinstance(partition, PartitionSpec)
+    assert len(partition.members) == 9
+
+
 def test_a_node_that_left_the_site_is_a_conflict() -> None:
     """A graph for a node that isn't described any more can't be computed, and says so."""
     with pytest.raises(ConflictError, match="node gpu99 of pod p isn't in site small any more"):
