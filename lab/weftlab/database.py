@@ -181,7 +181,8 @@ def sync_steps(layout: Layout, env: Path) -> tuple[Step, ...]:
 def run(layout: Layout, name: str, command: list[str], env: Path | None = None) -> None:
     """A program that ends; its output goes to a log. Raises `LabError` with the log's end if it fails."""
     log = layout.log(f"setup-{name.replace(' ', '-')}")
-    log.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (log.parent, layout.work):
+        folder.mkdir(parents=True, exist_ok=True)
     path = f"{env / 'bin'}:{os.environ.get('PATH', '')}" if env else os.environ.get("PATH", "")
     with log.open("ab") as out:
         done = subprocess.run(
@@ -189,8 +190,8 @@ def run(layout: Layout, name: str, command: list[str], env: Path | None = None) 
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            cwd=layout.state,
-            env={"PATH": path, "HOME": str(layout.state), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"},
+            cwd=layout.work,
+            env={"PATH": path, "HOME": str(layout.work), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"},
             check=False,
         )
     if done.returncode:

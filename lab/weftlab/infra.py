@@ -59,7 +59,7 @@ def mariadb(layout: Layout, after: tuple[str, ...]) -> Service:
         ready=checks.greets(layout.database_socket),
         after=after,
         timeout=60,
-        grace=20,
+        stop=signal.SIGKILL,  # its data goes with the lab; a golden image is saved after an orderly end
     )
 
 
@@ -73,6 +73,7 @@ def epmd(layout: Layout) -> Service:
         cwd=layout.work / "epmd",
         ready=checks.listens(port),
         timeout=30,
+        last=True,  # RabbitMQ starts one of its own as soon as it misses it
     )
 
 

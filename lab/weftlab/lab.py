@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -136,7 +137,7 @@ class Lab:
     def _without_database(self, work: Callable[[], None]) -> None:
         service = next(s for s in self._services() if s.name == "mariadb")
         record = self.supervisor.record("mariadb")
-        self.supervisor.stop(["mariadb"], giving_up=False)
+        self.supervisor.stop(["mariadb"], giving_up=False, by=signal.SIGTERM)
         work()
         self.supervisor.start(service, record.sequence if record else 0)
         self.supervisor.await_ready(service)

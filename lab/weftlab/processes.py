@@ -41,6 +41,7 @@ class Record:
         stop, grace: how to end it.
         sequence: place in the order of starting; stopping goes backwards.
         member: True for a process that another service forked: it ends with that one.
+        last: True for one that is ended after all others.
         daemons: pid files of processes that left the session on purpose, as PostgreSQL's server does; such a
             process is the service's if it works in the folder of its pid file.
     """
@@ -56,6 +57,7 @@ class Record:
     sequence: int
     member: bool = False
     daemons: tuple[str, ...] = ()
+    last: bool = False
 
 
 def look(pid: int) -> Process | None:
@@ -80,32 +82,14 @@ def boot_id() -> str:
 
 
 def record_of(
-    name: str,
-    pid: int,
-    folder: Path,
-    stop: int,
-    grace: float,
-    sequence: int,
-    member: bool = False,
-    daemons: tuple[str, ...] = (),
+    name: str, pid: int, folder: Path, stop: int, grace: float, sequence: int, **more: Any
 ) -> Record:
     """The record of a process that runs now. Raises ProcessLookupError if it has ended."""
     process = look(pid)
     if process is None:
         raise ProcessLookupError(pid)
-    return Record(
-        name,
-        pid,
-        process.started,
-        boot_id(),
-        process.session,
-        str(folder),
-        stop,
-        grace,
-        sequence,
-        member,
-        daemons,
-    )
+    session, started = process.session, process.started
+    return Record(name, pid, started, boot_id(), session, str(folder), stop, grace, sequence, **more)
 
 
 def write_record(folder: Path, record: Record) -> None:

@@ -35,6 +35,7 @@ class Service:
         timeout: seconds until a service that isn't ready counts as failed.
         stop: signal that asks it to end.
         grace: seconds after which what is left of its session is killed.
+        last: it is ended only after everything else, because others would start it again.
         daemons: pid files of processes that it starts outside of its session, see `processes.Record`.
     """
 
@@ -51,6 +52,7 @@ class Service:
     timeout: float = 90.0
     stop: signal.Signals = signal.SIGTERM
     grace: float = 10.0
+    last: bool = False
     daemons: tuple[Path, ...] = ()
 
 

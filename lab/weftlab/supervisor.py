@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weftlab.processes import (
+    Process,
     Record,
     belongings,
     everyone,
@@ -29,6 +30,7 @@ from weftlab.processes import (
 from weftlab.service import Job, Service, order
 
 POLL = 0.05
+PATIENCE = 30.0  # seconds that the kernel may take to end what was killed
 TAIL = 12
 
 
@@ -159,6 +161,7 @@ class Supervisor:
                     service.grace,
                     sequence,
                     daemons=tuple(str(path.resolve()) for path in service.daemons),
+                    last=service.last,
                 ),
             )
 
@@ -223,48 +226,58 @@ class Supervisor:
         log = service.log.with_name(f"{name}.log")
         return State(name, False, None, "has ended" if record else "not started", tail((log,)))
 
-    def stop(self, names: Sequence[str] | None = None, giving_up: bool = True) -> None:
-        """End what was started (all, or those named), the last first, and wait until nothing of it is left.
+    def stop(
+        self, names: Sequence[str] | None = None, giving_up: bool = True, by: signal.Signals | None = None
+    ) -> None:
+        """End what was started (all, or those named), and wait until nothing of it is left.
 
         Safe to repeat, from any process. Raises `JobError` if something can't be ended.
-        `giving_up`: a `run` in another thread of this process is to end too.
+
+        Args:
+            giving_up: a `run` in another thread of this process is to end too.
+            by: signal instead of each service's own.
         """
         if giving_up:
             self._giving_up.set()
         chosen = [r for r in self.records() if names is None or r.name in names]
-        self._end(chosen)
+        self._end([r for r in chosen if not r.last], by)
+        self._end([r for r in chosen if r.last], by)
 
-    def _end(self, records: Sequence[Record]) -> None:
+    def _end(self, records: Sequence[Record], by: signal.Signals | None = None) -> None:
         """Ask all at once (none needs another one to end well), then kill what is left of each."""
         table = everyone()
-        left: dict[str, list[tuple[int, int]]] = {}
+        left: dict[Record, set[tuple[int, int]]] = {}
         for record in sorted(records, key=lambda r: r.sequence, reverse=True):
             ours = belongings(record, table)
-            left[record.name] = [(p.pid, p.started) for p in ours]
+            left[record] = {(p.pid, p.started) for p in ours}
             first = leader(record)
-            for pid in [first.pid] if first else [p.pid for p in ours]:
-                _signal(pid, record.stop)
-        for record in records:
-            self._await_end(record, left[record.name])
-            (self.folder / f"{record.name}.json").unlink(missing_ok=True)
-
-    def _await_end(self, record: Record, known: list[tuple[int, int]]) -> None:
-        """Processes that were seen once count also if they have left their session and lost their parent."""
+            asked = by or record.stop
+            gently = first is not None and asked != signal.SIGKILL
+            for pid in [first.pid] if first and gently else [p.pid for p in ours]:
+                _signal(pid, asked)
         begun = time.monotonic()
-        while True:
-            self._reap(record.name)
-            table = everyone()
-            again = [p for p in table if (p.pid, p.started) in known and p.alive]
-            ours = {p.pid: p for p in (*again, *belongings(record, table))}
-            if not ours:
-                return
+        while left:
             waited = time.monotonic() - begun
-            if waited > record.grace + 10:
-                raise JobError(record.name, f"can't be ended: {sorted(ours)} are still there")
-            if waited > record.grace or (leader(record) is None and waited > 1):
-                for pid in ours:
-                    _signal(pid, signal.SIGKILL)
-            time.sleep(POLL)
+            table = everyone()
+            left = {r: known for r, known in left.items() if self._remains(r, known, waited, table)}
+            time.sleep(POLL if left else 0)
+
+    def _remains(
+        self, record: Record, known: set[tuple[int, int]], waited: float, table: list[Process]
+    ) -> bool:
+        """Whether something of it still lives; what was seen once counts also without its session and parent."""
+        self._reap(record.name)
+        ours = {p.pid for p in table if (p.pid, p.started) in known and p.alive}
+        ours |= {p.pid for p in belongings(record, table)}
+        if not ours:
+            (self.folder / f"{record.name}.json").unlink(missing_ok=True)
+            return False
+        if waited > record.grace + PATIENCE:
+            raise JobError(record.name, f"can't be ended: {sorted(ours)} are still there")
+        if waited > record.grace or (leader(record) is None and waited > 1):
+            for pid in ours:
+                _signal(pid, signal.SIGKILL)
+        return True
 
     def _reap(self, name: str) -> None:
         child = self._children.get(name)
