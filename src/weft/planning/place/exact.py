@@ -30,9 +30,9 @@ def cheapest_shapes(
     """
     included = 0 if any(free_of_charge) else 1
     most_pods = sum(1 for free in free_of_charge if not free)
-    for pods in range(included, most_pods + 1):
+    bound = _bound(prefixes, need, beta, most_pods, included, fewest)
+    for pods in range(_fewest_pods(prefixes, free_of_charge, need, included), most_pods + 1):
         floor = LEAF * fewest + beta * (pods - included)
-        bound = _bound(prefixes, need, beta, most_pods, included, fewest)
         most_leaves = (bound - beta * (pods - included)) // LEAF
         room = _most_room(prefixes, free_of_charge, pods, most_leaves)
         costs = [
@@ -58,6 +58,22 @@ def cheapest_shapes(
         least = min(c for c, _, _ in costs)
         return least, [(q, j) for c, q, j in costs if c == least]
     raise AssertionError("all leaves together have the room")
+
+
+def _fewest_pods(
+    prefixes: Sequence[Sequence[int]], free_of_charge: Sequence[bool], need: int, included: int
+) -> int:
+    """The least number of paid pods whose whole room is enough."""
+    need -= sum(p[-1] for p, free in zip(prefixes, free_of_charge, strict=True) if free)
+    pods = 0
+    for room in sorted(
+        (p[-1] for p, free in zip(prefixes, free_of_charge, strict=True) if not free), reverse=True
+    ):
+        if need <= 0:
+            break
+        need -= room
+        pods += 1
+    return max(pods, included)
 
 
 def _bound(

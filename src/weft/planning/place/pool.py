@@ -138,6 +138,11 @@ class Pool:
                 break
         return total
 
+    def has_room(self, pod: int, room: int) -> bool:
+        """Whether a leaf of the pod has exactly this room."""
+        row = self.bucket[pod]
+        return 0 < 2 * room < len(row) and bool(row[2 * room] or row[2 * room + 1])
+
     def with_room(self, pod: int, room: int) -> int | None:
         """A leaf of the pod with exactly this room, a broken one first."""
         row = self.bucket[pod]

@@ -95,18 +95,26 @@ def _fewest_in_one_pod(pool: Pool, need: int) -> tuple[int, list[int]] | None:
 
 def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int]:
     """The set of `leaves` leaves in one of these pods that leaves least over; each pod has one that fits."""
+    histogram = pool.histogram
+    open_pods: list[int] = []
+    forced: tuple[int, int] | None = None
     for pod in pods:
-        last = pool.with_room(pod, need - pool.prefix(pod)[leaves - 1])
-        if last is not None:
-            largest = pool.order(pod)[:leaves]
-            return largest if last in largest else [*largest[:-1], last]
+        prefix = pool.prefix(pod)
+        last = need - prefix[leaves - 1]
+        if histogram[last] and pool.has_room(pod, last):
+            return _with_last(pool, pod, leaves, last)
+        slack = prefix[leaves] - need
+        if not _forced(pool, pod, leaves, slack):
+            open_pods.append(pod)
+        elif forced is None or slack < forced[0]:
+            forced = slack, pod
     if leaves >= 2:
-        for pod in pods:
+        for pod in open_pods:
             if pair := _pair(pool, pod, leaves, need):
                 return pair
-    best: tuple[int, list[int]] | None = None
+    best = (forced[0], pool.order(forced[1])[:leaves]) if forced else None
     seen: set[tuple[int, ...]] = set()
-    for pod in pods:
+    for pod in open_pods:
         members = _useful(pool, pod, need - pool.prefix(pod)[leaves - 1])
         sizes = [pool.free[leaf] for leaf in members]
         if (key := tuple(sorted(sizes))) in seen:
@@ -114,13 +122,31 @@ def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[i
         seen.add(key)
         picked = least_leftover([sizes], [False], need, [(1, leaves)])
         chosen = [members[i] for _, i in picked]
-        room = sum(pool.free[leaf] for leaf in chosen)
-        if best is None or room < best[0]:
-            best = room, chosen
-            if room == need:
+        leftover = sum(pool.free[leaf] for leaf in chosen) - need
+        if best is None or leftover < best[0]:
+            best = leftover, chosen
+            if not leftover:
                 break
     assert best is not None
     return best[1]
+
+
+def _with_last(pool: Pool, pod: int, leaves: int, room: int) -> list[int]:
+    """The most roomy leaves of the pod, the last of them one with exactly this room."""
+    largest = pool.order(pod)[:leaves]
+    last = pool.with_room(pod, room)
+    return largest if last is None or last in largest else [*largest[:-1], last]
+
+
+def _forced(pool: Pool, pod: int, leaves: int, slack: int) -> bool:
+    """Whether no other set of so many leaves has the room: the most roomy are alike and the next has too little."""
+    free, order = pool.free, pool.order(pod)
+    room = free[order[leaves - 1]]
+    if free[order[0]] != room:
+        return False
+    low = room - slack
+    row = pool.bucket[pod]
+    return not any(row[2 * max(low, 1) : 2 * room])
 
 
 def _pair(pool: Pool, pod: int, leaves: int, need: int) -> list[int] | None:
