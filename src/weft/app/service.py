@@ -28,12 +28,14 @@ from weft.model.views import (
     AuditLogEntry,
     AuditReport,
     EventView,
+    FabricComparison,
     Health,
     NodeView,
     PodSummary,
     PodView,
     SiteView,
 )
+from weft.planning.fabricdiff import fabric_differences, take_in
 from weft.planning.plan import NOT_ORDERED, make_plan, resolve_cloud, resolve_flavor
 from weft.ports.clock import Clock
 from weft.ports.cloud import Caller
@@ -147,6 +149,30 @@ class Service:
         record = self._store.site()
         world = self._keeper.world()
         return site_view(record, tuple(world.fabrics[name].status() for name in sorted(world.fabrics)))
+
+    def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        self._policy.check("site:show", request.caller)
+        record = self._store.site()
+        name = self._fabric_name(record.site, fabric)
+        observed = self._keeper.world().fabric(name).topology()
+        differences = fabric_differences(record.site, name, observed)
+        return FabricComparison(
+            fabric=name,
+            generation=record.generation,
+            discovered_nodes=len(observed.nodes),
+            discovered_cables=len(observed.links),
+            differences=differences,
+        )
+
+    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+        with self._logged(request, "site take in cables", fabric or "the only fabric"):
+            self._policy.check("site:apply", request.caller)
+            site = self._store.site().site
+            name = self._fabric_name(site, fabric)
+            links = take_in(site, name, self._keeper.world().fabric(name).topology())
+            # Read as any site file is: what was discovered must make a good site too.
+            changed = load_site(site.model_copy(update={"links": links}).model_dump(mode="json"))
+            return site_view(self._store.apply_site(changed, request.caller.user_name))
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._policy.check("nodes:list", request.caller)
@@ -271,6 +297,16 @@ class Service:
                     raise ConflictError(
                         f"{kind}: {name} is missing, and pod {pod.name} lives there: release it first"
                     )
+
+    @staticmethod
+    def _fabric_name(site: Site, fabric: str | None) -> str:
+        """The fabric, or the only one. Raises `InputError`."""
+        names = sorted(site.fabrics)
+        if fabric is None and len(names) == 1:
+            return names[0]
+        if fabric is None or fabric not in site.fabrics:
+            raise InputError("fabric", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
+        return fabric
 
     def _known_node(self, node: str) -> None:
         if node not in self._store.site().site.node_by_name:

@@ -16,6 +16,7 @@ from weft.model.views import (
     AuditLogEntry,
     AuditReport,
     EventView,
+    FabricComparison,
     Health,
     NodeView,
     PodSummary,
@@ -62,6 +63,14 @@ class Verbs(Protocol):
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView: ...
 
     def show_site(self, request: Request) -> SiteView: ...
+
+    def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        """The cables of the site in force against those discovered now; None: the only fabric."""
+        ...
+
+    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+        """Put a new generation of the site in force, with the cables as they were discovered now."""
+        ...
 
     def nodes(self, request: Request) -> list[NodeView]: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -110,6 +111,18 @@ class ObservedFabric(Document):
 
     nodes: tuple[ObservedNode, ...]
     links: tuple[tuple[End, End], ...]
+
+
+class FabricDifference(Document):
+    """One place where site and fabric differ."""
+
+    kind: Literal[
+        "missing node", "unknown node", "wrong name", "missing cable", "moved cable", "unknown cable"
+    ]
+    subject: str = Field(description="What it is about: a name in the site, a GUID, or a cable's end.")
+    described: str = Field(default="", description="What the site says; nothing: it says nothing.")
+    observed: str = Field(default="", description="What was discovered; nothing: not there.")
+    what: str = Field(description="One sentence.")
 
 
 class PathProbe(Document):

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabric import FabricStatus
+from weft.model.fabric import FabricDifference, FabricStatus
 from weft.model.order import Order
 from weft.model.placement import PlacedNode
 from weft.model.pod import PodState
@@ -148,6 +148,16 @@ class SiteView(Document):
     links: int
     document: dict[str, object]
     fabrics: tuple[FabricStatus, ...] = Field(default=(), description="Live state of each fabric's managers.")
+
+
+class FabricComparison(Document):
+    """The site in force against the fabric as its manager discovered it."""
+
+    fabric: str
+    generation: int = Field(description="Of the site that was compared.")
+    discovered_nodes: int
+    discovered_cables: int
+    differences: tuple[FabricDifference, ...] = ()
 
 
 class Health(Document):

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
-
-from weft.model.base import Document
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.fabric import End, FabricDifference, ObservedFabric, ObservedNode
 from weft.model.ids import format_guid
 from weft.model.site import Link, Site
 from weft.planning.sitecheck import canonical_links
@@ -24,18 +20,6 @@ Port = tuple[str, int]
 
 Cable = tuple[Port, Port]
 """The ends in natural order."""
-
-
-class FabricDifference(Document):
-    """One place where site and fabric differ."""
-
-    kind: Literal[
-        "missing node", "unknown node", "wrong name", "missing cable", "moved cable", "unknown cable"
-    ]
-    subject: str = Field(description="What it is about: a name in the site, a GUID, or a cable's end.")
-    described: str = Field(default="", description="What the site says; nothing: it says nothing.")
-    observed: str = Field(default="", description="What was discovered; nothing: not there.")
-    what: str = Field(description="One sentence.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""An order of 16 nodes until all servers are ACTIVE, against scripts that make the same resources on the same cloud.
+
+In one lab, in turn: weft, the best hand-parallel script, weft, the script …; the one-after-the-other script once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openstack
+
+from bench import openstack_scripts as scripts
+from weft.client import Client
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weftlab.lab import Lab
+
+NODES = 16
+ROUNDS = 3
+GOAL = 1.15
+
+
+def rows() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        lab = Lab(state=Path(folder) / "lab", ports=24000, nodes=NODES, say=print)
+        try:
+            lab.up()
+            return _measure(lab)
+        finally:
+            lab.down()
+
+
+def _measure(lab: Lab) -> list[dict[str, Any]]:
+    hosts = [n.name for n in lab.site.nodes if n.role == "compute"][:NODES]
+    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    connection = openstack.connection.Connection(config=config.get_one("weft-bench"))
+    client = Client.from_config(config.get_one("team-a"))
+    weft: list[float] = []
+    ready: list[float] = []
+    parallel: list[float] = []
+    release: list[float] = []
+    for number in range(ROUNDS):
+        active, whole, back = _weft(client, f"bench{number}")
+        weft.append(active)
+        ready.append(whole)
+        release.append(back)
+        parallel.append(_script(scripts.parallel, connection, hosts))
+        print(f"round {number + 1}: weft {weft[-1]:.1f} s to ACTIVE, {whole:.1f} s to READY; script {parallel[-1]:.1f} s")
+    sequential = _script(scripts.sequential, connection, hosts)
+    ratios = [a / b for a, b in zip(weft, parallel, strict=True)]
+    return [
+        _row("order of 16 nodes to ACTIVE, weft", statistics.median(weft), "s"),
+        _row("order of 16 nodes to ACTIVE, hand-parallel script", statistics.median(parallel), "s"),
+        _row("order of 16 nodes to ACTIVE, one after the other", sequential, "s"),
+        _row("order of 16 nodes, weft / hand-parallel", statistics.median(ratios), "ratio", GOAL, "hand-parallel script"),
+        _row(
+            "order of 16 nodes, weft / one after the other",
+            statistics.median(weft) / sequential,
+            "ratio",
+            1.0,
+            "sequential openstacksdk script",
+        ),
+        _row("order of 16 nodes to READY, all planes verified, weft", statistics.median(ready), "s"),
+        _row("release of 16 nodes with receipt, weft", statistics.median(release), "s"),
+    ]
+
+
+def _weft(client: Client, name: str) -> tuple[float, float, float]:
+    """Seconds from the request to all servers ACTIVE, to READY, and of the release."""
+    order = Order.model_validate({"name": name, "nodes": {"count": NODES, "flavor": "gpu8", "image": "tiny"}})
+    began = time.monotonic()
+    client.create_pod(order)
+    active = _until(client, name, lambda state: state in (PodState.VERIFYING, PodState.READY), began)
+    whole = _until(client, name, lambda state: state is PodState.READY, began)
+    began = time.monotonic()
+    client.release_pod(name)
+    return active, whole, _until(client, name, lambda state: state is PodState.RELEASED, began)
+
+
+def _until(client: Client, name: str, done: Callable[[PodState], bool], began: float) -> float:
+    """Follow the events, as the command line does; no polling that would disturb."""
+    after = 0
+    for _ in range(200):
+        for event in client.pod_events(name, after=after, wait=20.0):
+            after = event.sequence
+            state = event.message.split(":")[0].strip() if event.type == "state" else ""
+            if state == PodState.FAILED:
+                raise RuntimeError(f"pod {name}: {event.message}")
+            if state in PodState.__members__ and done(PodState(state)):
+                return time.monotonic() - began
+    raise RuntimeError(f"pod {name} didn't get there")
+
+
+def _script(script: Callable[..., Any], connection: Any, hosts: list[str]) -> float:
+    """Seconds of a script until all is ACTIVE; what it made is removed afterwards."""
+    with contextlib.closing(script(connection, hosts)) as made:
+        return made.seconds
+
+
+def _row(name: str, value: float, unit: str, goal: float | None = None, against: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "goal": goal,
+        "met": None if goal is None else value <= goal,
+        "compared_with": against,
+    }
