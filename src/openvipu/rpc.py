@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -39,6 +40,9 @@ ACCESS_KEY_HEADER = "api-access-key"
 CONTROLLER_HEADER = "openvipu-controller"
 CONTROLLER_KEY_HEADER = "openvipu-key"
 """How a controller names itself to its agents."""
+
+_UNREADABLE = object()
+"""Stands for a request whose bytes don't parse; gRPC itself would call that INTERNAL."""
 
 Observer = Callable[[str, str], None]
 """Told the method and the status name of every call."""
@@ -86,12 +90,21 @@ class Guard(grpc.ServerInterceptor):
         ):
             return handler
 
-        def answer(request: Any, context: grpc.ServicerContext) -> Any:
-            return self._answer(method, handler.unary_unary, request, context)
+        def read(data: bytes) -> Any:
+            try:
+                return handler.request_deserializer(data)
+            except DecodeError:
+                return _UNREADABLE
 
-        return grpc.unary_unary_rpc_method_handler(
-            answer, handler.request_deserializer, handler.response_serializer
-        )
+        def call(request: Any, context: grpc.ServicerContext) -> Any:
+            if request is _UNREADABLE:
+                raise errors.BadRequest(f"the bytes are no request of {method}")
+            return handler.unary_unary(request, context)
+
+        def answer(request: Any, context: grpc.ServicerContext) -> Any:
+            return self._answer(method, call, request, context)
+
+        return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)
 
     def _answer(self, method: str, call: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:

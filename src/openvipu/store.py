@@ -83,10 +83,11 @@ class Store:
             raise StateError(f"state file {path} doesn't exist; make it with --init")
         try:
             connection = _connect(path)
-            state = _read(connection, str(path))
+            state = _read_or_close(connection, str(path))
         except sqlite3.OperationalError as error:
             raise StateError(f"state file {path} can't be used: {error}") from None
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # SQLite's own words may quote bytes of a damaged file that are no text
             raise StateError(f"state file {path} is damaged: {error}") from None
         return cls(path, connection, state, step)
 
@@ -131,10 +132,18 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         connection.close()
         raise
     return connection
+
+
+def _read_or_close(connection: sqlite3.Connection, where: str) -> State:
+    try:
+        return _read(connection, where)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _read(connection: sqlite3.Connection, where: str) -> State:
