@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.model.mark import Mark, outside_name, short_id_of
@@ -34,6 +34,7 @@ def test_an_outside_name_gives_the_pods_short_id() -> None:
         assert short_id_of(other) is None
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_a_mark_or_none(text: str) -> None:
     """Descriptions are written by tenants too: nothing in them raises."""

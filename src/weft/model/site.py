@@ -6,9 +6,10 @@ This is the value; reading it from YAML and CSV with file and line in every erro
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Network
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -189,6 +190,13 @@ class Site(Document):
     switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: tuple[Link, ...] = Field(default=(), description="Cables.")
     nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, and without what was cached of the old ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid"):
+            vars(copied).pop(name, None)
+        return copied
 
     @cached_property
     def node_by_name(self) -> dict[str, Node]:
