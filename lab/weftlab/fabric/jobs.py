@@ -59,6 +59,7 @@ def _ibsim(place: Place) -> Service:
         ready=ready,
         after=("fabric-files",),
         timeout=60,
+        last=True,  # without a simulator its clients try for ever, and don't hear SIGTERM
     )
 
 

@@ -119,6 +119,8 @@ def render_section(site: str, partitions: Iterable[WeftPartition]) -> str:
             raise InputError("pkey", format_pkey(partition.pkey), "0x1 to 0x7ffe")
         if any(not 0 < g < 1 << 64 for g in partition.members):
             raise InputError("members", partition.members, "GUIDs of 64 bits, not zero")
+        if Mark.parse(partition.mark.text()) != partition.mark or not partition.mark.text().isprintable():
+            raise InputError("mark", partition.mark.text(), "one line of printable text that reads back")
         members = [f"{format_guid(g)}=full" for g in sorted(set(partition.members))] or ["NONE"]
         lines += [
             f"# {partition.mark.text()}",

@@ -119,8 +119,8 @@ class OpenSm:
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """The same, and what the subnet manager will not mend by itself (drift) is written to the wire."""
-        return self._put(scope, wanted)
+        """The same, and vacant leaf ports lose the keys: a member's cable may have been moved to another port."""
+        return self._put(scope, wanted, frozenset(_spec(r).pkey for r in wanted))
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -184,7 +184,9 @@ class OpenSm:
         tables = master.tables(TablesQuery())
         return Seen(master.name, files.read, files.unread, tables, self._ports)
 
-    def _put(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
+    def _put(
+        self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
+    ) -> Mapping[str, Outcome]:
         if not wanted:
             return {}
         refused: dict[str, Outcome] = {}
@@ -204,7 +206,7 @@ class OpenSm:
                 )
 
         changed = self._changer.change(edit, self._wait)
-        self._mend(changed, frozenset())
+        self._mend(changed, vacate)
         return {r.key: refused.get(r.key, Outcome(id=format_pkey(_spec(r).pkey))) for r in wanted}
 
     def _refusal(self, spec: PartitionSpec, mark: Mark, section: Section, files: Files) -> WeftError | None:
@@ -221,11 +223,11 @@ class OpenSm:
                 return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
         return None
 
-    def _mend(self, changed: Changed, gone: frozenset[int]) -> None:
+    def _mend(self, changed: Changed, vacate: frozenset[int]) -> None:
         """What is still not as the file asks after the wait is drift, if the manager believes it is right."""
         drifted = dict.fromkeys(m.port_guid for m in changed.result.mismatches if not m.unreachable)
-        if drifted or gone:
-            query = RepairQuery(port_guids=tuple(drifted)[:MENDED_AT_ONCE], vacant_keys=tuple(sorted(gone)))
+        if drifted or vacate:
+            query = RepairQuery(port_guids=tuple(drifted)[:MENDED_AT_ONCE], vacant_keys=tuple(sorted(vacate)))
             self._agents.named(changed.master).repair(query)
 
     def _marked(self, document: WeftPartitionDocument, agent: str) -> Marked:

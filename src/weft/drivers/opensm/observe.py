@@ -136,6 +136,8 @@ def _on_ports(spec: PartitionSpec, tables: Tables, of_others: frozenset[int]) ->
     members = frozenset(spec.members)
     for guid in sorted(_on_wire(spec.pkey, tables) - members - of_others):
         yield Difference(field=f"port {format_guid(guid)}", wanted="no member", observed="has the key")
+    if any(g not in ports or ports[g].unreachable for g in spec.members):
+        return  # its cable is pulled, and the vacant port is where it belongs
     for vacant in _vacant(spec.pkey, tables):
         field = f"vacant leaf {format_guid(vacant.switch_guid)} port {vacant.port}"
         yield Difference(field=field, wanted="no key", observed="has the key")

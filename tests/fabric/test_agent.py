@@ -1,0 +1,258 @@
+"""The agent's door: who may come in, what it answers to nonsense, and that it harms nothing on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from weft.fabricagent.agent import Agent
+from weft.fabricagent.config import AgentConfig, read_config
+from weft.fabricagent.opensm import Log
+from weft.fabricagent.server import Server
+from weft.fabricagent.tls import make_certificates
+from weft.model.errors import InputError
+from weftlab.layout import free_ports
+
+FILE = "Default=0x7fff : ALL=limited, 0xa=full;\n"
+
+
+def write_config(folder: Path, **changes: Any) -> Path:
+    make_certificates(folder / "tls", {"sm1": ["127.0.0.1", "localhost"]})
+    document: dict[str, Any] = {
+        "name": "sm1",
+        "site": "lab",
+        "listen": {"host": "127.0.0.1", "port": free_ports()},
+        "tls": {"ca": "tls/ca.pem", "certificate": "tls/agent-sm1.pem", "key": "tls/agent-sm1.key"},
+        "opensm": {"partitions_file": "partitions.conf", "log_file": "opensm.log", "pid_file": "opensm.pid"},
+    }
+    path = folder / "agent.yaml"
+    path.write_text(yaml.safe_dump({**document, **changes}))
+    (folder / "partitions.conf").write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[AgentConfig]:
+    """An agent on a host without a subnet manager and without any HCA."""
+    config = read_config(write_config(tmp_path))
+    agent = Agent(config)
+    server = Server(config, agent)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield config
+    server.shutdown()
+    server.server_close()
+    agent.close()
+
+
+def client(config: AgentConfig, certificate: str | None = "weft", ca: Path | None = None) -> httpx.Client:
+    folder = config.tls.ca.parent
+    context = ssl.create_default_context(cafile=str(ca or config.tls.ca))
+    if certificate:
+        context.load_cert_chain(folder / f"{certificate}.pem", folder / f"{certificate}.key")
+    url = f"https://127.0.0.1:{config.listen.port}/v1/"
+    return httpx.Client(base_url=url, verify=context, trust_env=False, timeout=10)
+
+
+def change(digest: str, **more: Any) -> dict[str, Any]:
+    return {"site": "lab", "expected_digest": digest, "weft": [], **more}
+
+
+def digest_of(config: AgentConfig) -> str:
+    return hashlib.sha256(config.opensm.partitions_file.read_bytes()).hexdigest()
+
+
+def test_no_certificate_no_answer(served: AgentConfig) -> None:
+    """Mutual TLS: without a certificate the connection ends in the handshake."""
+    with client(served, None) as asking, pytest.raises(httpx.TransportError):
+        asking.get("status")
+
+
+def test_certificate_of_another_authority(served: AgentConfig, tmp_path: Path) -> None:
+    """The right name signed by somebody else is no name."""
+    make_certificates(tmp_path / "other", {})
+    context = ssl.create_default_context(cafile=str(served.tls.ca))
+    context.load_cert_chain(tmp_path / "other/weft.pem", tmp_path / "other/weft.key")
+    url = f"https://127.0.0.1:{served.listen.port}/v1/status"
+    with httpx.Client(verify=context, trust_env=False) as asking, pytest.raises(httpx.TransportError):
+        asking.get(url)
+
+
+def test_certificate_of_another_name(served: AgentConfig) -> None:
+    """Signed by our authority but not one of tls.clients: 403, and nothing is told."""
+    make_certificates(served.tls.ca.parent, {}, client="somebody")
+    with client(served, "somebody") as asking:
+        answer = asking.get("partitions")
+    assert answer.status_code == 403 and "somebody" in answer.json()["detail"]
+
+
+def test_client_checks_the_agent_too(served: AgentConfig, tmp_path: Path) -> None:
+    """An agent that another authority signed is not believed."""
+    make_certificates(tmp_path / "other", {})
+    with client(served, ca=tmp_path / "other/ca.pem") as asking, pytest.raises(httpx.ConnectError):
+        asking.get("status")
+
+
+def test_without_manager_and_adapter_it_says_so(served: AgentConfig) -> None:
+    """Down is an answer of the status; questions to the fabric are 503, never an empty list."""
+    with client(served) as asking:
+        status = asking.get("status").json()
+        assert status["state"] == "down" and any("does not run" in p for p in status["problems"])
+        assert any("can't be" in p for p in status["problems"])
+        for path, body in (("tables", {}), ("paths", {"pairs": [["0xa", "0xb"]]})):
+            answer = asking.post(path, json=body)
+            assert answer.status_code == 503 and answer.json()["detail"]
+        assert asking.get("topology").status_code == 503
+
+
+def test_compare_and_swap(served: AgentConfig) -> None:
+    """A change that expects another file is refused with 409 and changes nothing; the right one goes through once."""
+    wanted = change(digest_of(served), weft=[_partition("0x101")])
+    with client(served) as asking:
+        assert asking.put("partitions", json=change("0" * 64)).status_code == 409
+        assert served.opensm.partitions_file.read_text() == FILE
+        answer = asking.put("partitions", json=wanted)
+        assert answer.status_code == 200 and answer.json()["process"] is None
+        assert answer.json()["digest"] == digest_of(served)
+        assert asking.put("partitions", json=wanted).status_code == 409
+    text = served.opensm.partitions_file.read_text()
+    assert text.startswith(FILE) and "0x000000000000000b=full;" in text
+
+
+def _partition(pkey: str, mark: str = "") -> dict[str, Any]:
+    mark = mark or "weft site=lab pod=1f0c9a3b-0000-4000-8000-000000000001 key=partition"
+    return {"pkey": pkey, "mark": mark, "members": ["0xb"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"{", 400, "JSON"),
+        (json.dumps({"site": "lab"}).encode(), 400, "expected_digest"),
+        (json.dumps(change("", site="other")).encode(), 400, "site"),
+        (json.dumps(change("", weft=[_partition("0x0")])).encode(), 400, "P_Key"),
+        (json.dumps(change("", weft=[_partition("0x101", "no mark")])).encode(), 400, "mark"),
+        (json.dumps(change("", wait_seconds=1e9)).encode(), 400, "wait_seconds"),
+    ],
+)
+def test_nonsense_is_refused_by_field(served: AgentConfig, body: bytes, status: int, said: str) -> None:
+    """Each with the field that is wrong; the file stays."""
+    with client(served) as asking:
+        answer = asking.put("partitions", content=body)
+    assert answer.status_code == status and said in answer.json()["detail"], answer.text
+    assert served.opensm.partitions_file.read_text() == FILE
+
+
+def test_a_file_that_would_open_the_fabric_is_not_written(served: AgentConfig) -> None:
+    """Refused with the line, before anything is written."""
+    broken = "Half=0x201 : 0xc=full\n"
+    served.opensm.partitions_file.write_text(broken)
+    with client(served) as asking:
+        answer = asking.put("partitions", json=change(digest_of(served), weft=[_partition("0x101")]))
+    assert answer.status_code == 422 and "nothing was written" in answer.json()["detail"]
+    assert served.opensm.partitions_file.read_text() == broken
+
+
+def test_access_of_the_file_stays(served: AgentConfig) -> None:
+    """Owner and mode are the operator's, and no temporary file is left."""
+    path = served.opensm.partitions_file
+    path.chmod(0o640)
+    with client(served) as asking:
+        assert asking.put("partitions", json=change(digest_of(served))).status_code == 200
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_stale_pid_file_hits_nobody(served: AgentConfig) -> None:
+    """The number belongs to another program now: it gets no SIGHUP, which would end it."""
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        assert served.opensm.pid_file is not None
+        served.opensm.pid_file.write_text(str(victim.pid))
+        with client(served) as asking:
+            assert asking.put("partitions", json=change(digest_of(served))).json()["process"] is None
+        assert victim.poll() is None
+        victim.terminate()
+
+
+def test_unknown_routes(served: AgentConfig) -> None:
+    """404 with what was asked."""
+    with client(served) as asking:
+        answer = asking.get("secrets")
+    assert answer.status_code == 404 and "/v1/secrets" in answer.json()["detail"]
+
+
+def test_a_silent_client_holds_nobody_up(served: AgentConfig) -> None:
+    """A connection without a handshake waits in its own thread."""
+    import socket
+
+    with socket.create_connection(("127.0.0.1", served.listen.port)), client(served) as asking:
+        assert asking.get("partitions").status_code == 200
+
+
+def test_log_of_the_last_sweep(tmp_path: Path) -> None:
+    """Troubles stand until a heavy sweep ends without them; rotation and truncation lose nothing new."""
+    path = tmp_path / "opensm.log"
+    path.write_text("Nov 21 [1] 0x01 -> ERR 0512: Failed to set PKey, table is full\nNov 21 -> SUBNET UP\n")
+    log = Log(path)
+    assert log.troubles() == ("ERR 0512: Failed to set PKey, table is full",)
+    log.mark()
+    with path.open("a") as file:
+        file.write("Nov 21 -> SUBNET UP\nNov 21 [1] 0x01 -> PARSE ERROR: li")
+    assert log.troubles() == () == log.since_mark()
+    with path.open("a") as file:
+        file.write("ne 3: bad PortGUID\n")
+    assert log.troubles() == log.since_mark() == ("PARSE ERROR: line 3: bad PortGUID",)
+    path.rename(tmp_path / "opensm.log.1")
+    path.write_text("Nov 21 [1] 0x01 -> Errors during initialization\n")
+    assert "Errors during initialization" in log.troubles()
+    path.write_text("-> SUBNET UP\n-> SUBNET UP\n")
+    assert log.troubles() == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"listen": {"host": "127.0.0.1", "port": 0}}, "listen.port"),
+        ({"colour": "blue"}, "colour"),
+        ({"opensm": {"partitions_file": "p", "log_file": "l"}}, "pid_file or pid_command"),
+        ({"tls": {"ca": "tls/ca.pem", "certificate": "no", "key": "no"}}, "tls.certificate"),
+    ],
+)
+def test_command_says_what_is_wrong(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    """Exit code 2 and one line that names the field; never a traceback."""
+    path = write_config(tmp_path, **changes)
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.fabricagent", "--config", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_certificates_are_made_once(tmp_path: Path) -> None:
+    """A second call makes what is missing only; --renew makes the leaves again; keys are the owner's alone."""
+    first = make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
+    assert {p.name for p in first} == {
+        f"{n}.{e}" for n in ("ca", "agent-sm1", "weft") for e in ("pem", "key")
+    }
+    assert all(p.stat().st_mode & 0o777 == 0o600 for p in first if p.suffix == ".key")
+    second = make_certificates(tmp_path, {"sm1": ["127.0.0.1"], "sm2": ["sm2.example"]})
+    assert {p.name for p in second} == {"agent-sm2.pem", "agent-sm2.key"}
+    before = (tmp_path / "ca.pem").read_bytes()
+    renewed = make_certificates(tmp_path, {"sm1": ["127.0.0.1"]}, renew=True)
+    assert {p.stem for p in renewed} == {"agent-sm1", "weft"} and (tmp_path / "ca.pem").read_bytes() == before
+    with pytest.raises(InputError, match="at least one host"):
+        make_certificates(tmp_path, {"sm3": []})

@@ -1,0 +1,63 @@
+"""ibnetdiscover's text as values; the real program's output is read in the contract suite (`topology`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.model.errors import InputError
+from weft.planning.ibnetdiscover import HostPort, parse_ibnetdiscover
+
+# As an adapter with two ports, a chassis switch, a switch with a '#' in its name and a router print it.
+SAMPLE = """\
+#
+# Topology file: generated on Sat Nov 21 04:40:42 2026
+#
+# Initiated from node 0c42a10300aa0100 port 0c42a10300aa0101
+
+vendid=0x2c9
+devid=0xd2f0
+sysimgguid=0x1070fd0300bb0000
+switchguid=0x1070fd0300bb0000(1070fd0300bb0000)
+Switch\t41 "S-1070fd0300bb0000"\t\t# "MF0;leaf #1:MQM8700/U1" enhanced port 0 lid 3 lmc 0
+[1]\t"H-0c42a10300aa0100"[1](c42a10300aa0101) \t\t# "gpu01 mlx5_0" lid 7 4xHDR
+[2]\t"H-0c42a10300aa0100"[2](c42a10300aa0102) \t\t# "gpu01 mlx5_0" lid 9 4xHDR
+[39][ext 12]\t"S-1070fd0300cc0000"[4][ext 2]\t\t# "spine" lid 12 4xHDR
+[41]\t"H-1070fd0300bb0008"[1](1070fd0300bb0008) \t\t# "Mellanox Technologies Aggregation Node" lid 5 4xHDR
+
+vendid=0x2c9
+devid=0xd2f0
+switchguid=0x1070fd0300cc0000(1070fd0300cc0000)
+Switch\t40 "S-1070fd0300cc0000"\t\t# "spine" base port 0 lid 12 lmc 0
+[4]\t"S-1070fd0300bb0000"[39]\t\t# "MF0;leaf #1:MQM8700/U1" lid 3 4xHDR
+
+vendid=0x2c9
+devid=0x101b
+sysimgguid=0xc42a10300aa0100
+caguid=0xc42a10300aa0100
+Ca\t2 "H-0c42a10300aa0100"\t\t# "gpu01 mlx5_0"
+[1](c42a10300aa0101) \t"S-1070fd0300bb0000"[1]\t\t# lid 7 lmc 0 "MF0;leaf #1:MQM8700/U1" lid 3 4xHDR
+[2](c42a10300aa0102) \t"S-1070fd0300bb0000"[2]\t\t# lid 9 lmc 0 "MF0;leaf #1:MQM8700/U1" lid 3 4xHDR
+"""
+
+
+def test_nodes_cables_and_lids() -> None:
+    """Each cable once, with names; both ports of an adapter; where each host port is."""
+    found = parse_ibnetdiscover(SAMPLE)
+    assert [(n.kind, n.name, n.ports) for n in found.fabric.nodes] == [
+        ("ca", "gpu01 mlx5_0", 2),
+        ("switch", "MF0;leaf #1:MQM8700/U1", 41),
+        ("switch", "spine", 40),
+    ]
+    assert found.fabric.nodes[0].port_guids == (0x0C42A10300AA0101, 0x0C42A10300AA0102)
+    ends = [tuple((e.name, e.port) for e in link) for link in found.fabric.links]
+    assert (("gpu01 mlx5_0", 1), ("MF0;leaf #1:MQM8700/U1", 1)) in ends
+    assert (("MF0;leaf #1:MQM8700/U1", 39), ("spine", 4)) in ends and len(ends) == 4
+    assert found.hosts[0x0C42A10300AA0102] == HostPort(0x0C42A10300AA0102, 2, 9, 0x1070FD0300BB0000, 2, 3)
+    assert found.switch_lids == {0x1070FD0300BB0000: 3, 0x1070FD0300CC0000: 12}
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "ibwarn: can't open\n", SAMPLE + "what is this\n"])
+def test_what_is_no_topology(text: str) -> None:
+    """Cut off or garbage is refused, with the line, and never taken for an empty fabric."""
+    with pytest.raises(InputError, match="ibnetdiscover"):
+        parse_ibnetdiscover(text)

@@ -1,0 +1,229 @@
+"""partitions.conf: weft's section goes in and out, everything else stays, and what OpenSM gets wrong is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.generate.partitions_conf import (
+    WeftPartition,
+    begin_marker,
+    end_marker,
+    parse,
+    render_section,
+    replace_section,
+    rewrite,
+    split,
+)
+from weft.model.errors import InputError
+from weft.model.fabric import Membership
+from weft.model.mark import Mark
+
+DEFAULT = "Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full,\n0xa=full,\n0xb=full;\n"
+POD = "1f0c9a3b-0000-4000-8000-000000000001"
+
+guids = st.integers(1, (1 << 64) - 1)
+keys = st.integers(1, 0x7FFE)
+marks = st.builds(
+    lambda uuid, key: Mark("lab", str(uuid), key),
+    st.uuids(),
+    st.from_regex(r"[a-z]{1,9}(/[a-z0-9]{1,9})?", fullmatch=True),
+)
+sections = st.lists(
+    st.builds(
+        lambda k, m, g: WeftPartition(k, m, tuple(sorted(g))), keys, marks, st.frozensets(guids, max_size=6)
+    ),
+    unique_by=(lambda p: p.pkey, lambda p: p.name),
+    max_size=6,
+)
+foreign = st.text(st.characters(codec="latin-1"), max_size=300)
+
+
+def one(pkey: int = 0x101, *members: int) -> WeftPartition:
+    return WeftPartition(pkey, Mark("lab", POD, "partition"), members)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sections)
+def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
+    """Any set of partitions comes back the same, without a problem."""
+    conf = parse(replace_section(DEFAULT, "lab", partitions), "lab")
+    assert conf.partitions == tuple(sorted(partitions, key=lambda p: p.pkey))
+    assert conf.problems == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(foreign, foreign, sections, sections)
+def test_foreign_text_stays(
+    before: str, after: str, first: list[WeftPartition], second: list[WeftPartition]
+) -> None:
+    """Whatever octets stand around the section are there after any number of exchanges, in their order."""
+    before = before if not before or before.endswith("\n") else before + "\n"
+    text = before + render_section("lab", first) + after
+    changed = replace_section(text, "lab", second)
+    assert changed == before + render_section("lab", second) + after
+    assert split(changed, "lab")[::2] == (before, after)
+
+
+@settings(max_examples=40, deadline=None)
+@given(foreign)
+def test_reading_never_fails(text: str) -> None:
+    """Any octets at all are read, or found fault with; nothing raises."""
+    conf = parse(text, "lab")
+    assert conf.definitions or conf.fatal
+
+
+@settings(max_examples=40, deadline=None)
+@given(sections, st.randoms())
+def test_order_of_giving_does_not_matter(partitions: list[WeftPartition], random: object) -> None:
+    """Equal sets are equal text, so that the same wish never changes a file."""
+    shuffled = list(partitions)
+    random.shuffle(shuffled)  # pyright: ignore
+    assert render_section("lab", shuffled) == render_section("lab", partitions)
+
+
+def test_the_section_as_text() -> None:
+    """One GUID a line, sorted; the mark above; the last member with a semicolon; nobody is NONE."""
+    assert render_section("lab", [one(0x102), one(0x101, 0xB, 0xA, 0xA)]) == (
+        f"{begin_marker('lab')}\n"
+        f"# weft site=lab pod={POD} key=partition\n"
+        "weft-1f0c9a3b-101=0x101, ipoib :\n"
+        "0x000000000000000a=full,\n"
+        "0x000000000000000b=full;\n"
+        f"# weft site=lab pod={POD} key=partition\n"
+        "weft-1f0c9a3b-102=0x102, ipoib :\n"
+        "NONE;\n"
+        f"{end_marker('lab')}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no partition is defined"),
+        ("# only a comment\n", "no partition is defined"),
+        ("A=0x1 0xa=full;\n", "no ':'"),
+        ("A=0x1 : 0xa=full;\n0xb=full;\n", "no ':'"),
+        ("A=0x1 : 0xzz=full;\n", "neither a GUID nor a group"),
+        ("A=0x1 : 0002c903=full;\n", "neither a GUID nor a group"),
+        ("A=0x1 : 0x0=full;\n", "neither a GUID nor a group"),
+        ("A=zzz : 0xa=full;\n", "not a number"),
+        ("A=0x10001 : 0xa=full;\n", "16 bits"),
+        ("A : 0xa=full;\n", "no P_Key"),
+        ("A=0x1 : 0xa=full;;\n", "lone ';'"),
+        ("A=0x1 : 0xa=full;\r\n", "carriage return"),
+        ("A=0x1 : " + ",".join(f"0x{g:016x}=full" for g in range(1, 200)) + ";\n", "longer than 4094"),
+    ],
+)
+def test_what_makes_opensm_open_every_port(text: str, said: str) -> None:
+    """OpenSM answers these with full membership for everybody: fatal, with the line."""
+    fatal = parse(text, "lab").fatal
+    assert any(said in p.text for p in fatal), parse(text, "lab").problems
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A=0x1 : 0xa=ful1;\n", "none of full, limited and both"),
+        ("A=0x1 : 0xa=f;\n", "none of full, limited and both"),
+        ("A=0x1 : AL=full;\n", "taken for ALL"),
+        ("A=0x1 : 0xa=full", "no ';'"),
+        ("A=0x1 : 0xa=full;\nA=0x2 : 0xb=full;\n", "also that of line 1"),
+    ],
+)
+def test_what_opensm_takes_in_silence(text: str, said: str) -> None:
+    """Reported in the operator's part, where it is none of weft's business to refuse it."""
+    conf = parse(text, "lab")
+    assert any(said in p.text for p in conf.problems) and conf.fatal == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("0x000000000000000a=full", "0x000000000000000a=fool", "none of full"),
+        ("0x000000000000000b=full;", "0x000000000000000b=full", "no ';'"),
+    ],
+)
+def test_silence_in_wefts_section_is_fatal(old: str, new: str, said: str) -> None:
+    """What weft itself would write must be beyond doubt."""
+    text = render_section("lab", [one(0x101, 0xA, 0xB)]).replace(old, new)
+    problems = [p for p in parse(text, "lab").problems if said in p.text]
+    assert problems and (problems[0].fatal or "no ';'" in said)
+
+
+def test_a_key_in_both_parts_is_fatal() -> None:
+    """Repeated definitions merge: the operator's members would become the pod's."""
+    text = "Theirs=0x101 : 0xc=full;\n" + render_section("lab", [one(0x101, 0xA)])
+    assert any("in weft's section and outside of it" in p.text for p in parse(text, "lab").fatal)
+
+
+def test_an_open_definition_before_the_section_is_fatal() -> None:
+    """Without its ';' the operator's last definition would go on into weft's."""
+    text = replace_section("Theirs=0x201 : 0xc=full\n", "lab", [one(0x101, 0xA)])
+    assert any("before weft's section" in p.text for p in parse(text, "lab").fatal)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{begin_marker('lab')}\n",
+        f"{end_marker('lab')}\n{begin_marker('lab')}\n",
+        render_section("lab", []) * 2,
+    ],
+)
+def test_broken_markers_are_fatal_and_refused(text: str) -> None:
+    """With the borders in doubt nothing is exchanged."""
+    assert parse(text, "lab").fatal
+    with pytest.raises(InputError, match="BEGIN"):
+        replace_section(text, "lab", [])
+
+
+def test_another_sites_section_is_foreign() -> None:
+    """Two sites may share a fabric; each touches its own section only."""
+    other = render_section("lab2", [one(0x201, 0xC)])
+    text = replace_section(DEFAULT + other, "lab", [one(0x101, 0xA)])
+    assert other in text and [p.pkey for p in parse(text, "lab").partitions] == [0x101]
+
+
+def test_a_mark_that_would_not_read_back_is_not_written() -> None:
+    """A line break in a mark would be text of its own in the file."""
+    for key in ("", "a b", "a\rb", "a\nSpy=0x1 : ALL=full;"):
+        with pytest.raises(InputError, match="mark"):
+            render_section("lab", [WeftPartition(0x101, Mark("lab", POD, key), (0xA,))])
+
+
+def test_repeated_or_impossible_keys_are_not_written() -> None:
+    """A caller's mistake is refused before anything is text."""
+    for partitions in ([one(0x101), one(0x101)], [one(0x7FFF)], [one(0)], [one(0x101, 0)]):
+        with pytest.raises(InputError):
+            render_section("lab", partitions)
+
+
+def test_rewrite_never_leaves_a_file_without_definition() -> None:
+    """The last pod's partition goes, and the ports must not open for that."""
+    for text in (None, "", "# comment\n"):
+        empty = rewrite(rewrite(text, "lab", [one(0x101, 0xA)]), "lab", [])
+        assert parse(empty, "lab").fatal == ()
+        assert parse(empty, "lab").expected([0xA, 0xB], [0xB]) == {0xA: {0x7FFF}, 0xB: {0xFFFF}}
+
+
+def test_expected_tables() -> None:
+    """Groups, SELF, the last mention wins, the default partition is always there, strangers are left out."""
+    text = (
+        "Default=0x7fff : ALL=limited, SELF=full;\n"
+        "A=0x1, defmember=full : 0xa, 0xb=limited, 0xdead;\n"
+        "A=0x8001 : 0xb=full;\nB=0x2 : ALL_CAS=full, ALL_SWITCHES=full, 0xc=limited;\n"
+    )
+    assert parse(text, "lab").expected([0xA, 0xB, 0xC], [0xC]) == {
+        0xA: {0x7FFF, 0x8001, 0x8002},
+        0xB: {0x7FFF, 0x8001, 0x8002},
+        0xC: {0xFFFF, 0x0002},
+    }
+
+
+def test_configured_partitions() -> None:
+    """By key, with the membership of each named GUID; the default one too."""
+    configured = parse(DEFAULT + "A=0x8001 : 0xa=full, 0xb;\n", "lab").configured()
+    assert configured[1].members == {0xA: Membership.FULL, 0xB: Membership.LIMITED}
+    assert configured[0x7FFF].members == {0xA: Membership.FULL, 0xB: Membership.FULL}
