@@ -20,7 +20,7 @@ from weft.app import redact
 from weft.app.explain import validate
 from weft.app.verbs import Request, Verbs
 from weft.app.yamltext import Path, Positions, dotted
-from weft.model.errors import InputError, UnauthenticatedError, WeftError
+from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
 from weft.ports.cloud import Identity
 
 MIB = 1 << 20
@@ -47,7 +47,15 @@ def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> R
     return Request(caller, http.client.host if http.client else "", http.state.request_id)
 
 
+def path_name(name: str) -> str:
+    """The name in the address. Raises `NotFoundError` for one that can't be anywhere: the database has no NUL."""
+    if "\0" in name:
+        raise NotFoundError("there is nothing of that name")
+    return name
+
+
 Asker = Annotated[Request, Depends(asker)]
+Named = Annotated[str, Depends(path_name)]
 Door = Annotated[Verbs, Depends(verbs_of)]
 
 

@@ -6,7 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Asker, Door, LargeBody, SmallBody, answer, body_schema, document, plain_object
+from weft.api.asking import (
+    Asker,
+    Door,
+    LargeBody,
+    Named,
+    SmallBody,
+    answer,
+    body_schema,
+    document,
+    plain_object,
+)
 from weft.api.documents import AuditLog, NodeList, QuarantineRequest, RepairRequest
 from weft.model.site import Site
 from weft.model.views import AuditReport, NodeView, SiteView
@@ -33,13 +43,13 @@ def nodes(request: Asker, verbs: Door) -> Response:
 
 
 @router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
-def quarantine_node(request: Asker, verbs: Door, name: str, body: SmallBody) -> Response:
+def quarantine_node(request: Asker, verbs: Door, name: Named, body: SmallBody) -> Response:
     """Keep a node from being ordered."""
     return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
-def clear_node(request: Asker, verbs: Door, name: str) -> Response:
+def clear_node(request: Asker, verbs: Door, name: Named) -> Response:
     """Let a node be ordered again."""
     return answer(verbs.clear_node(request, name))
 

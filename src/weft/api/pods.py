@@ -10,7 +10,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 
-from weft.api.asking import Asker, Door, SmallBody, answer, body_schema, plain_object
+from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, plain_object
 from weft.api.documents import EventList, PodList
 from weft.app.orderfile import load_order
 from weft.model.order import Order
@@ -47,7 +47,7 @@ def list_pods(request: Asker, verbs: Door, all_projects: bool = False) -> Respon
 
 
 @router.get("/{name}", response_model=PodView)
-def show_pod(request: Asker, verbs: Door, name: str) -> Response:
+def show_pod(request: Asker, verbs: Door, name: Named) -> Response:
     """One pod, by name or id."""
     return answer(verbs.show_pod(request, name))
 
@@ -57,7 +57,7 @@ async def pod_events(
     request: Asker,
     verbs: Door,
     http: HttpRequest,
-    name: str,
+    name: Named,
     after: Annotated[int, Query(ge=0, le=2**63 - 1, description="Only events with a higher sequence.")] = 0,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first.")] = 0.0,
 ) -> Response:
@@ -73,12 +73,12 @@ async def pod_events(
 
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)
-def release_pod(request: Asker, verbs: Door, name: str) -> Response:
+def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
     """Take a pod back; asking twice is fine."""
     return answer(verbs.release_pod(request, name), 202)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)
-def pod_receipt(request: Asker, verbs: Door, name: str) -> Response:
+def pod_receipt(request: Asker, verbs: Door, name: Named) -> Response:
     """The signed receipt of a released pod."""
     return answer(verbs.pod_receipt(request, name))

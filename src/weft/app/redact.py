@@ -67,7 +67,8 @@ def pod(value: PodView) -> PodView:
 
 
 def summary(value: _V) -> _V:
-    return value.model_copy(update={"reason": text(value.reason)})
+    reason = text(value.reason)
+    return value if reason == value.reason else value.model_copy(update={"reason": reason})
 
 
 def event(value: EventView) -> EventView:

@@ -67,8 +67,7 @@ VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
-SELECT id, project_id, name, state, reason, since, created_at, lease_end,
-    plan -> 'order' -> 'nodes' ->> 'count' AS nodes, plan ->> 'fabric' AS fabric, plan -> 'allotment' ->> 'pkey' AS pkey
+SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey
 FROM pod
 WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
   AND (state <> 'RELEASED' OR released_at > %(since)s)

@@ -220,6 +220,8 @@ class FakeVerbs:
     def _find(self, request: Request, rule: str, name: str) -> _Pod:
         if self.fail_with is not None:
             raise self.fail_with
+        if "\0" in name:
+            raise ValueError("a database would fail: the door must refuse NUL")
         with self._lock:
             pods = [p for p in [*self._live(), *reversed(self._pods)] if name in (p.view.name, p.view.id)]
         seen: Callable[[_Pod], bool] = lambda p: self.policy.allows(  # noqa: E731

@@ -1,0 +1,178 @@
+"""The API's answers with 1,000 pods in the real service and database, and what an idle `weft serve` costs."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+PODS = 1000
+ROUNDS = 200
+SETTLE = 10.0
+IDLE = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def rows() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        with _server(Path(folder) / "state", PODS) as url:
+            found = answers(url, "a-member")
+        return [*found, *idle(Path(folder) / "idle")]
+
+
+@contextmanager
+def _server(state: Path, pods: int) -> Generator[str]:
+    words = [sys.executable, "-m", "bench.api_server", str(state), str(pods)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError("the server of the benchmark did not start")
+        yield url
+    finally:
+        process.stdin.close()
+        process.wait(60)
+
+
+def answers(url: str, token: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """p50 and p99 of list and show, one request after the other on one connection.
+
+    Args:
+        url: address of any weft API; token: of a member of the project whose pods are listed.
+
+    Each is measured in turn with `/healthz` of the same server, which is what HTTP alone costs.
+    """
+    with httpx.Client(base_url=url, headers={"X-Auth-Token": token}, trust_env=False, timeout=60) as client:
+        pods = client.get("/v1/pods").raise_for_status().json()["pods"]
+        paths = {
+            "list": lambda _: "/v1/pods",
+            "show": lambda i: f"/v1/pods/{pods[i * 37 % len(pods)]['name']}",
+            "healthz": lambda _: "/healthz",
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in paths}
+        for i in range(rounds):
+            for name, path in paths.items():
+                began = time.perf_counter()
+                client.get(path(i)).raise_for_status()
+                seconds[name].append(time.perf_counter() - began)
+    found: list[dict[str, Any]] = []
+    for name in ("list", "show"):
+        what = f"API: {name} with {len(pods)} pods"
+        for percent in (50, 99):
+            floor = _percentile(seconds["healthz"], percent)
+            value = _percentile(seconds[name], percent)
+            against = f"/healthz of the same server: {floor * 1000:.1f} ms"
+            found.append(_row(f"{what}, p{percent}", value * 1000, "ms", against))
+    return found
+
+
+def idle(folder: Path) -> list[dict[str, Any]]:
+    """CPU and memory of `weft serve` with workers, site and embedded PostgreSQL, and nothing to do."""
+    folder.mkdir()
+    auth = {
+        "auth_url": "http://127.0.0.1:9/v3",
+        "username": "weft",
+        "password": "x",
+        "project_name": "service",
+    }
+    (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"weft": {"auth": auth}}}))
+    words = [sys.executable, "-m", "weft.cli.main", "serve", "--state", str(folder / "state")]
+    words += ["--listen", "127.0.0.1:0", "--cloud-profile", "weft", "--site", str(_site(folder))]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            words,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(folder / "clouds.yaml")},
+        )
+    try:
+        _wait_for(folder / "state" / "postgres" / "postmaster.pid", process)
+        time.sleep(SETTLE)
+        parts = {"weft serve": [process.pid], "its PostgreSQL": _database(folder / "state" / "postgres")}
+        before = {name: _ticks(pids) for name, pids in parts.items()}
+        time.sleep(IDLE)
+        if process.poll() is not None:
+            raise RuntimeError(f"weft serve ended: {(folder / 'log').read_text()[-500:]}")
+        found: list[dict[str, Any]] = []
+        for name, pids in parts.items():
+            percent = 100 * (_ticks(pids) - before[name]) / _TICKS / IDLE
+            found.append(_row(f"idle: CPU of {name}", percent, "% of one core"))
+            found.append(_row(f"idle: memory of {name}", _megabytes(pids), "MiB (PSS)"))
+        return found
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _site(folder: Path) -> Path:
+    from weftlab.layout import Layout
+    from weftlab.site import make_site, settings, write_site
+
+    site = folder / "site"
+    site.mkdir()
+    return write_site(make_site(settings(), Layout(state=folder, cache=folder, ports=1)), site)
+
+
+def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while not file.is_file():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("weft serve did not start")
+        time.sleep(0.2)
+
+
+def _database(folder: Path) -> list[int]:
+    """The server process of the database in `folder`, and its children."""
+    master = int((folder / "postmaster.pid").read_text().split()[0])
+    children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == master]
+    return [master, *children]
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _ticks(pids: Iterable[int]) -> int:
+    """User and system time; a process that has ended meanwhile counts no more."""
+    total = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += int(fields[11]) + int(fields[12])
+    return total
+
+
+def _megabytes(pids: Iterable[int]) -> float:
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _row(name: str, value: float, unit: str, against: str = "") -> dict[str, Any]:
+    return {"name": name, "value": value, "unit": unit, "goal": None, "met": None, "compared_with": against}

@@ -1,0 +1,89 @@
+"""The real service on the embedded PostgreSQL with many pods, for `bench.api`: no cloud, no fabric, no worker.
+
+`python -m bench.api_server STATE PODS` writes its address when it is ready and serves until its stdin ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from uuid import UUID
+
+import uvicorn
+
+from weft.api.app import create_app
+from weft.app.policy import Policy
+from weft.app.settings import ServeSettings
+from weft.app.wiring import Parts, parts
+from weft.model.fabric import Capabilities
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.planning.plan import NOT_ORDERED, make_plan
+from weft.testing.callers import tokens
+from weft.testing.verbs import FakeIdentity
+from weftlab.layout import Layout
+from weftlab.site import make_site, settings
+
+NODES_A_POD = 4
+PROJECT = "id-of-team-a"
+
+
+def fill(made: Parts, state: Path, pods: int) -> None:
+    """So many pods of four nodes, each with all rows that an order writes."""
+    site = make_site(settings(), Layout(state=state, cache=state, ports=1))
+    made.store.apply_site(site, "bench")
+    can = Capabilities(virtual_functions=False, max_pkeys_per_port=126, reads_wire=True)
+    capabilities = dict.fromkeys(site.fabrics, can)
+    order = Order.model_validate(
+        {"name": "pod-0000", "nodes": {"count": NODES_A_POD, "flavor": "gpu8", "image": "tiny"}}
+    )
+    plan = make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), capabilities)
+    if isinstance(plan, Refusal):
+        raise RuntimeError(plan.reason)
+    with made.store.database.transaction() as tx:
+        for number in range(pods):
+            made.store.insert_pod(tx, _copy(plan, number), PROJECT, "alice")
+
+
+def _copy(plan: Plan, number: int) -> Plan:
+    """The same plan under another name, id, key, VLAN and nodes."""
+    nodes = tuple(
+        node.model_copy(update={"node": f"gpu{number * NODES_A_POD + i:05}"})
+        for i, node in enumerate(plan.placement.nodes)
+    )
+    return plan.model_copy(
+        update={
+            "pod_id": str(UUID(int=number + 1)),
+            "order": plan.order.model_copy(update={"name": f"pod-{number:04}"}),
+            "placement": plan.placement.model_copy(update={"nodes": nodes}),
+            "allotment": plan.allotment.model_copy(update={"pkey": number + 1, "vlan": number + 1}),
+        }
+    )
+
+
+def main(state: Path, pods: int) -> int:
+    with parts(ServeSettings(state=state, worker=False)) as made:
+        fill(made, state, pods)
+        policy = Policy()
+        app = create_app(made.service(policy), FakeIdentity(tokens()), policy)
+        server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))
+        threading.Thread(target=_follow_stdin, args=(server,), daemon=True).start()
+        server.run()
+    return 0
+
+
+def _follow_stdin(server: uvicorn.Server) -> None:
+    while not server.started:
+        threading.Event().wait(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    print(f"http://127.0.0.1:{port}", flush=True)
+    while os.read(0, 1):
+        pass
+    server.should_exit = True
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
