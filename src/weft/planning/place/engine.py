@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Self
 
 from weft.model.errors import InputError
@@ -96,6 +97,26 @@ class Engine(Ledger):
         if decision is not None:
             self.take(decision.pod, decision.project, decision.bits)
         return decision
+
+    def replace(self, ask: Ask, failed: str) -> Decision | None:
+        """One node in the place of a failed one of the pod that `ask` was about; changes nothing.
+
+        The failed node's leaf comes first, then the other leaves of the pod, then its neighbourhood.
+        """
+        numbers = self.numbers
+        leaf = numbers.leaf_of.get(failed)
+        held = self.held.get(ask.pod)
+        if leaf is None or held is None:
+            raise InputError("failed", failed, f"a node of pod {ask.pod}")
+        bits = self.available[leaf] & self.view(ask).mask[leaf] & ~numbers.bit[failed]
+        others = held.get(leaf, 0) & ~numbers.bit[failed]
+        if bits and ask.slice == 1 and others and not ask.exclude:
+            view = self.view(ask)
+            low = view.take(leaf, bits, 1)
+            left = view.pool.free[leaf] - 1
+            return self.decided(view, ask, ((leaf, low),), 0, left, 1, view.pool.total, size=1)
+        near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
+        return self.decide(replace(ask, count=1, slice=1, near=near, failed=(failed,)))
 
     def _decide(self, view: View, ask: Ask) -> Decision | None:
         pool, units = view.pool, ask.count // ask.slice
@@ -203,10 +224,12 @@ class Engine(Ledger):
         pods: int,
         free: int,
         removed: int = 0,
+        size: int | None = None,
     ) -> Decision:
         """The decision as a value, with the figures of this moment."""
+        size = ask.count if size is None else size
         return Decision(
-            self.numbers, ask.pod, ask.project, ask.count, bits, cost, leftover, pods, self.version,
+            self.numbers, ask.pod, ask.project, size, bits, cost, leftover, pods, self.version,
             view.reports, view.healthy, free, removed, self.weights.pod,
         )  # fmt: skip
 

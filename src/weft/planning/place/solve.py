@@ -74,6 +74,10 @@ def several(
         # Two pods cost at least this much: below it, the one pod is the optimum.
         if found and (LEAF * found[0] < LEAF * fewest + beta):
             return LEAF * found[0], _tightest(pool, found[1], found[0], need)
+        if beta and not (found and LEAF * found[0] <= LEAF * fewest + beta):
+            pair = _two_pods(pool, need, fewest)
+            if pair is not None:
+                return LEAF * fewest + beta, pair
     if beta == 0:
         return LEAF * fewest, _anywhere(pool, need, fewest)
     return _over_pods(pool, need, beta, home, fewest)
@@ -173,12 +177,67 @@ def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
     return [members[i] for _, i in picked]
 
 
+def _two_pods(pool: Pool, need: int, leaves: int) -> list[int] | None:
+    """The least leftover over two pods with `leaves` leaves; None if no two pods can have the room with so few."""
+    pods = _worth_pairing(pool, need, 2)
+    feasible = False
+    for i, one in enumerate(pods):
+        for other in pods[i + 1 :]:
+            if pool.pod_free[one] + pool.pod_free[other] < need:
+                continue
+            found = _pair_of_pods(pool, one, other, need, leaves)
+            if found:
+                return found
+            feasible = feasible or found is not None
+    if not feasible:
+        return None
+    least = need - pool.most(leaves - 1)
+    members = [_useful(pool, p, least) for p in pods]
+    sizes = [[pool.free[leaf] for leaf in row] for row in members]
+    picked = least_leftover(sizes, [False] * len(pods), need, [(2, leaves)])
+    return [members[g][i] for g, i in picked]
+
+
+def _pair_of_pods(pool: Pool, one: int, other: int, need: int, leaves: int) -> list[int] | None:
+    """Leaves of these two with nothing left over, if one step finds them; [] if there is room but something is left
+    over; None if there is not the room.
+    """
+    free = pool.free
+    both = sorted([*pool.order(one)[:leaves], *pool.order(other)[:leaves]], key=lambda leaf: -free[leaf])[
+        :leaves
+    ]
+    slack = -need
+    for leaf in both:
+        slack += free[leaf]
+    if slack <= 0:
+        return both if slack == 0 else None
+    lowest = free[both[-1]]
+    for i in range(leaves - 1, -1, -1):
+        room = free[both[i]] - slack
+        if 0 < room < lowest and (i == 0 or free[both[i - 1]] != free[both[i]]):
+            for pod in (one, other):
+                last = pool.with_room(pod, room) if pool.has_room(pod, room) else None
+                if last is not None:
+                    return [*both[:i], *both[i + 1 :], last]
+    return []
+
+
+def _worth_pairing(pool: Pool, need: int, pods: int) -> list[int]:
+    """Pods that can be among so many with room for `need`, as the most roomy others have the rest; fullest first."""
+    count, ranked = pool.pods, pool.ranked
+    others = sum(pool.pod_free[key % count] for key in ranked[len(ranked) - pods + 1 :]) if pods > 1 else 0
+    return [key % count for key in ranked[bisect_left(ranked, max(need - others, 1) * count) :]]
+
+
 def _over_pods(pool: Pool, need: int, beta: int, home: frozenset[int], fewest: int) -> tuple[int, list[int]]:
     """The exact best set over any number of pods."""
     pods = [p for key in pool.ranked if pool.pod_free[p := key % pool.pods]]
     pods.sort(key=lambda p: p not in home)
     charge = [p in home for p in pods]
     cost, shapes = cheapest_shapes([pool.prefix(p) for p in pods], charge, need, beta, fewest)
+    if not home:
+        pods = _worth_pairing(pool, need, max(q for q, _ in shapes))
+        charge = [False] * len(pods)
     least = need - pool.most(max(j for _, j in shapes) - 1)
     members = [_useful(pool, p, least) for p in pods]
     sizes = [[pool.free[leaf] for leaf in row] for row in members]
