@@ -66,6 +66,7 @@ class SimulatedPod:
         hosts = [_host(config, place) for place in range(count)]
         self.fabric, machines = build_pod(config.plan, names, hosts, config.delay)
         self.agents: dict[str, SimulatedAgent] = {}
+        self.exporter_ports: dict[str, int] = {}
         with ExitStack() as stack:
             self._executor = ThreadPoolExecutor(64, thread_name_prefix="agent")
             stack.callback(self._executor.shutdown, wait=False)
@@ -126,6 +127,7 @@ class SimulatedPod:
         self._serve(agent)
         if self._config.exporters is not None:
             exporter = start_exporter(machine, host, self._config.exporters)
+            self.exporter_ports[machine.name] = int(exporter.server_address[1])
             stack.callback(exporter.server_close)
             stack.callback(exporter.shutdown)
 
