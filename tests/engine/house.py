@@ -1,12 +1,9 @@
-"""A whole weft in one process: fake cloud and fabric, real database, real verbs and loop, a worker that is called by hand."""
+"""A whole weft in one process: fake cloud and fabric, real database, verbs and loop, a worker that is called by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-
-from weftlab.layout import Layout
-from weftlab.site import make_site, settings
 
 from weft.app.policy import Policy
 from weft.app.service import Service
@@ -26,6 +23,8 @@ from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
+from weftlab.layout import Layout
+from weftlab.site import make_site, settings
 
 QUICK = LoopSettings(
     observe_every=3600.0,

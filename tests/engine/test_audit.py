@@ -6,8 +6,8 @@ import threading
 from collections.abc import Generator
 
 import pytest
-
 from tests.engine.house import ORDER, House
+
 from weft.engine.database import Database
 from weft.model.mark import Mark
 from weft.model.pod import PodState
@@ -68,7 +68,9 @@ def test_an_orphan_is_found_and_removed(house: House) -> None:
     """A thing with our mark that no live pod owns goes with --repair; one with another site's mark stays."""
     ghost = "00000000-1111-2222-3333-444444444444"
     house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", ghost, "network/rdma"))
-    house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("elsewhere", ghost, "network/rdma"))
+    house.cloud.add(
+        Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("elsewhere", ghost, "network/rdma")
+    )
     house.cloud.add(Kind.NETWORK, "private", "team-a", None)
     assert [f.category for f in check(house).findings] == ["orphan"]
     report = check(house, repair=True)
@@ -113,9 +115,20 @@ def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
     house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.allotment.pkey)
     found = [f for f in check(house).findings if f.kind == "p_key"]
     assert found and "no member" in found[0].what
-    house.store.wake(pod.id)
-    house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY or check(house).findings == ()
+    report = check(house, repair=True)
+    assert report.findings and all(f.repaired for f in report.findings)
+
+
+def test_somebody_elses_partition_is_foreign_and_its_key_is_not_given_out(house: House) -> None:
+    """A partition inside our range that is not ours: reported, left alone, its P_Key never given out."""
+    foreign = house.site.fabrics["ib0"].segments.first
+    for manager in house.fabric.managers:
+        manager.text = f"{manager.text}storage={foreign:#x} : {an_outsider(house):#018x}=full ;\n"
+    house.fabric.wire.sweep()
+    assert {f.category for f in check(house).findings} == {"foreign"}
+    assert house.ready().plan.allotment.pkey == foreign + 1
+    report = check(house, repair=True)
+    assert [f.repaired for f in report.findings if f.category == "foreign"] == [False] * len(report.findings)
 
 
 def test_a_full_default_key_on_a_host_is_an_alarm(house: House) -> None:
@@ -168,12 +181,12 @@ def test_a_release_without_a_fabric_manager_keeps_everything(house: House) -> No
     house.run(pod, PodState.RELEASED)
 
 
-def test_a_key_that_comes_back_after_release_began_is_taken_away_again(house: House) -> None:
-    """A stale pass that adds a key again after it was seen gone does not survive the receipt."""
+def test_a_key_without_a_pod_is_found_after_release(house: House) -> None:
+    """A stale pass that writes a key again when its pod is long gone is found by the audit."""
     pod = house.ready()
     house.release(pod)
-    key = 0x8000 | pod.plan.allotment.pkey
     house.run(pod, PodState.RELEASED)
+    key = 0x8000 | pod.plan.allotment.pkey
     assert not any(key in t.keys for t in house.fabric.tables().values())
     house.fabric.write_key(an_outsider(house), key)
     assert categories(check(house)) & {"foreign", "orphan"}

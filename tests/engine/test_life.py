@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-
 from tests.engine.house import ORDER, House, impatient
+
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify
@@ -46,7 +46,13 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
     assert not any(pod.plan.allotment.pkey | 0x8000 in t.keys for t in house.fabric.tables().values())
     receipt = house.store.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
-    assert {i.plane for i in receipt.receipt.items} >= {"server", "port", "p_key host", "p_key leaf", "database"}
+    assert {i.plane for i in receipt.receipt.items} >= {
+        "server",
+        "port",
+        "p_key host",
+        "p_key leaf",
+        "database",
+    }
     assert verify(receipt.model_dump(mode="json"), receipt.public_key).valid
     assert not house.store.capacity().holds
 

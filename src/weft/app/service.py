@@ -46,11 +46,17 @@ LONGEST_WAIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What an order is planned on."""
+    """What an order is planned on: the site, and what cloud and fabric say now.
+
+    Attributes:
+        down: node -> why Nova can't boot on it.
+        pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
+    """
 
     site: Site
     world: World
     down: dict[str, str]
+    pkeys: dict[str, frozenset[int]]
 
 
 class Service:
@@ -247,7 +253,8 @@ class Service:
             for n in site.nodes
             if n.cloud == cloud and hosts.get(n.nova_host) != "up"
         }
-        return _Ground(site, world, down)
+        pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
+        return _Ground(site, world, down, pkeys)
 
     def _checked(self, caller: Caller, project: str, order: Order, ground: _Ground) -> Order:
         """The order with its key pair read, after the cloud confirmed the names in it."""
@@ -263,7 +270,9 @@ class Service:
     def _plan(self, pod_id: str, project: str, order: Order, ground: _Ground, capacity: Capacity) -> Plan:
         can = {name: fabric.capabilities for name, fabric in ground.world.fabrics.items()}
         occupancy = capacity.occupancy().model_copy(update={"down": ground.down})
-        plan = make_plan(pod_id, project, order, ground.site, occupancy, capacity.used, can)
+        pkeys = {f: capacity.used.pkeys.get(f, frozenset()) | there for f, there in ground.pkeys.items()}
+        used = capacity.used.model_copy(update={"pkeys": pkeys})
+        plan = make_plan(pod_id, project, order, ground.site, occupancy, used, can)
         if isinstance(plan, Refusal):
             raise RefusedError(plan.reason, plan.model_dump(mode="json"))
         return plan
