@@ -1,4 +1,4 @@
-"""A whole weft in one process: fake cloud and fabric, real database, verbs and loop, a worker that is called by hand."""
+"""A whole weft in one process: fake cloud and fabric, real database, verbs and loop, a worker called by hand."""
 
 from __future__ import annotations
 
