@@ -86,7 +86,7 @@ def fill(layout: Layout) -> None:
 
 
 def _identities(cloud: Connection) -> None:
-    identity = cloud.identity
+    identity: Any = cloud.identity  # version 3; the SDK's types allow version 2 too
     roles = {r.name: r for r in identity.roles()}
     roles["weft"] = identity.create_role(name="weft", description="What weft may do beyond a member")
     projects = {p.name: p for p in identity.projects()}
@@ -114,14 +114,13 @@ def _identities(cloud: Connection) -> None:
 
 
 def _catalog(cloud: Connection, layout: Layout) -> None:
+    identity: Any = cloud.identity
     for name, kind, url in endpoints(layout):
         if name == "keystone":
             continue  # made by keystone-manage bootstrap
-        service = cloud.identity.create_service(name=name, type=kind)
+        service = identity.create_service(name=name, type=kind)
         for interface in ("public", "internal"):
-            cloud.identity.create_endpoint(
-                service_id=service.id, interface=interface, region_id=REGION, url=url
-            )
+            identity.create_endpoint(service_id=service.id, interface=interface, region_id=REGION, url=url)
 
 
 def _flavors(cloud: Connection) -> None:

@@ -162,11 +162,8 @@ def sync_steps(layout: Layout, env: Path) -> tuple[Step, ...]:
                 *["--bootstrap-internal-url", f"{layout.url('keystone')}/v3"],
             ],
         ),
-        step(
-            "placement and glance",
-            ["placement-manage", *conf("placement"), "db", "sync"],
-            ["glance-manage", *conf("glance", "glance-api.conf"), "db_sync"],
-        ),
+        step("placement", ["placement-manage", *conf("placement"), "db", "sync"]),
+        step("glance", ["glance-manage", *conf("glance", "glance-api.conf"), "db_sync"]),
         step("neutron", ["neutron-db-manage", *conf("neutron"), "upgrade", "heads"]),
         step(
             "nova",

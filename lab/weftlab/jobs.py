@@ -49,8 +49,8 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
         )
         jobs.append(database.golden_step(golden, layout, pause))
     for api in API_SERVICES:
-        after = tuple(s.name for s in schemas) if fresh else ("mariadb",)
-        needs = after if api.name in ("keystone", "placement", "glance") else (*after, "rabbitmq")
+        after = (f"schema of {api.name}",) if fresh else ("mariadb",)
+        needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
         jobs.append(cloud.api_service(layout, env, api, needs))
     jobs += [
         cloud.neutron_rpc(layout, env, (*filled, "rabbitmq")),

@@ -163,6 +163,7 @@ def load(state: Path) -> Settings | None:
     """What the lab in that folder was started with, or None if there is none."""
     try:
         values: dict[str, Any] = json.loads((state / "lab.json").read_text())
-        return Settings(**{**values, "left_out": tuple(values["left_out"])})
+        values["left_out"] = tuple(values["left_out"])
+        return Settings(**values)
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,11 @@ def read_records(folder: Path) -> list[Record]:
     out: list[Record] = []
     for path in folder.glob("*.json"):
         try:
-            values: dict[str, Any] = json.loads(path.read_text())
-            out.append(Record(**{**values, "daemons": tuple(values.get("daemons", ()))}))
+            found: dict[str, Any] = json.loads(path.read_text())
+            # A lab that another version of this code started must still be found and ended.
+            values = {f.name: found[f.name] for f in fields(Record) if f.name in found}
+            values["daemons"] = tuple(found.get("daemons", ()))
+            out.append(Record(**values))
         except (OSError, ValueError, TypeError):
             continue
     return sorted(out, key=lambda r: (r.sequence, r.name))

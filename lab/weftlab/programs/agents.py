@@ -107,7 +107,7 @@ class Listener:
 
     def port_update(self, context, **message):
         port = message.get("port") or {}
-        host = port.get("binding:host_id")
+        host = port.get("binding:host_id", "")
         if (
             host in self.hosts
             and port.get("binding:vif_type") in BOUND

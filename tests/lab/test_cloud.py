@@ -1,0 +1,226 @@
+"""The lab's cloud, with plain openstacksdk: who may do what, and whether a server gets the site's own adapters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from openstack import exceptions
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+
+from weft.app.sitefile import load_site
+from weftlab.config import compute_nodes
+from weftlab.lab import Lab
+from weftlab.layout import free_ports
+from weftlab.processes import everyone, read_records
+
+pytestmark = pytest.mark.cloud
+
+HOST = "gpu03"
+SEGMENT = 381
+VLAN = 1998
+
+
+def connect(lab: Lab, name: str) -> Connection:
+    """As anybody would, by clouds.yaml."""
+    clouds = OpenStackConfig(config_files=[str(lab.clouds_yaml)], load_envvars=False)
+    return Connection(config=clouds.get_one(cloud=name))
+
+
+def until(look: Callable[[], Any], seconds: float = 180) -> Any:
+    """What `look` gives once it gives something; the time is far more than the slowest machine needs."""
+    end = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < end, f"not seen after {seconds} s"
+        time.sleep(0.5)
+    return seen
+
+
+@pytest.fixture
+def weft_for_team_a(lab: Lab) -> Connection:
+    """The service user with a token of the tenant's project: by its inherited roles, not by the tenant's password."""
+    return connect(lab, "weft").connect_as_project("team-a")
+
+
+@pytest.fixture
+def server(lab: Lab, weft_for_team_a: Connection) -> Iterator[Any]:
+    """An eight-GPU server of team-a with both HCAs of gpu03 and a management port; its ports are at `.wired`."""
+    cloud = weft_for_team_a
+    with ExitStack() as undo:
+        networks = []
+        for physical, segment, cidr in (("ibnet", SEGMENT, "10.3.0.0/24"), ("physnet1", VLAN, "10.4.0.0/24")):
+            network = cloud.network.create_network(
+                name=f"lab-test-{physical}",
+                provider_network_type="vlan",
+                provider_physical_network=physical,
+                provider_segmentation_id=segment,
+            )
+            undo.callback(cloud.network.delete_network, network)
+            cloud.network.create_subnet(network_id=network.id, ip_version=4, cidr=cidr, gateway_ip=None)
+            networks.append(network)
+        ports = [
+            cloud.network.create_port(
+                network_id=networks[0].id,
+                name=f"lab-test-{hca.name}",
+                binding_vnic_type="direct-physical",
+                port_security_enabled=False,
+            )
+            for hca in lab.site.node_by_name[HOST].hcas
+        ]
+        ports.append(cloud.network.create_port(network_id=networks[1].id, name="lab-test-management"))
+        for port in ports:
+            undo.callback(cloud.network.delete_port, port)
+        made: Any = cloud.compute.create_server(
+            name="lab-test",
+            image_id=cloud.image.find_image("tiny").id,
+            flavor_id=cloud.compute.find_flavor("gpu8").id,
+            networks=[{"port": p.id} for p in ports],
+            host=HOST,
+        )
+        undo.callback(until, lambda: cloud.compute.find_server(made.id) is None)
+        undo.callback(cloud.compute.delete_server, made)
+
+        def settled() -> Any:
+            seen = cloud.compute.get_server(made)
+            return seen if seen.status in ("ACTIVE", "ERROR") else None
+
+        yield until(settled)
+
+
+def test_every_service_is_up(lab: Lab) -> None:
+    """Each row of the status is up, each host among them, but weft itself where a lab was started without it."""
+    states = lab.status()
+    assert [s for s in states if not s.up and s.name != "weft"] == []
+    rows = {s.name for s in states}
+    assert {f"nova-compute@{n.nova_host}" for n in compute_nodes(lab.site)} <= rows
+
+
+def test_weft_reads_the_labs_site(lab: Lab) -> None:
+    """The file that the lab wrote is a site that weft takes, with the cloud and the fabric that are there."""
+    site = load_site(lab.site_path)
+    hosts = {n.nova_host for n in compute_nodes(site)}
+    services = connect(lab, "weft").compute.services(binary="nova-compute")
+    assert {s.host for s in services if s.state == "up"} == hosts
+
+
+def test_a_server_on_the_host_that_was_asked_for(lab: Lab, weft_for_team_a: Connection, server: Any) -> None:
+    """ACTIVE on gpu03 in team-a's project, with exactly that node's adapters, VLANs, and ports that are ACTIVE."""
+    assert server.status == "ACTIVE", server.fault
+    assert server.compute_host == HOST
+    network = weft_for_team_a.network
+
+    def all_active() -> Any:
+        ports = list(network.ports(device_id=server.id))
+        return ports if len(ports) == 3 and {p.status for p in ports} == {"ACTIVE"} else None
+
+    ports = until(all_active)
+    rdma = [p for p in ports if p.binding_vnic_type == "direct-physical"]
+    node = lab.site.node_by_name[HOST]
+    assert {p.binding_profile["pci_slot"] for p in rdma} == {h.pci for h in node.hcas}
+    assert {(p.binding_host_id, p.binding_vif_type) for p in rdma} == {(HOST, "hostdev_physical")}
+    assert {p.binding_vif_details["vlan"] for p in rdma} == {str(SEGMENT)}
+    assert {p.project_id for p in ports} == {connect(lab, "team-a").current_project_id}
+    # The tenant has it, the other tenant does not, and the audit's token sees it among all.
+    assert [s.id for s in connect(lab, "team-a").compute.servers(name="lab-test")] == [server.id]
+    assert [s.id for s in connect(lab, "team-a-reader").compute.servers(name="lab-test")] == [server.id]
+    assert list(connect(lab, "team-b").compute.servers(name="lab-test")) == []
+    audit = connect(lab, "weft")
+    assert server.id in {s.id for s in audit.compute.servers(all_projects=True)}
+    assert {p.id for p in ports} <= {p.id for p in audit.network.ports()}
+
+
+def test_a_tenant_cannot_do_what_weft_may(lab: Lab) -> None:
+    """Neither a member nor a reader may choose a P_Key or a host; a reader may make nothing at all."""
+    for name in ("team-a", "team-a-reader"):
+        cloud = connect(lab, name)
+        with pytest.raises(exceptions.ForbiddenException):
+            cloud.network.create_network(
+                name="stolen",
+                provider_network_type="vlan",
+                provider_physical_network="ibnet",
+                provider_segmentation_id=SEGMENT,
+            )
+        with pytest.raises(exceptions.ForbiddenException):
+            list(cloud.compute.services())
+    reader = connect(lab, "team-a-reader")
+    with pytest.raises(exceptions.ForbiddenException):
+        reader.network.create_network(name="stolen")
+    with pytest.raises(exceptions.ForbiddenException):
+        reader.compute.create_server(
+            name="stolen",
+            image_id=reader.image.find_image("tiny").id,
+            flavor_id=reader.compute.find_flavor("cpu1").id,
+            networks="none",
+        )
+
+
+def test_neutron_never_gives_a_tenant_one_of_wefts_segments(lab: Lab) -> None:
+    """A tenant's own network gets a VLAN outside of the ranges that weft gives out."""
+    tenant, operator = connect(lab, "team-b"), connect(lab, "operator")
+    network = tenant.network.create_network(name="own")
+    try:
+        seen = operator.network.get_network(network)
+        assert seen.provider_physical_network == "physnet1"
+        assert seen.provider_segmentation_id not in lab.site.clouds["lab"].management.segments
+    finally:
+        tenant.network.delete_network(network)
+
+
+def test_weft_is_no_admin(lab: Lab) -> None:
+    """The service user has `admin` in no project, and can't make users or touch quotas."""
+    audit = connect(lab, "weft")
+    identity: Any = audit.identity
+    projects = identity.get("/auth/projects").json()["projects"]
+    assert {p["name"] for p in projects} >= {"service", "team-a", "team-b"}
+    for project in projects:
+        token = audit.connect_as_project(project["name"])
+        roles = set(token.session.auth.get_access(token.session).role_names)
+        assert "weft" in roles and "admin" not in roles
+    with pytest.raises(exceptions.ForbiddenException):
+        identity.create_user(name="stolen", password="x", domain_id="default")
+
+
+def test_the_external_network_gives_floating_addresses(lab: Lab) -> None:
+    """A tenant gets a floating IP of the network that the site names."""
+    tenant = connect(lab, "team-a")
+    external = tenant.network.find_network(lab.site.clouds["lab"].external_network)
+    address = tenant.network.create_ip(floating_network_id=external.id)
+    try:
+        assert address.floating_ip_address.startswith("203.0.113.")
+    finally:
+        tenant.network.delete_ip(address)
+
+
+def test_a_second_lab_beside_comes_and_goes_without_a_trace(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two clouds on one machine don't meet; `down`, after one process was killed, leaves no process and no port."""
+    state = tmp_path_factory.mktemp("second")
+    second = Lab(state, ports=free_ports(), nodes=2, computes=1, left_out=("weft",), say=print)
+    second.up()
+    try:
+        assert second.up() is False
+        assert [s for s in second.status() if not s.up] == []
+        theirs = connect(second, "operator")
+        assert [h.host for h in theirs.compute.services(binary="nova-compute")] == ["gpu01"]
+        token = connect(lab, "operator").auth_token
+        with pytest.raises(exceptions.HttpException):
+            theirs.session.get(
+                second.layout.url("keystone") + "/v3/auth/tokens",
+                headers={"X-Auth-Token": token, "X-Subject-Token": token},
+                authenticated=False,
+                raise_exc=True,
+            )
+        pids = {r.pid for r in read_records(second.layout.run)}
+        assert len(pids) > 10
+    finally:
+        assert second.down() is True
+    assert not pids & {p.pid for p in everyone() if p.alive}
+    assert second.layout.taken_ports() == {}
+    assert not state.exists()
+    assert second.down() is False
+    assert [s for s in lab.status() if not s.up and s.name != "weft"] == []
