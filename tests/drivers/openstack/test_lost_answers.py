@@ -139,6 +139,28 @@ def test_rules_that_somebody_added_are_taken_out_again(wired: Wired) -> None:
     assert wired.driver.find(wired.scope, wanted, {})["security_group"].differences == ()
 
 
+def test_what_stands_in_the_way_of_a_deletion_is_named(wired: Wired) -> None:
+    """A tenant's own port on the pod's network stays, and the error names it and its owner."""
+    wanted, ids = ports(wired, 1)
+    foreign = wired.tenant.network.create_port(
+        network_id=ids["network/rdma"], name="my-own", device_owner="me:too"
+    )
+    outcome = wired.driver.delete(wired.scope, networks(wired)[:1], ids)["network/rdma"]
+    assert isinstance(outcome.error, TemporaryError)
+    assert "port my-own of me:too" in str(outcome.error)
+    assert wired.driver.delete(wired.scope, wanted, ids)[wanted[0].key].error is None
+    wired.tenant.network.delete_port(foreign)
+    assert wired.driver.delete(wired.scope, networks(wired)[:1], ids)["network/rdma"].error is None
+
+
+def test_a_listing_goes_through_all_pages(lab: Lab) -> None:
+    """A listing of one row a page has the same rows as one that fits on a page."""
+    own = Sessions("weft", [lab.clouds_yaml]).own()
+    whole = own.compute.listing("list flavors", "/flavors", "flavors")
+    assert len(whole) > 1
+    assert own.compute.listing("list flavors", "/flavors", "flavors", {"limit": 1}) == whole
+
+
 def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
     """The same pod asked for in another project finds nothing there and removes nothing here."""
     wanted = networks(wired)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.base import Call, Fields, Row
-from weft.drivers.openstack.neutron import NeutronKind
-from weft.drivers.openstack.session import Json
+from weft.drivers.openstack.neutron import NeutronKind, ports_by
+from weft.drivers.openstack.session import Json, Project
 from weft.model.resources import Kind, NetworkSpec, Resource, SubnetSpec
 
 
@@ -64,6 +64,9 @@ class Networks(NeutronKind):
             "segment": row.raw.get("provider:segmentation_id"),
             "mtu": row.raw.get("mtu"),
         }
+
+    def users(self, project: Project, row: Row) -> str:
+        return ports_by(project, {"network_id": row.id})
 
 
 class Subnets(NeutronKind):
@@ -125,6 +128,9 @@ class Subnets(NeutronKind):
 
     def facts(self, row: Row) -> dict[str, object]:
         return {"cidr": row.raw["cidr"], "gateway": row.raw.get("gateway_ip"), "dhcp": row.raw["enable_dhcp"]}
+
+    def users(self, project: Project, row: Row) -> str:
+        return ports_by(project, {"fixed_ips": f"subnet_id={row.id}"})
 
 
 def _gateway(spec: SubnetSpec) -> str | None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.session import Json, Params, Project
+from weft.model.errors import TemporaryError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 
@@ -87,7 +88,18 @@ class NeutronKind(KindDriver):
             )
 
     def remove(self, project: Project, row: Row) -> None:
-        project.network.ask(f"delete {self.item} {row.name}", "DELETE", f"{self.path}/{row.id}", ok=(404,))
+        asked, path = f"delete {self.item} {row.name}", f"{self.path}/{row.id}"
+        answer = project.network.ask(asked, "DELETE", path, ok=(404, 409))
+        if answer.status == 409:
+            error = project.network.error(asked, answer)
+            users = self.users(project, row)
+            if isinstance(error, TemporaryError) and users:
+                raise TemporaryError(asked, error.of, f"{error.answer}; in use by {users}", error.then)
+            raise error
+
+    def users(self, project: Project, row: Row) -> str:
+        """Who still uses it, in short, or an empty string: a tenant may have put things of its own on it."""
+        return ""
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """What must follow the creation itself, such as a group's rules. Raises the error."""
@@ -149,3 +161,18 @@ class NeutronKind(KindDriver):
 
 
 _REFUSED = (400, 404, 409)
+
+
+def ports_by(project: Project, filters: Params) -> str:
+    """Up to three ports, each with its name and what it belongs to."""
+    ports = project.network.listing(
+        "list ports in the way",
+        "/ports",
+        "ports",
+        {**filters, "fields": ("id", "name", "device_owner", "device_id")},
+    )
+    shown = [
+        f"port {p['name'] or p['id']} of {p['device_owner'] or 'nobody'} {p['device_id']}" for p in ports
+    ]
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return ", ".join(s.rstrip() for s in shown[:3]) + more

@@ -103,8 +103,9 @@ class Ports(NeutronKind):
             "vnic_type": raw.get("binding:vnic_type"),
             "security_groups": frozenset(raw["security_groups"]) if secured else "no port security",
         }
-        if raw.get("device_id") and vif not in NOT_BOUND:
-            # Before its server boots, a port has no host, and that is as it should be.
+        if raw.get("device_id") and (vif not in NOT_BOUND or raw["status"] == "ACTIVE"):
+            # Before its server boots, a port has no host, and that is as it should be. An active one always has:
+            # if we aren't shown it, that is a difference and not a reason to look away.
             fields["host"] = raw.get("binding:host_id")
             fields["vif"] = "whole adapter" if vif in WHOLE_ADAPTER_VIFS else vif
         return fields
