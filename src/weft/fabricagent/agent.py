@@ -36,6 +36,8 @@ _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
 _SAMPLE = 8
 _MAX_NAP = 0.05
 _DRIFT_SECONDS = 0.3
+_MAP_SECONDS = 3600
+"""While a change settles an old map will do: `tables` looks again, with each port's identity, before it is believed."""
 
 
 class Agent:
@@ -280,7 +282,7 @@ class Agent:
     def _settle(self, old: str | None, new: str, seconds: float) -> tuple[tuple[PortMismatch, ...], bool]:
         """Poll the ports that the change is about, then compare every other one once; bounded by `seconds`."""
         end = time.monotonic() + seconds
-        hosts = list(self._wire.hosts(60))
+        hosts = list(self._wire.hosts(_MAP_SECONDS))
         before, after = self._expected(old, hosts), self._expected(new, hosts)
         changed = [g for g in hosts if before[g] != after[g]]
         left = self._poll(changed, after, end)
