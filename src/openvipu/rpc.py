@@ -30,6 +30,7 @@ STATUS: Mapping[type[Exception], grpc.StatusCode] = {
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.Busy: grpc.StatusCode.ABORTED,
     HardwareError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.StateError: grpc.StatusCode.INTERNAL,
 }
 """Every refusal and its status. Anything else is a defect: INTERNAL, with the traceback in the log."""
 

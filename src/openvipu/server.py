@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from openvipu.controller.jobs import Jobs
 from openvipu.controller.metrics import Calls, start_metrics
 from openvipu.controller.partitions import Partitions
 from openvipu.controller.watch import Watch
+from openvipu.model.errors import BadRequest
+from openvipu.model.names import split_address
 from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
 from openvipu.rpc import Guard, Tls, serve
 from openvipu.services.admin import AdminService
@@ -62,6 +65,7 @@ class ControllerServer:
     def _start(self, config: Config, clock: Callable[[], float], step: Step, stack: ExitStack) -> None:
         tls = Tls.read(config.tls, "controller") if config.tls else None
         store = Store.open(config.state, step)
+        _check_admin_door(config, store)
         fleet = Fleet(store.state.settings, tls, config.tuning.agent_timeout)
         self.core = Core(store, fleet, config.tuning, clock, step)
         stack.callback(self.core.close)
@@ -111,3 +115,22 @@ class ControllerServer:
     def close(self) -> None:
         """Stop taking calls, finish what runs, write nothing more."""
         self._stack.close()
+
+
+def _check_admin_door(config: Config, store: Store) -> None:
+    """Who can reach an open admin door owns every machine: beyond loopback it needs keys or certificates."""
+    host, _ = split_address(config.admin_address)
+    if store.state.settings.secure or config.tls or _is_loopback(host):
+        return
+    store.close()
+    raise BadRequest(
+        f"admin address {config.admin_address} can be reached from outside without a key; "
+        "make the state with --init --secure, use --tls, or listen on 127.0.0.1"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

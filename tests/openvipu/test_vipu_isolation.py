@@ -11,6 +11,7 @@ import pytest
 from vipuhouse import POD4, POD16, POD64, Controller, controlling, new_config, refused
 
 from openvipu.agent.binding import Binding
+from openvipu.clients.main import vipu
 from openvipu.controller import authority
 from openvipu.model.errors import BadRequest, Forbidden, StateError
 from openvipu.proto import admin_pb2, admin_pb2_grpc, agent_pb2, agent_pb2_grpc, catalog_pb2, version_pb2
@@ -264,6 +265,10 @@ def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, papers: tuple[P
                 refused(lambda: _list(server.user_port, Tls.read(red, "agent")))[0]
                 is grpc.StatusCode.PERMISSION_DENIED
             )
+            for folder, status in ((red, 0), (blue, 1)):
+                assert (
+                    vipu(["-P", str(server.user_port), "--tls", str(folder), "list", "partitions"]) == status
+                )
             for stranger in (Tls.read(blue, "user"), None):
                 code, _ = refused(lambda stranger=stranger: _list(server.user_port, stranger))
                 assert code is grpc.StatusCode.UNAVAILABLE

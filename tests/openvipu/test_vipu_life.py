@@ -10,6 +10,7 @@ import pytest
 from vipuhouse import POD4, POD64, Controller, controlling, house, new_config, refused, until
 
 from openvipu.hardware.fabric import Fault
+from openvipu.model.errors import StateError
 from openvipu.proto import admin_pb2, catalog_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -395,3 +396,29 @@ def test_a_partition_spans_domains(tmp_path: Path, switched: bool) -> None:
         assert spec.num_ipulink_segments == 2
         assert {ipu.ipulink_domain_routing_id for ipu in spec.ipus} == {0, 1}
         controller.remove_whole("p")
+
+
+def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
+    """While the state can't be written requests are refused; a job under way is done again later."""
+    full = threading.Event()
+
+    def step(name: str) -> None:
+        if name == "in-transaction" and full.is_set():
+            raise StateError("state file can't be written: disk is full")
+        if name == "configured" and not passed.is_set():
+            full.set()
+            passed.set()
+
+    passed = threading.Event()
+    with SimulatedPod(PodConfig(POD4, port=0)) as pod:
+        config = new_config(tmp_path, state_retry=0.05)
+        with controlling(pod, config, step) as controller:
+            controller.add_agents()
+            controller.add_cluster("c")
+            controller.create("p", 2)
+            until(full.is_set)
+            code, words = refused(lambda: controller.create("q", 2))
+            assert (code, "disk is full" in words) == (grpc.StatusCode.INTERNAL, True)
+            full.clear()
+            controller.wait("p", pb.PS_ACTIVE)
+            controller.create_active("q", 2)

@@ -155,6 +155,10 @@ def test_the_whole_story_by_hand(tmp_path: Path) -> None:
         (("openvipu-server", "--poll-interval", "nan"), "--poll-interval must be more than 0"),
         (("openvipu-server", "--tls", "nowhere", "--state", "good"), "ca.crt can't be read"),
         (("openvipu-server", "--state", "good", "--init"), "exists already"),
+        (
+            ("openvipu-server", "--state", "good", "--admin-address", "0.0.0.0:0"),
+            "can be reached from outside without a key",
+        ),
         (("openvipu-server", "--what"), "unrecognized arguments: --what"),
         (("openvipu-sim", "--pod", "5"), "pod 5 is not allowed; use 4, 16, 64, 128 or 256"),
         (("openvipu-sim", "--base", "here"), "base 'here' is not an IP address"),

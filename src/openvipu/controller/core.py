@@ -32,6 +32,7 @@ class Tuning:
     lost_after: int = 3
     agent_timeout: float = 30.0
     queue_timeout: float = 60.0
+    state_retry: float = 5.0
 
 
 class Core:

@@ -27,9 +27,14 @@ class Health:
             self._missed.pop(agent_id, None)
 
     def missed(self, agent_id: str) -> None:
-        """One more call that the agent didn't answer."""
+        """One more poll that the agent didn't answer."""
         with self._lock:
             self._missed[agent_id] = self._missed.get(agent_id, 0) + 1
+
+    def unreachable(self, agent_id: str) -> None:
+        """A call between polls wasn't answered: give its IPUs to nobody, but count polls only."""
+        with self._lock:
+            self._missed.setdefault(agent_id, 1)
 
     def dirty(self, agent_id: str) -> None:
         """A partition was given up without being cleared here: give none of its IPUs away."""

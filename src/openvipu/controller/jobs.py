@@ -6,18 +6,22 @@ under way. Jobs of one allocation run in its lane, one after the other.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from openvipu.controller.core import Core
+from openvipu.controller.lanes import Work
 from openvipu.convert import setting_to_wire
-from openvipu.model.errors import NoRoom, Refusal, Unavailable
+from openvipu.model.errors import NoRoom, Refusal, StateError, Unavailable
 from openvipu.model.partition import Operation, Partition
 from openvipu.model.site import IPUS_PER_MACHINE
 from openvipu.model.state import State
 from openvipu.proto import agent_pb2 as pb
 from openvipu.rules import admission, lifecycle, links
 from openvipu.rules.admission import Unhealthy
+
+log = logging.getLogger("openvipu")
 
 NOTHING: Unhealthy = frozenset()
 
@@ -47,7 +51,8 @@ class Jobs:
     def queue(self, partition: Partition, job: Any, first: bool = False) -> None:
         """Put ``job`` for this partition in its lane."""
         id_, generation = partition.id, partition.generation
-        self._core.lanes.submit(self.lane_of(partition), lambda: job(id_, generation), first)
+        lane = self.lane_of(partition)
+        self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
 
     def create(self, id_: str, generation: int) -> None:
         """Configure and train every machine for the first time."""
@@ -85,6 +90,21 @@ class Jobs:
         partition = self._due(id_, generation, Operation.IDLE)
         if partition is not None:
             self._recover(partition, errors, NOTHING)
+
+    def _lasting(self, lane: str, work: Work) -> Work:
+        """``work`` that is done again later when the state can't be written (a full disk, say).
+
+        A job that was dropped would leave its partition half made until the next restart.
+        """
+
+        def lasting() -> None:
+            try:
+                work()
+            except StateError as error:
+                log.error("%s: %s; trying again", lane, error)
+                self._core.lanes.later(self._core.tuning.state_retry, lane, lasting)
+
+        return lasting
 
     def _due(self, id_: str, generation: int, operation: Operation) -> Partition | None:
         """The partition if the job is still wanted: not removed, replaced or already done."""
@@ -130,9 +150,9 @@ class Jobs:
         for agent_id in self._clear(partition):
             self._core.health.dirty(agent_id)
         id_, generation = moved.id, moved.generation
-        self._core.lanes.submit(
-            self.lane_of(moved), lambda: self.reset(id_, generation, unhealthy), first=True
-        )
+        lane = self.lane_of(moved)
+        work = self._lasting(lane, lambda: self.reset(id_, generation, unhealthy))
+        self._core.lanes.submit(lane, work, first=True)
         return True
 
     def _set_up(self, partition: Partition, method: str) -> dict[str, str]:
@@ -165,7 +185,7 @@ class Jobs:
         replies, refusals = self._core.fleet.call_all(method, calls)
         for id_, refusal in refusals.items():
             if isinstance(refusal, Unavailable):
-                self._core.health.missed(id_)
+                self._core.health.unreachable(id_)
         return replies, refusals
 
     def _store(self, partition: Partition) -> None:
