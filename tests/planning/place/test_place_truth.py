@@ -54,7 +54,12 @@ def test_a_decision_is_the_optimum() -> None:
         required: Level = rng.choice(["site", "site", "pod"])
         found = choose(rooms(pods, rng), need, Weights(weight), required)
         best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "pod")
-        assert (None if found is None else (found.cost, found.leftover)) == best, (pods, need, weight, required)
+        assert (None if found is None else (found.cost, found.leftover)) == best, (
+            pods,
+            need,
+            weight,
+            required,
+        )
 
 
 def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
@@ -174,7 +179,9 @@ class Churn(RuleBasedStateMachine):
                 (b & m).bit_count() // size for b, m in zip(self.engine.available, view.mask, strict=True)
             ]
             assert view.pool.total == sum(view.pool.free)
-            assert view.pool.ranked == sorted(f * view.pool.pods + p for p, f in enumerate(view.pool.pod_free))
+            assert view.pool.ranked == sorted(
+                f * view.pool.pods + p for p, f in enumerate(view.pool.pod_free)
+            )
 
     def _usable(self, ask: Ask) -> list[str]:
         shared = {
@@ -185,7 +192,10 @@ class Churn(RuleBasedStateMachine):
         return [
             n
             for n, s in self.topology.stands.items()
-            if n not in self.owner and not self.broken.get(n) and n not in ask.exclude and s.leaf not in shared
+            if n not in self.owner
+            and not self.broken.get(n)
+            and n not in ask.exclude
+            and s.leaf not in shared
         ]
 
     def _fits(self, ask: Ask) -> bool:
@@ -198,7 +208,9 @@ class Churn(RuleBasedStateMachine):
         if ask.required == "leaf":
             return any(n >= need for n in slices.values())
         if ask.required == "pod":
-            return any(sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.pods.values())
+            return any(
+                sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.pods.values()
+            )
         return sum(slices.values()) >= need
 
     def _check(self, ask: Ask, decision: Decision) -> None:
@@ -228,7 +240,9 @@ TestChurn.settings = settings(
 
 @given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
 @settings(max_examples=100, deadline=None)
-def test_place_then_release_restores_the_state_exactly(sizes: list[list[int]], count: int, weight: float) -> None:
+def test_place_then_release_restores_the_state_exactly(
+    sizes: list[list[int]], count: int, weight: float
+) -> None:
     """After a release nothing can be told from before, and the same ask gets the same nodes again."""
     engine = Engine(topology(sizes), weights=Weights(weight))
     first = engine.place(Ask("a", count))

@@ -1,0 +1,89 @@
+"""`weft place` and `weft site design`: no server, one clear sentence for what can't be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft.cli.main import main
+
+ORDERS = "pod,submitted,duration,count,required\na,0,1h,8,leaf\nb,10,1h,30,site\nc,20,30m,4,leaf\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert (
+        main(["site", "design", "--servers", "40", "--radix", "16", "--output", str(tmp_path / "site")]) == 0
+    )
+    assert "40 servers on 16-port switches" in capsys.readouterr().out
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    return tmp_path
+
+
+def test_a_designed_site_is_good_and_plays_a_trace_with_every_rule(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From nothing to a comparison in two commands."""
+    assert main(["site", "check", str(site / "site" / "site.yaml")]) == 0
+    command = ["place", "--site", str(site / "site" / "site.yaml"), "--orders", str(site / "orders.csv")]
+    capsys.readouterr()
+    assert main([*command, "--compare", "first-fit,best-fit,weft", "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)
+    assert [o["policy"] for o in outcomes] == ["first-fit", "best-fit", "weft"]
+    assert all(o["orders"] == 3 and o["refused"] == 0 for o in outcomes)
+    assert main(command) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["weft", "3", "0"]
+
+
+def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files that are there are named, and stay as they are."""
+    before = (site / "site" / "site.yaml").read_text()
+    assert main(["site", "design", "--servers", "4", "--output", str(site / "site")]) == 2
+    assert "nothing is written over" in capsys.readouterr().err
+    assert (site / "site" / "site.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["site", "design", "--servers", "0"], "servers: 0 is not allowed: 1 or more"),
+        (["site", "design", "--servers", "99999"], "at most 16000"),
+        (["place", "--topology", "nowhere.csv", "--orders", "o.csv"], "'nowhere.csv' is not allowed"),
+        (
+            ["place", "--topology", "T", "--orders", "O", "--compare", "magic"],
+            "--compare: 'magic' is not allowed",
+        ),
+        (["place", "--topology", "T", "--orders", "O", "--columns", "ip"], "--columns: 'ip' is not allowed"),
+        (["place", "--topology", "T", "--orders", "O", "--load", "0"], "--load: 0.0 is not allowed"),
+        (
+            ["place", "--topology", "T", "--orders", "O", "--patience", "soon"],
+            "--patience: 'soon' is not allowed",
+        ),
+        (["place", "--topology", "T", "--orders", "O", "--promises", "-1"], "--promises: -1 is not allowed"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+) -> None:
+    """Exit code 2, the field, the value, what is allowed, and nothing else."""
+    (tmp_path / "T").write_text("ip,ASW,PSW\nh1,s1,p1\n")
+    (tmp_path / "O").write_text(ORDERS)
+    given = [str(tmp_path / w) if w in ("T", "O") else w for w in words]
+    assert main(given) == 2
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.out == ""
+
+
+def test_orders_larger_than_the_site_are_counted_as_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trace from a larger site is still worth playing."""
+    (tmp_path / "T").write_text("ip,ASW,PSW\nh1,s1,p1\nh2,s1,p1\n")
+    (tmp_path / "O").write_text(ORDERS)
+    words = ["place", "--topology", str(tmp_path / "T"), "--orders", str(tmp_path / "O"), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)[0]["refused"] == 3

@@ -1,0 +1,245 @@
+"""Topologies from everywhere, the fat-tree planner, and what could be ordered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from placesites import build_site
+
+from weft.app.placefiles import read_orders, read_topology, seconds
+from weft.app.sitefile import load_site
+from weft.generate.fattree import site_files
+from weft.model.errors import InputError
+from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.placement import Occupancy
+from weft.model.site import AcceleratorCount
+from weft.planning.capacity import capacity
+from weft.planning.fattree import FatTree, design
+from weft.planning.place.sources import from_observed, from_table, from_ufm
+from weft.planning.place.state import Kind
+from weft.planning.topology import Topology
+
+DATA = Path(__file__).parents[3] / "bench" / "data"
+
+
+def test_the_reference_design() -> None:
+    """20 spines and 40 leaves for 800 servers on 40-port switches, one switch up to 40."""
+    tree = design(800, 40)
+    assert (tree.levels, tree.spines, tree.leaves, tree.cores) == (2, 20, 40, 0)
+    assert (tree.cables, tree.oversubscription, tree.capacity) == (1600, 1.0, 800)
+    assert (design(40, 40).levels, design(40, 40).leaves) == (1, 1)
+    assert design(41, 40).levels == 2
+
+
+def test_the_largest_three_level_design() -> None:
+    """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
+    tree = design(16_000, 40)
+    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
+    with pytest.raises(InputError, match="servers: 16001 is not allowed: at most 16000"):
+        design(16_001, 40)
+
+
+def wiring_is_sound(tree: FatTree) -> None:
+    """Every port has one cable, none is beyond the switch's ports, and above a leaf all is evenly spread."""
+    ports = {s.name: s.ports for s in tree.switches}
+    seen: set[tuple[str, int]] = set()
+    up: dict[str, dict[str, int]] = {}
+    for link in tree.links:
+        for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
+            assert (end, port) not in seen
+            seen.add((end, port))
+            assert "/" in end or port <= ports[end]
+        if "/" not in link.a:
+            above = up.setdefault(link.a, {})
+            above[link.b] = above.get(link.b, 0) + 1
+    assert all(len(set(above.values())) == 1 for above in up.values())
+    for switch in tree.switches:
+        if switch.level == "leaf" and tree.levels > 1:
+            assert sum(up[switch.name].values()) == tree.up
+
+
+@pytest.mark.parametrize("radix", [4, 8, 36, 40, 64])
+@pytest.mark.parametrize("oversubscription", [1, 2, 3])
+@pytest.mark.parametrize("rails", [1, 2])
+def test_every_design_can_be_wired(radix: int, oversubscription: int, rails: int) -> None:
+    """All sizes from one server to three levels, with a cable for each port and no port twice."""
+    for servers in (1, radix - 1, radix, radix + 1, radix * 2, radix * radix // 4, radix * radix // 2 + 1):
+        try:
+            tree = design(servers, radix, oversubscription, rails)
+        except InputError as error:
+            assert "at most" in str(error)
+            continue
+        wiring_is_sound(tree)
+        assert tree.capacity >= servers
+        assert tree.oversubscription <= oversubscription
+
+
+def test_the_design_as_a_site_file_is_a_site(tmp_path: Path) -> None:
+    """What the planner writes is read and checked as any site file, and has the planned leaves and pods."""
+    tree = design(130, 16, fabric="ib0")
+    for name, text in site_files(tree, "planned", "ib0").items():
+        (tmp_path / name).write_text(text)
+    topology = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
+    assert (len(topology.stands), len(topology.leaves), len(topology.pods)) == (130, tree.leaves, tree.pods)
+    picture = ElementTree.fromstring((tmp_path / "site.svg").read_text())
+    assert len(picture.findall("{http://www.w3.org/2000/svg}rect")) == len(tree.switches)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"servers": 0}, "servers: 0 is not allowed: 1 or more"),
+        ({"servers": 10, "radix": 3}, "radix: 3 is not allowed: an even number of ports, 4 to 254"),
+        ({"servers": 10, "oversubscription": 0.5}, "oversubscription: 0.5 is not allowed"),
+        ({"servers": 10, "rails": 17}, "rails: 17 is not allowed: 1 to 16"),
+    ],
+)
+def test_a_design_that_cannot_be_is_one_sentence(fields: dict[str, int], sentence: str) -> None:
+    """The field, the value and what is allowed."""
+    with pytest.raises(InputError, match=sentence.replace("(", "\\(")):
+        design(**fields)  # type: ignore[arg-type]
+
+
+def observed(tree: FatTree) -> ObservedFabric:
+    """What discovery would see of a design."""
+    names = [s.name for s in tree.switches]
+    hosts = sorted({x.a for x in tree.links if "/" in x.a})
+    guids = {name: i + 1 for i, name in enumerate([*names, *hosts])}
+    nodes = [ObservedNode(guid=guids[n], kind="switch", name=n, ports=tree.radix) for n in names]
+    nodes += [ObservedNode(guid=guids[h], kind="ca", name=h.replace("/", " "), ports=1) for h in hosts]
+    links = tuple(
+        (End(guid=guids[x.a], port=x.a_port), End(guid=guids[x.b], port=x.b_port)) for x in tree.links
+    )
+    return ObservedFabric(nodes=tuple(nodes), links=links)
+
+
+@pytest.mark.parametrize(("servers", "rails"), [(10, 1), (100, 1), (300, 2)])
+def test_discovery_gives_the_topology_that_was_planned(servers: int, rails: int, tmp_path: Path) -> None:
+    """Leaves, pods and rails read from the cables alone are those of the design's own site file."""
+    tree = design(servers, 16, rails=rails, fabric="ib0")
+    for name, text in site_files(tree, "planned", "ib0").items():
+        (tmp_path / name).write_text(text)
+    planned = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
+    seen = from_observed("ib0", observed(tree))
+    assert seen.leaves == planned.leaves
+    assert [set(x) for x in seen.pods.values()] == [set(x) for x in planned.pods.values()]
+    assert {n: s.rails for n, s in seen.stands.items()} == {n: s.rails for n, s in planned.stands.items()}
+
+
+def ufm_link(source: str, destination: str) -> dict[str, str]:
+    return {"source_port_node_description": source, "destination_port_node_description": destination}
+
+
+def test_ufm_links_give_the_topology() -> None:
+    """Hosts are `name adapter`, switches `name:port`; either end may be the host."""
+    rows = [
+        ufm_link("gpu1 mlx5_0", "leaf1:1"),
+        ufm_link("leaf1:1/3/1", "gpu2 mlx5_0"),
+        ufm_link("leaf2:1", "gpu3 HCA-1"),
+        ufm_link("leaf1:30", "spine1:1"),
+        ufm_link("leaf2:30", "spine1:2"),
+    ]
+    for answer in (rows, {"data": rows}):
+        topology = from_ufm("ib0", answer)
+        assert topology.leaves == {"leaf1": ("gpu1", "gpu2"), "leaf2": ("gpu3",)}
+        assert list(topology.pods) == ["-"]
+
+
+@pytest.mark.parametrize("answer", [None, "x", {"x": 1}, [{}], [{"source_port_node_description": 5}], [[]]])
+def test_an_answer_that_is_not_ufms_is_one_sentence(answer: object) -> None:
+    """Never a traceback at anything JSON can hold."""
+    with pytest.raises(InputError, match="links"):
+        from_ufm("ib0", answer)
+
+
+def test_the_lingjun_topology_is_read() -> None:
+    """847 hosts in three pods; leaves are numbered under their pod."""
+    topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
+    assert len(topology.stands) == 847
+    assert sorted(topology.pods) == ["P10", "P12", "P8"]
+    assert max(map(len, topology.leaves.values())) == 8
+
+
+def test_a_host_twice_in_a_table_is_refused_with_its_line() -> None:
+    """File and line."""
+    rows = [{"ip": "a", "leaf": "1"}, {"ip": "a", "leaf": "2"}]
+    with pytest.raises(InputError, match=r"csv:3: ip: 'a' is not allowed: each host once"):
+        from_table("x", rows, "ip", ("leaf",))
+
+
+def test_the_itp_traces_are_read() -> None:
+    """Times count from the first order."""
+    orders = read_orders(DATA / "itp" / "cluster01.csv", Kind())
+    assert len(orders) == 1595
+    assert min(o.submitted for o in orders) == 0
+    assert {o.ask.count for o in orders} == {1, 2, 4, 8, 16, 32, 64}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "a header line and at least one order"),
+        ("a,b\n1,2\n", "a column pod or job_id or name"),
+        ("pod,submitted,duration,count\nx,0,1h,0\n", "orders.csv:2: count: '0' is not allowed"),
+        ("pod,submitted,duration,count\nx,0,soon,1\n", "orders.csv:2: duration: 'soon' is not allowed"),
+        (
+            "pod,submitted,duration,count\nx,0,0,1\n",
+            "orders.csv:2: duration: '0' is not allowed: more than 0",
+        ),
+        ("pod,submitted,duration,count\nx,0,1,1\nx,0,1,1\n", "orders.csv:3: pod: 'x' is not allowed"),
+        (
+            "pod,submitted,duration,count,required\nx,0,1,1,rack\n",
+            "required: 'rack' is not allowed: one of node",
+        ),
+        (
+            "pod,submitted,duration,count,required,preferred\nx,0,1,1,leaf,pod\n",
+            r"preferred: 'pod' is not allowed: not wider than required \(leaf\)",
+        ),
+        (
+            "pod,submitted,duration,count,slice\nx,0,1,3,2\n",
+            r"count: 3 is not allowed: a multiple of the slice \(2\)",
+        ),
+    ],
+)
+def test_bad_orders_are_one_sentence_with_their_line(tmp_path: Path, text: str, sentence: str) -> None:
+    """Sizes of 0, unknown levels, contradicting levels, names twice."""
+    path = tmp_path / "orders.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        read_orders(path, Kind())
+
+
+def test_durations_are_read_with_their_units() -> None:
+    """Seconds if there is no unit."""
+    assert [seconds(t) for t in ("90", "90s", "15m", "6h", "2d", "1.5h")] == [
+        90,
+        90,
+        900,
+        21_600,
+        172_800,
+        5400,
+    ]
+
+
+def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
+    """One more than it says is refused by placement; after the lease ends, more fits."""
+    site = build_site([[4, 4], [4]], accelerators=8)
+    busy = dict.fromkeys(("gpu1", "gpu2", "gpu5"), "run0")
+    found = capacity(site, Occupancy(busy=busy), "ib0", ends={"run0": 100.0}, now=10.0)
+    assert [r.accelerators for r in found.rows] == [None, AcceleratorCount(type="h100", count=8)]
+    row = found.rows[0]
+    assert (row.nodes, row.free) == (12, 9)
+    assert [(x.level, x.count, x.where) for x in row.largest] == [
+        ("leaf", 4, "l1-0"), ("pod", 5, "p0"), ("site", 9, "site")
+    ]  # fmt: skip
+    assert [(s.level, s.count, s.at) for s in row.soon] == [("pod", 8, 100.0), ("site", 12, 100.0)]
+
+
+def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
+    """No division by zero, no promise."""
+    site = build_site([[1]])
+    row = capacity(site, Occupancy(busy={"gpu1": "run0"}), "ib0").rows[0]
+    assert [x.count for x in row.largest] == [0, 0, 0]
+    assert row.soon == ()
