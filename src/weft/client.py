@@ -139,6 +139,12 @@ class Client:
     def apply_site(self, document: Mapping[str, Any]) -> Json:
         return self._ask("PUT", "/v1/site", document, extra_time=120)
 
+    def compare_fabric(self, fabric: str | None = None) -> Json:
+        return self._ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
+
+    def take_in_cables(self, fabric: str | None = None) -> Json:
+        return self._ask("POST", "/v1/site/take-in-cables" + _fabric(fabric), extra_time=240)
+
     def nodes(self) -> list[Json]:
         return self._ask("GET", "/v1/nodes")["nodes"]
 
@@ -183,6 +189,10 @@ class Client:
         if response.status_code < 300 and answer is not None:
             return answer
         raise _refused(response.status_code, answer, asked, weft)
+
+
+def _fabric(name: str | None) -> str:
+    return "" if name is None else f"?fabric={quote(name, safe='')}"
 
 
 def _part(field: str, name: str) -> str:

@@ -43,6 +43,18 @@ def test_a_site_is_applied_and_shown(api: Client) -> None:
     assert api.get("/v1/site", headers=olga).json()["document"] == {"name": "hall"}
 
 
+def test_cables_are_compared_and_taken_in(api: Client) -> None:
+    """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are told."""
+    olga = by("operator")
+    found = api.get("/v1/site/differences?fabric=ib", headers=olga).json()
+    assert [d["kind"] for d in found["differences"]] == ["missing cable"]
+    assert api.get("/v1/site/differences?fabric=nix", headers=olga).status_code == 400
+    assert api.post("/v1/site/take-in-cables", headers=by("system-reader")).status_code == 403
+    assert api.post("/v1/site/take-in-cables", headers=olga).json()["generation"] == 1
+    assert api.get("/v1/site/differences", headers=olga).json()["differences"] == []
+    assert api.get("/v1/site/differences").status_code == 403
+
+
 def test_a_large_site_is_taken(api: Client) -> None:
     """A site of 800 nodes has megabytes; its limit is another one than an order's."""
     site = {"name": "hall", "nodes": ["x" * 1000] * 4000}

@@ -16,6 +16,7 @@ from weft.cli.main import PROVIDERS, build_parser, main
 from weft.cli.serve import listen
 from weft.generate.receipts import public_key_text
 from weft.model.errors import InputError
+from weft.model.fabric import FabricStatus, ManagerState, ManagerStatus
 from weft.testing.desk import Desk
 
 HEAVY = ("openstack", "keystoneauth1", "fastapi", "pydantic", "rich", "cryptography", "psycopg", "yaml")
@@ -164,6 +165,32 @@ def test_nodes_are_listed_and_quarantined(desk: Desk) -> None:
     assert "free" in desk.weft("node", "clear", "gpu01", cloud="operator").out
     again = desk.weft("node", "clear", "gpu01", cloud="operator")
     assert (again.code, "not in quarantine" in again.err) == (2, True)
+
+
+def test_a_fabric_is_compared_and_its_cables_taken_in(desk: Desk) -> None:
+    """Differences are exit code 1; taken in, they are gone."""
+    found = desk.weft("fabric", "compare", cloud="operator")
+    assert (found.code, "missing cable" in found.out) == (1, True)
+    assert desk.weft("fabric", "compare", "nix", cloud="operator").code == 2
+    assert desk.weft("fabric", "compare", "ib", "--json", cloud="operator").json["fabric"] == "ib"
+    taken = desk.weft("fabric", "compare", "--take-in", cloud="operator")
+    assert (taken.code, "generation 1" in taken.out) == (0, True)
+
+
+def test_the_managers_of_a_fabric_decide_its_status(desk: Desk) -> None:
+    """No master, or a problem anywhere: exit code 1."""
+    master = ManagerStatus(name="sm1", state=ManagerState.MASTER, configuration_digest="ab" * 32)
+    standby = ManagerStatus(name="sm2", state=ManagerState.STANDBY, configuration_digest="ab" * 32)
+    desk.verbs.site = {"name": "hall"}
+    desk.verbs.fabrics = (FabricStatus(fabric="ib", managers=(master, standby)),)
+    good = desk.weft("fabric", "status", cloud="operator")
+    assert (good.code, "master" in good.out) == (0, True)
+    down = standby.model_copy(update={"state": ManagerState.DOWN, "problems": ("sm2 is down: start it",)})
+    desk.verbs.fabrics = (FabricStatus(fabric="ib", managers=(master, down)),)
+    bad = desk.weft("fabric", "status", cloud="operator")
+    assert (bad.code, "sm2 is down: start it" in bad.out) == (1, True)
+    desk.verbs.fabrics = (FabricStatus(fabric="ib", managers=(standby,)),)
+    assert desk.weft("fabric", "status", "--json", cloud="operator").code == 1
 
 
 def test_the_audit_log_shows_who_did_what(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from weft.api.asking import (
 )
 from weft.api.documents import AuditLog, NodeList, QuarantineRequest, RepairRequest
 from weft.model.site import Site
-from weft.model.views import AuditReport, NodeView, SiteView
+from weft.model.views import AuditReport, FabricComparison, NodeView, SiteView
 
 router = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -34,6 +34,21 @@ def show_site(request: Asker, verbs: Door) -> Response:
 def apply_site(request: Asker, verbs: Door, body: LargeBody) -> Response:
     """Put a site into force; its generation grows."""
     return answer(verbs.apply_site(request, plain_object(body)))
+
+
+Fabric = Annotated[str | None, Query(description="Name of the fabric; none: the only one.")]
+
+
+@router.get("/site/differences", response_model=FabricComparison)
+def compare_fabric(request: Asker, verbs: Door, fabric: Fabric = None) -> Response:
+    """The cables of the site in force against those that the fabric manager discovers now."""
+    return answer(verbs.compare_fabric(request, fabric))
+
+
+@router.post("/site/take-in-cables", response_model=SiteView)
+def take_in_cables(request: Asker, verbs: Door, fabric: Fabric = None) -> Response:
+    """Put a new generation of the site in force, with the cables as they are discovered now."""
+    return answer(verbs.take_in_cables(request, fabric))
 
 
 @router.get("/nodes", response_model=NodeList)

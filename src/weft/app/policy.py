@@ -75,8 +75,19 @@ _RULES = (
         "/v1/pods/{name}/release",
         "POST",
     ),
-    _documented("site:show", _OPERATOR_READS, "Show the site and its fabrics' managers.", "/v1/site"),
-    _documented("site:apply", "rule:operator", "Apply a site.", "/v1/site", "PUT"),
+    _documented(
+        "site:show",
+        _OPERATOR_READS,
+        "Show the site, its fabrics' managers, and where the cables differ.",
+        "/v1/site",
+    ),
+    _documented(
+        "site:apply",
+        "rule:operator",
+        "Apply a site, or take the cables in as they were discovered.",
+        "/v1/site",
+        "PUT",
+    ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(
         "nodes:quarantine",

@@ -24,6 +24,7 @@ from weft.model.views import (
     AuditLogEntry,
     AuditReport,
     EventView,
+    FabricComparison,
     Health,
     NodeView,
     PodSummary,
@@ -177,6 +178,14 @@ class RedactedVerbs:
     def show_site(self, request: Request) -> SiteView:
         with self._errors(request):
             return self._verbs.show_site(request)
+
+    def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        with self._errors(request):
+            return self._verbs.compare_fabric(request, fabric)
+
+    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+        with self._errors(request):
+            return self._verbs.take_in_cables(request, fabric)
 
     def nodes(self, request: Request) -> list[NodeView]:
         with self._errors(request):

@@ -17,7 +17,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.operator", "look at nodes, keep them from being ordered"),
     "fabric": ("weft.cli.operator", "look at fabrics"),
-    "place": ("weft.cli.place", "what if: play a trace of orders on a simulated clock"),
+    "place": ("weft.cli.place", "play a trace of orders on a simulated clock"),
     "audit": (
         "weft.cli.operator",
         "compare everything outside with what is owned; exit 1 if anything is wrong",

@@ -28,6 +28,18 @@ def add_commands(subparsers: Subparsers) -> None:
         "show each fabric's managers and what is wrong; exit 1 if anything is",
     )
     parser = leaf(
+        commands,
+        "compare",
+        compare,
+        "compare the site's cables with those discovered now; exit 1 if any differ",
+    )
+    parser.add_argument("fabric", metavar="FABRIC", nargs="?", help="name of the fabric; none: the only one")
+    parser.add_argument(
+        "--take-in",
+        action="store_true",
+        help="put the cables as discovered in force, as a new generation of the site",
+    )
+    parser = leaf(
         subparsers,
         "audit",
         audit,
@@ -88,6 +100,28 @@ def fabric_status(args: argparse.Namespace) -> int:
     for problem in problems:
         say(f"problem: {problem}")
     return int(bad)
+
+
+def compare(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    found = client.compare_fabric(args.fabric)
+    differences = found["differences"]
+    if differences and args.take_in:
+        site = client.take_in_cables(args.fabric)
+        found = client.compare_fabric(args.fabric)
+        if not args.json:
+            say(f"cables taken in: generation {site['generation']} of site {site['name']} is in force")
+        differences = found["differences"]
+    if args.json:
+        write_json(found)
+        return int(bool(differences))
+    seen = f"{found['discovered_nodes']} nodes and {found['discovered_cables']} cables discovered"
+    say(
+        f"fabric {found['fabric']}: {seen}, {len(differences)} differences from generation {found['generation']}"
+    )
+    if differences:
+        say("\n".join(table(("kind", "subject", "described", "observed", "what"), differences)))
+    return int(bool(differences))
 
 
 def audit(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from weft.model.fabric import FabricDifference
 from weft.model.order import NodesOrder, Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
 from weft.model.plan import Allotment, Plan
@@ -160,6 +161,14 @@ def findings() -> tuple[Finding, ...]:
             subject="weft-0-port-gpu09",
             what="bears weft's mark and no live pod owns it",
             repair="removes it",
+        ),
+    )
+
+
+def differences() -> tuple[FabricDifference, ...]:
+    return (
+        FabricDifference(
+            kind="missing cable", subject="gpu01/mlx5_0", what="gpu01/mlx5_0 has no cable to leaf1"
         ),
     )
 

@@ -44,7 +44,7 @@ def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[
 
 
 def _listener() -> socket.socket:
-    """A listening socket made with the protocol's number: without it asyncio leaves TCP_NODELAY off (40 ms a request)."""
+    """A listening socket, with the protocol given: without it asyncio leaves TCP_NODELAY off (40 ms a request)."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", 0))

@@ -14,6 +14,7 @@ from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.generate.receipts import sign
 from weft.model.errors import ConflictError, InputError, NotFoundError, UnauthenticatedError, WeftError
+from weft.model.fabric import FabricStatus
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -22,6 +23,7 @@ from weft.model.views import (
     AuditLogEntry,
     AuditReport,
     EventView,
+    FabricComparison,
     Health,
     NodeView,
     PodSummary,
@@ -73,6 +75,8 @@ class FakeVerbs:
         self.stuck = False
         self.ready = True
         self.findings = examples.findings()
+        self.fabrics: tuple[FabricStatus, ...] = ()
+        self.differences = examples.differences()
         self.log: list[AuditLogEntry] = []
         self.quarantined: dict[str, str] = {}
         self.site: dict[str, object] | None = None
@@ -166,7 +170,22 @@ class FakeVerbs:
         self._may(request, "site:show", None)
         if self.site is None:
             raise NotFoundError("no site was applied yet: do it with `weft site apply`")
-        return examples.site_view(self.site, self._generation, request.caller.user_name)
+        view = examples.site_view(self.site, self._generation, request.caller.user_name)
+        return view.model_copy(update={"fabrics": self.fabrics})
+
+    def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        self._may(request, "site:show", None)
+        if fabric not in (None, "ib"):
+            raise InputError("fabric", fabric, "fabrics of site example: ib")
+        return FabricComparison(
+            fabric="ib", generation=1, discovered_nodes=6, discovered_cables=8, differences=self.differences
+        )
+
+    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+        self._may(request, "site:apply", None)
+        self.differences = ()
+        self._write(request, "site:take-in", fabric or "")
+        return self.apply_site(request, self.site or {"name": "example"})
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._may(request, "nodes:list", None)
