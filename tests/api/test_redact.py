@@ -6,6 +6,8 @@ import pytest
 
 from weft.app import redact
 from weft.model.errors import ConflictError, PermanentError, RefusedError, TemporaryError
+from weft.model.placement import Occupancy, PlacementRequest
+from weft.planning.place.would_fit import smallest_changes
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,15 @@ def test_refusals_keep_counts_and_lose_other_nodes() -> None:
         "explanation": {"filters": [{"filter": "busy", "removed": 3}]},
         "would_fit": ["1 node"],
     }
+
+
+def test_what_would_fit_names_no_others() -> None:
+    """The planner's own sentences about other pods and quarantined nodes lose their names for a tenant."""
+    request = PlacementRequest(pod="p", project="x", count=2, cloud="c", fabric="ib", hcas_per_node=1)
+    occupancy = Occupancy(busy={"gpu01": "secret"}, quarantined={"gpu02": "secret fan"})
+    changes = smallest_changes(request, occupancy, lambda asked, then: asked.count == 1 or then != occupancy)
+    assert "secret" in str(changes)
+    error = redact.error(RefusedError("no room", {"would_fit": list(changes)}))
+    assert isinstance(error, RefusedError)
+    shown = ["count: 1 instead of 2", "later, when other nodes have become free"]
+    assert error.detail == {"would_fit": shown}

@@ -118,10 +118,18 @@ def _resource_view(value: ResourceView) -> ResourceView:
 
 def _detail(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(k): _detail(v) for k, v in value.items() if k not in ("examples", "members", "host")}
+        shown = {str(k): _detail(v) for k, v in value.items() if k not in ("examples", "members", "host")}
+        if isinstance(changes := shown.get("would_fit"), list):
+            shown["would_fit"] = list(dict.fromkeys(_change(str(change)) for change in changes))
+        return shown
     if isinstance(value, list | tuple):
         return [_detail(item) for item in value]
     return text(value) if isinstance(value, str) else value
+
+
+def _change(change: str) -> str:
+    """What is the tenant's own to change stays; "when pod x is released" or a quarantine names others' things."""
+    return "later, when other nodes have become free" if change.startswith("when ") else change
 
 
 class RedactedVerbs:
