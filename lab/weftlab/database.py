@@ -42,10 +42,16 @@ def golden_path(cache: Path) -> Path:
     return cache / f"golden-{key.hexdigest()[:12]}"
 
 
+def filled_path(layout: Layout) -> Path:
+    """Is there once the databases have everything: what an interrupted start left behind lacks it."""
+    return layout.data / "filled"
+
+
 def restore(layout: Layout, golden: Path) -> None:
     """Put a golden image in place of nothing."""
     for part in PARTS:
         _copy(golden / part, layout.data / part)
+    filled_path(layout).touch()
 
 
 def save(layout: Layout, golden: Path) -> None:
@@ -197,4 +203,9 @@ def run(layout: Layout, name: str, command: list[str], env: Path | None = None) 
 
 def golden_step(golden: Path, layout: Layout, pause: Callable[[Callable[[], None]], None]) -> Step:
     """Save the golden image with MariaDB ended for a moment; the services connect again by themselves."""
-    return Step("golden image", lambda: pause(lambda: save(layout, golden)), after=("bootstrap",))
+
+    def work() -> None:
+        pause(lambda: save(layout, golden))
+        filled_path(layout).touch()
+
+    return Step("golden image", work, after=("bootstrap",))

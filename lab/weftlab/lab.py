@@ -78,9 +78,10 @@ class Lab:
         with _only_one(self.state):
             if self.running and all(s.up for s in self.status()):
                 return False
-            if not self.running:
-                self.supervisor.stop()  # what a crash before the end of an earlier `up` may have left
+            if not self._whole():
+                self.supervisor.stop()  # what an interrupted `up` may have left
                 self._remove()
+                self.running = False
                 self._check_ports()
             try:
                 self._start()
@@ -91,6 +92,10 @@ class Lab:
                 raise
         self.running = True
         return True
+
+    def _whole(self) -> bool:
+        """Whether there is a lab that what is missing of it can be added to."""
+        return self.running and (self.settings.fabric_only or database.filled_path(self.layout).exists())
 
     def _check(self) -> None:
         """What can be known to be wrong before anything is made."""

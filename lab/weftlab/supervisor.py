@@ -93,21 +93,24 @@ class Supervisor:
         self._giving_up.clear()
         first = max((r.sequence for r in self.records()), default=0) + 1
         with ThreadPoolExecutor(max_workers=max(1, len(ordered)), thread_name_prefix="lab") as pool:
-            todo = dict(enumerate(ordered, first))
-            ready: set[str] = set()
-            running: dict[Future[None], str] = {}
-            while todo or running:
-                for number, job in list(todo.items()):
-                    if ready.issuperset(job.after):
-                        running[pool.submit(self._one, job, number)] = todo.pop(number).name
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    name = running.pop(future)
-                    error = future.exception()
-                    if error is not None:
-                        self._giving_up.set()
-                        raise error
-                    ready.add(name)
+            try:
+                self._walk(pool, dict(enumerate(ordered, first)))
+            except BaseException:
+                self._giving_up.set()  # what still waits for something to get ready ends too
+                raise
+
+    def _walk(self, pool: ThreadPoolExecutor, todo: dict[int, Job]) -> None:
+        ready: set[str] = set()
+        running: dict[Future[None], str] = {}
+        while todo or running:
+            for number, job in list(todo.items()):
+                if ready.issuperset(job.after):
+                    running[pool.submit(self._one, job, number)] = todo.pop(number).name
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                name = running.pop(future)
+                future.result()
+                ready.add(name)
 
     def _one(self, job: Job, sequence: int) -> None:
         begun = time.monotonic()
