@@ -18,7 +18,7 @@ from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rpc import channel
 from openvipu.store import Store
 
-POLL_SECONDS = 0.002
+POLL_SECONDS = 0.005
 CYCLES = 1000
 
 
@@ -53,17 +53,15 @@ def rig() -> Iterator[Rig]:
             "--control",
             "127.0.0.1:0",
         )
-        with program("openvipu.sim.main", *sim) as (pod, _), controller(folder) as (process, ports):
-            with channel(f"127.0.0.1:{ports[1]}") as link:
-                found = Rig(
-                    folder,
-                    vipuuser_pb2_grpc.UserServiceStub(link),
-                    admin_pb2_grpc.AdminServiceStub(link),
-                    process,
-                    pod,
-                )
-                _fill(found)
-                yield found
+        with (
+            program("openvipu.sim.main", *sim) as (pod, _),
+            controller(folder) as (process, ports),
+            channel(f"127.0.0.1:{ports[1]}") as link,
+        ):
+            users, admin = vipuuser_pb2_grpc.UserServiceStub(link), admin_pb2_grpc.AdminServiceStub(link)
+            found = Rig(folder, users, admin, process, pod)
+            _fill(found)
+            yield found
 
 
 @contextmanager

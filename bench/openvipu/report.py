@@ -19,9 +19,13 @@ def rows() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with measure.rig() as rig:
         for size, rounds in ROUNDS.items():
+            before = measure.cpu_seconds(rig.controller)
             creates, removes = measure.create_remove(rig, size, rounds)
+            busy = 1000 * (measure.cpu_seconds(rig.controller) - before) / rounds
             found += _latencies("create", size, creates, GOALS.get(size))
             found += _latencies("remove", size, removes, None)
+            name = f"controller's processor time for create and remove, {size} IPUs"
+            found.append(_row(name, round(busy, 1), "ms", None))
         memory, state = measure.growth(rig)
         cycles = f"{measure.CYCLES} create/remove cycles"
         found.append(_row(f"memory added by {cycles}", memory, "KiB", MEMORY_GOAL_KIB))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -18,6 +19,10 @@ AGENT_NAME = "openvipu-agent"
 """The name in the agents' certificate; agents are reached by address."""
 
 
+CALLS_AT_ONCE = 128
+"""Threads for calls to several agents. Blocking calls in threads take half the processor time of futures."""
+
+
 class Fleet:
     """Channels to agents. Errors come back as sentences that begin with the agent's id."""
 
@@ -29,12 +34,14 @@ class Fleet:
         self._tls = tls
         self.timeout = timeout
         self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="fleet")
         self._links: dict[str, tuple[grpc.Channel, pb_grpc.AgentServiceStub]] = {}
 
     def call(self, agent: Agent, method: str, request: Any, timeout: float | None = None) -> Any:
         """The agent's reply, or a Refusal that says what was asked of whom."""
+        stub = self._stub(agent)
         try:
-            return self._begin(agent, method, request, timeout).result()
+            return getattr(stub, method)(request, timeout=timeout or self.timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise _refusal(agent, method, error) from None
 
@@ -43,16 +50,16 @@ class Fleet:
     ) -> tuple[dict[str, Any], dict[str, Refusal]]:
         """Replies and refusals by agent id. All calls run at the same time."""
         begun = {
-            id_: (agent, self._begin(agent, method, request, timeout))
+            id_: self._pool.submit(self.call, agent, method, request, timeout)
             for id_, (agent, request) in requests.items()
         }
         replies: dict[str, Any] = {}
         refusals: dict[str, Refusal] = {}
-        for id_, (agent, call) in begun.items():
+        for id_, call in begun.items():
             try:
                 replies[id_] = call.result()
-            except grpc.RpcError as error:
-                refusals[id_] = _refusal(agent, method, error)
+            except Refusal as refusal:
+                refusals[id_] = refusal
         return replies, refusals
 
     def forget(self, agents: Iterable[Agent]) -> None:
@@ -64,14 +71,11 @@ class Fleet:
                 link[0].close()
 
     def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             links, self._links = self._links, {}
         for link in links.values():
             link[0].close()
-
-    def _begin(self, agent: Agent, method: str, request: Any, timeout: float | None) -> Any:
-        call = getattr(self._stub(agent), method)
-        return call.future(request, timeout=timeout or self.timeout, metadata=self._metadata)
 
     def _stub(self, agent: Agent) -> pb_grpc.AgentServiceStub:
         with self._lock:
