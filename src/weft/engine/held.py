@@ -22,6 +22,10 @@ class LostError(Exception):
     """Another worker has the pod now, or the time ran out: stop at once, write nothing."""
 
 
+class InterruptedWalkError(Exception):
+    """The wish for the pod changed while work on it was under way."""
+
+
 class Held:
     """One pod, held by this worker under a token.
 

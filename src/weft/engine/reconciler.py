@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weft.engine.held import Held
+from weft.engine.held import Held, InterruptedWalkError
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack, Reader, make_receipt
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
-from weft.engine.walker import InterruptedWalkError, Walker
+from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.pod import PodState

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from weft.engine.moves import observed_change
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
-from weft.engine.walker import observed_change
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.resources import Kind, Observed, PartitionSpec

@@ -1,30 +1,24 @@
 """Walks a pod's graph: forwards to make it true, backwards to take it away.
 
 Independent branches go in parallel; resources of one kind that are ready at the same time go to their driver as one
-batch. What is written before a call and what is read after it follow the rules of the loop (docs/architecture.md):
-a row says `creating` before anybody outside is asked, and `absent` only after a listing didn't show the thing.
+batch (`weft.engine.moves`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import groupby
 
-from weft.engine.held import Held, LostError
-from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.held import Held, InterruptedWalkError
+from weft.engine.moves import Batch, Moves, worst
+from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.world import World
-from weft.model.errors import OutsideError, PermanentError, TemporaryError, WeftError
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.errors import WeftError
+from weft.model.resources import Kind
 from weft.ports.clock import Clock
-from weft.ports.resources import ResourceDriver
-
-SETTLING = frozenset({Kind.SERVER, Kind.PARTITION})
-"""Kinds whose dependents need them at rest; of the others an accepted request is enough until the verifier looks."""
-
-Batch = list[ResourceRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +27,6 @@ class Progress:
 
     done: frozenset[str]
     error: WeftError | None = None
-
-
-class InterruptedWalkError(Exception):
-    """The wish changed while the walk was under way."""
 
 
 class Walker:
@@ -55,14 +45,9 @@ class Walker:
         pool: ThreadPoolExecutor,
         booting: Callable[[], None] = lambda: None,
     ) -> None:
-        self._held = held
-        self._world = world
-        self._clock = clock
-        self._settings = settings
-        self._pool = pool
-        self._booting = booting
-        self._scope = held.pod.scope
-        self.records = {r.key: r for r in held.resources()}
+        self._held, self._pool, self._booting = held, pool, booting
+        self._moves = Moves(held, world, clock, settings)
+        self.records = self._moves.records
         self._dependents: dict[str, set[str]] = {key: set() for key in self.records}
         for record in self.records.values():
             for need in record.resource.needs:
@@ -80,7 +65,7 @@ class Walker:
         def advance(batch: Batch) -> Progress:
             if batch[0].kind is Kind.SERVER:
                 self._booting()
-            return self._progress(batch, RowState.SETTLED, self._advance)
+            return self._progress(batch, RowState.SETTLED, self._moves.advance)
 
         self._walk(settled, ready, advance, "present")
 
@@ -97,7 +82,7 @@ class Walker:
             return record.key not in gone and free
 
         def retreat(batch: Batch) -> Progress:
-            return self._progress(batch, RowState.ABSENT, self._retreat)
+            return self._progress(batch, RowState.ABSENT, self._moves.retreat)
 
         self._walk(gone, ready, retreat, "absent")
 
@@ -120,7 +105,7 @@ class Walker:
                 for batch in _batches(r for r in self.records.values() if r.key not in taken and ready(r)):
                     running[self._pool.submit(work, batch)] = batch
             if not running:
-                raise _worst(errors)
+                raise worst(errors)
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 batch, progress = running.pop(future), future.result()
@@ -137,211 +122,7 @@ class Walker:
         except WeftError as caught:
             error = caught
             self._held.say("error", str(caught))
-        return Progress(frozenset(r.key for r in self._fresh(batch) if r.state is end), error)
-
-    # -- one batch ----------------------------------------------------------------------------------------------
-
-    def _advance(self, batch: Batch) -> None:
-        """Make a batch, as far as it goes."""
-        driver = self._world.driver(batch[0].resource.where)
-        asked = [r for r in batch if r.state is not RowState.WANTED]
-        if asked:
-            self._look(driver, asked)
-        for record in [r for r in self._fresh(batch) if r.state is RowState.BROKEN]:
-            self._take_away_broken(driver, record)
-        fresh = [r for r in self._fresh(batch) if r.state in (RowState.WANTED, RowState.CREATING)]
-        if fresh:
-            self._create(driver, fresh)
-        differing = [r for r in self._fresh(batch) if r.differences]
-        if differing:
-            self._outcomes(
-                differing, driver.update(self._scope, _wanted(differing), self._ids()), RowState.PENDING
-            )
-        if batch[0].kind in SETTLING:
-            self._settle(driver, batch)
-        else:
-            pending = [r for r in self._fresh(batch) if r.state is RowState.PENDING]
-            self._write([Change(r.key, RowState.SETTLED, r.outside_id, attempts=r.attempts) for r in pending])
-
-    def _create(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Rows first, then the call: a lost answer is found again by its name, not made twice."""
-        self._write(
-            [Change(r.key, RowState.CREATING, attempts=r.attempts + 1) for r in batch],
-            [("step", f"creating {r.resource.name}", r.key) for r in batch],
-        )
-        outcomes = driver.create(self._scope, _wanted(batch), self._ids())
-        self._outcomes(self._fresh(batch), outcomes, RowState.PENDING)
-
-    def _outcomes(self, batch: Batch, outcomes: Mapping[str, Outcome], accepted: RowState) -> None:
-        """Write what the attempts gave; raise the worst error after that."""
-        changes: list[Change] = []
-        errors: list[WeftError] = []
-        for record in batch:
-            outcome = outcomes.get(record.key, Outcome(error=_no_answer(record)))
-            if outcome.error is None:
-                changes.append(Change(record.key, accepted, outcome.id, attempts=record.attempts))
-            else:
-                errors.append(outcome.error)
-                changes.append(
-                    Change(record.key, record.state, outcome.id, str(outcome.error), attempts=record.attempts)
-                )
-        self._write(changes)
-        if errors:
-            raise _worst(errors)
-
-    def _settle(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Look until everything is at rest; a broken server is made anew a few times."""
-        deadline = self._clock.monotonic() + self._settings.patience
-        pause = self._settings.poll_servers if batch[0].kind is Kind.SERVER else self._settings.poll_others
-        while waiting := [r for r in self._fresh(batch) if r.state is not RowState.SETTLED]:
-            self._look(driver, waiting)
-            waiting = [r for r in self._fresh(batch) if r.state is not RowState.SETTLED]
-            broken = [r for r in waiting if r.state is RowState.BROKEN]
-            for record in broken:
-                self._take_away_broken(driver, record)
-            lost = [r for r in self._fresh(waiting) if r.state in (RowState.WANTED, RowState.CREATING)]
-            if lost:
-                self._create(driver, lost)
-            if not waiting:
-                return
-            if self._held.lost.is_set():
-                raise LostError
-            if self._held.wanted != "present":
-                raise InterruptedWalkError
-            if self._clock.monotonic() > deadline:
-                raise self._impatient(waiting, "to settle")
-            self._clock.sleep(pause)
-            self._held.extend()  # also learns whether a release was asked meanwhile
-
-    def _take_away_broken(self, driver: ResourceDriver, record: ResourceRecord) -> None:
-        """Delete a broken thing and see it go, so that it can be made anew; not more often than the settings say."""
-        if record.attempts >= self._settings.server_attempts:
-            raise PermanentError(
-                f"create {record.resource.name}",
-                record.resource.where,
-                f"it broke {record.attempts} times: {record.reason}",
-                "look into the reason, then release the pod",
-            )
-        self._held.say(
-            "error", f"{record.resource.name} is broken and is made anew: {record.reason}", record.key
-        )
-        self._remove(driver, [record])
-        self._write([Change(record.key, RowState.WANTED, reason=record.reason, attempts=record.attempts)])
-
-    def _retreat(self, batch: Batch) -> None:
-        """Take a batch away, as far as it goes."""
-        driver = self._world.driver(batch[0].resource.where)
-        self._write(
-            [Change(r.key, RowState.DELETING, r.outside_id, attempts=r.attempts) for r in batch],
-            [
-                ("step", f"removing {r.resource.name}", r.key)
-                for r in batch
-                if r.state is not RowState.DELETING
-            ],
-        )
-        self._remove(driver, self._fresh(batch))
-
-    def _remove(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Ask for removal and look until a listing doesn't show the things any more; each that is gone is written."""
-        deadline = self._clock.monotonic() + self._settings.patience
-        pause = self._settings.poll_servers if batch[0].kind is Kind.SERVER else self._settings.poll_others
-        outcomes = driver.delete(self._scope, _wanted(batch), self._ids())
-        left = batch
-        while True:
-            errors = [o.error for o in outcomes.values() if o.error is not None]
-            seen = driver.find(self._scope, _wanted(left), self._ids())
-            self._write(
-                [Change(r.key, RowState.ABSENT, attempts=r.attempts) for r in left if r.key not in seen]
-            )
-            left = [r for r in left if r.key in seen]
-            if not left:
-                return
-            if errors:
-                raise _worst(errors)
-            if self._held.lost.is_set():
-                raise LostError
-            if self._clock.monotonic() > deadline:
-                raise self._impatient(left, "to go")
-            again = [r for r in left if seen[r.key].status is not Status.PENDING]
-            outcomes = driver.delete(self._scope, _wanted(again), self._ids()) if again else {}
-            self._clock.sleep(pause)
-
-    # -- looking ------------------------------------------------------------------------------------------------
-
-    def _look(self, driver: ResourceDriver, batch: Batch) -> None:
-        """One listing for the batch, written down."""
-        seen = driver.find(self._scope, _wanted(batch), self._ids())
-        changes = [observed_change(r, seen.get(r.key)) for r in batch]
-        news = [
-            ("step", f"{r.resource.name} is there", r.key)
-            for r, c in zip(batch, changes, strict=True)
-            if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
-        ]
-        self._write([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
-
-    def _write(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
-        changes = list(changes)
-        if not changes and not list(events):
-            return
-        self._held.change(changes, events)
-        for change in changes:
-            old = self.records[change.key]
-            self.records[change.key] = ResourceRecord(
-                resource=old.resource,
-                state=change.state,
-                outside_id=change.outside_id or old.outside_id,
-                reason=change.reason,
-                differences=change.differences,
-                facts=change.facts or old.facts,
-                attempts=change.attempts,
-                started_at=old.started_at,
-                finished_at=old.finished_at,
-            )
-
-    def _fresh(self, batch: Batch) -> Batch:
-        return [self.records[r.key] for r in batch]
-
-    def _ids(self) -> dict[str, str]:
-        return {key: r.outside_id for key, r in self.records.items() if r.outside_id}
-
-    def _impatient(self, batch: Batch, what: str) -> TemporaryError:
-        names = ", ".join(r.resource.name for r in batch[:3])
-        more = f" and {len(batch) - 3} more" if len(batch) > 3 else ""
-        reason = next((r.reason for r in batch if r.reason), "no reason given")
-        return TemporaryError(
-            f"wait for {names}{more} {what}",
-            batch[0].resource.where,
-            f"not after {self._settings.patience:.0f} s ({reason})",
-        )
-
-
-def observed_change(record: ResourceRecord, seen: Observed | None) -> Change:
-    """What a listing means for a row. Absent means: to be made (again)."""
-    if seen is None:
-        return Change(record.key, RowState.CREATING, reason="it is not there", attempts=record.attempts)
-    states = {
-        Status.SETTLED: RowState.SETTLED,
-        Status.PENDING: RowState.PENDING,
-        Status.BROKEN: RowState.BROKEN,
-    }
-    state = RowState.PENDING if seen.differences else states[seen.status]
-    reason = seen.reason or "; ".join(
-        f"{d.field} is {d.observed}, wanted {d.wanted}" for d in seen.differences
-    )
-    return Change(record.key, state, seen.id, reason, seen.differences, seen.facts, record.attempts)
-
-
-def _differs(record: ResourceRecord, change: Change) -> bool:
-    return (record.state, record.outside_id, record.reason, record.differences) != (
-        change.state,
-        change.outside_id or record.outside_id,
-        change.reason,
-        change.differences,
-    )
-
-
-def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:
-    return [r.resource for r in batch]
+        return Progress(frozenset(r.key for r in self._moves.fresh(batch) if r.state is end), error)
 
 
 def _batches(records: Iterable[ResourceRecord]) -> list[Batch]:
@@ -351,19 +132,3 @@ def _batches(records: Iterable[ResourceRecord]) -> list[Batch]:
         return (record.resource.where, record.kind)
 
     return [list(group) for _, group in groupby(sorted(records, key=place), key=place)]
-
-
-def _no_answer(record: ResourceRecord) -> TemporaryError:
-    return TemporaryError(
-        f"ask for {record.resource.name}", record.resource.where, "the driver gave no answer"
-    )
-
-
-def _worst(errors: Iterable[WeftError]) -> WeftError:
-    """What a person must change comes before what will be tried again."""
-    ordered = sorted(errors, key=lambda e: isinstance(e, TemporaryError))
-    return (
-        ordered[0]
-        if ordered
-        else OutsideError("walk the graph", "weft", "nothing is ready", "report this as a defect")
-    )
