@@ -36,7 +36,7 @@ KINDS: Mapping[Kind, KindDriver] = {
 T = TypeVar("T")
 
 REQUESTS = 4
-"""Requests of one batch at a time: measured against the lab's Nova, 8 are no faster than 4 (docs/decisions)."""
+"""Requests of one batch at a time; see docs/decisions/openstack-driver.md."""
 
 
 class OpenStackDriver:
