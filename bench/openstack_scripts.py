@@ -1,7 +1,7 @@
 """What a careful person writes by hand with openstacksdk: the same resources as a weft pod, pinned with `host=`.
 
 `sequential` does one thing after the other and waits for each server; `parallel` is the best that is known: ports in
-one bulk request, servers four at a time, one listing as poll (8 or 16 at a time are no faster on a small cloud: its
+one bulk request, servers eight at a time, one listing as poll (16 at a time are no faster on a small cloud: its
 own processors are the limit). Both know nothing of partitions, placement, marks, lost answers or proof.
 
     with contextlib.closing(parallel(connection, ["gpu01", "gpu02"])) as made:
@@ -19,7 +19,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-AT_A_TIME = 4
+AT_A_TIME = 8
 POLL = 1.0
 """Seconds between two looks at the servers."""
 PATIENCE = 900.0
@@ -56,7 +56,7 @@ class Made:
     phases: dict[str, float] = field(default_factory=dict[str, float])
 
     def close(self) -> None:
-        """Servers, then ports, then networks and groups; four requests at a time."""
+        """Servers, then ports, then networks and groups; eight requests at a time."""
         compute, network = self.connection.compute, self.connection.network
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             _all(pool, compute.delete_server, self.servers)

@@ -35,7 +35,7 @@ KINDS: Mapping[Kind, KindDriver] = {
 
 T = TypeVar("T")
 
-REQUESTS = 4
+REQUESTS = 8
 """Requests of one batch at a time; see docs/decisions/openstack-driver.md."""
 
 
