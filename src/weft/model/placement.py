@@ -26,6 +26,10 @@ class PlacementRequest(Document):
     preferred: Level = "leaf"
     near: tuple[Name, ...] = Field(default=(), description="Nodes of the same pod that stay (replacement).")
     exclude: tuple[Name, ...] = Field(default=(), description="Nodes that must not be chosen.")
+    slice: int = Field(default=1, ge=1, description="Groups of so many nodes stay inside one leaf.")
+    apart_from: tuple[str, ...] = Field(
+        default=(), description="Projects whose leaves are not shared with (anti-affinity)."
+    )
 
 
 class Occupancy(Document):
@@ -34,7 +38,17 @@ class Occupancy(Document):
     busy: Mapping[Name, str] = Field(default_factory=dict, description="Node -> pod that holds it.")
     quarantined: Mapping[Name, str] = Field(default_factory=dict, description="Node -> reason.")
     down: Mapping[Name, str] = Field(
-        default_factory=dict, description="Node -> why its cloud can't boot on it now (compute service down …)."
+        default_factory=dict,
+        description="Node -> why its cloud can't boot on it now (compute service down …).",
+    )
+    segments: Mapping[Name, str] = Field(
+        default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
+    )
+    projects: Mapping[Name, str] = Field(
+        default_factory=dict, description="Busy node -> project that holds it; for `apart_from`."
+    )
+    dedicated: Mapping[Name, str] = Field(
+        default_factory=dict, description="Leaf -> project that alone may use it."
     )
 
 

@@ -10,10 +10,10 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.order import Level
-from weft.model.placement import Occupancy
+from weft.model.placement import Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.place.ask import Ask
-from weft.planning.place.calendar import Entry
+from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
@@ -76,17 +76,47 @@ def capacity(
     Raises:
         InputError: no such fabric.
     """
-    engine = Engine.of(site, fabric, occupancy, weights)
-    timeline = Timeline(engine)
-    for pod, held in sorted(engine.held.items()):
-        bits = tuple(sorted(held.items()))
-        timeline.leases.add(Entry(min(now, 0.0), pod, (ends or {}).get(pod, float("inf")), bits))
+    timeline = timeline_of(site, occupancy, fabric, ends, now, weights)
+    engine = timeline.engine
     rows: list[CapacityRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):
             kind = Kind(cloud, 1, wanted.type if wanted else None, wanted.count if wanted else 0)
             rows.append(_row(engine, timeline, kind, wanted, now, duration, bool(ends)))
     return Capacity(fabric=fabric, rows=tuple(r for r in rows if r.nodes))
+
+
+def timeline_of(
+    site: Site,
+    occupancy: Occupancy,
+    fabric: str,
+    ends: Mapping[str, float] | None = None,
+    now: float = 0.0,
+    weights: Weights | None = None,
+) -> Timeline:
+    """The state with what is known of the future; the arguments are those of `capacity`."""
+    timeline = Timeline(Engine.of(site, fabric, occupancy, weights))
+    for pod, held in sorted(timeline.engine.held.items()):
+        end = max((ends or {}).get(pod, FOREVER), now + 1)
+        timeline.leases.add(Entry(min(now, 0.0), pod, end, tuple(sorted(held.items()))))
+    return timeline
+
+
+def earliest_start(
+    request: PlacementRequest,
+    site: Site,
+    occupancy: Occupancy,
+    ends: Mapping[str, float],
+    now: float,
+    duration: float,
+) -> float | None:
+    """When an order that doesn't fit now would, if every lease ends when it says; None: not as far as is known.
+
+    A lease that should have ended already is taken to end in a second.
+    """
+    timeline = timeline_of(site, occupancy, request.fabric, ends, now)
+    start = timeline.earliest(Ask.of(request), duration, now)
+    return start.at if start else None
 
 
 def _row(

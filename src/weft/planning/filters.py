@@ -28,17 +28,21 @@ class Filter:
 def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupancy) -> tuple[Filter, ...]:
     """Every filter of this request, in the order in which they are reported: what never changes comes first."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
+    shared = _leaves_of(request, topology, occupancy)
     return (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, request.cloud)),
         Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
         Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
+        Filter("dedicated", lambda n: _dedicated(topology.stands[n.name].leaf, request, occupancy)),
         Filter("maintenance", lambda n: n.maintenance),
         Filter("down", lambda n: occupancy.down.get(n.name)),
         Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
+        Filter("segments", lambda n: occupancy.segments.get(n.name)),
         Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
         Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
         Filter("busy", lambda n: _busy(n, occupancy)),
+        Filter("apart", lambda n: shared.get(topology.stands[n.name].leaf)),
     )
 
 
@@ -96,3 +100,18 @@ def _accelerators(node: Node, wanted: AcceleratorCount | None) -> str | None:
 def _busy(node: Node, occupancy: Occupancy) -> str | None:
     pod = occupancy.busy.get(node.name)
     return None if pod is None else f"held by pod {pod}"
+
+
+def _dedicated(leaf: str, request: PlacementRequest, occupancy: Occupancy) -> str | None:
+    owner = occupancy.dedicated.get(leaf)
+    return None if owner in (None, request.project) else f"leaf {leaf} is set aside for another project"
+
+
+def _leaves_of(request: PlacementRequest, topology: Topology, occupancy: Occupancy) -> dict[str, str]:
+    """Leaf -> why the order keeps away from it."""
+    apart = set(request.apart_from) - {request.project}
+    return {
+        topology.stands[node].leaf: f"leaf {topology.stands[node].leaf} is used by project {project}"
+        for node, project in occupancy.projects.items()
+        if project in apart and node in topology.stands
+    }

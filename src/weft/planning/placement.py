@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.model.errors import InputError
 from weft.model.placement import (
     Explanation,
     FilterReport,
@@ -37,9 +38,11 @@ def place(
         weights: the operator's settings; None: the defaults.
 
     Raises:
-        InputError: the request names a fabric that the site doesn't have.
+        InputError: the request names a fabric that the site doesn't have, or a count that is not whole slices.
     """
     weights = weights or Weights()
+    if request.count % request.slice:
+        raise InputError("count", request.count, f"a multiple of the slice ({request.slice})")
     topology = Topology.of(site, request.fabric)
     nodes, reports = filters.eligible(request, site, topology, occupancy)
     choice = decide(request, topology, nodes, weights)
@@ -49,7 +52,7 @@ def place(
     explanation = Explanation(
         considered=len(site.nodes),
         filters=reports,
-        compared=compared(request, topology, rooms_of(topology, nodes), choice, weights),
+        compared=compared(request, topology, rooms_of(topology, nodes, request.slice), choice, weights),
         chosen=why_chosen(request, topology, choice, weights),
     )
     placed = tuple(
@@ -69,8 +72,8 @@ def decide(
 ) -> Choice | None:
     """The leaves for a request out of the nodes that passed the filters."""
     return choose(
-        rooms_of(topology, nodes),
-        count or request.count,
+        rooms_of(topology, nodes, request.slice),
+        (count or request.count) // request.slice,
         weights,
         request.required,
         request.preferred,
@@ -78,15 +81,15 @@ def decide(
     )
 
 
-def rooms_of(topology: Topology, nodes: Sequence[Node]) -> list[Room]:
-    """What each leaf has, leaves and pods numbered in tree order."""
+def rooms_of(topology: Topology, nodes: Sequence[Node], slice_: int = 1) -> list[Room]:
+    """What each leaf has, in slices, leaves and pods numbered in tree order."""
     free: dict[str, int] = {}
     for node in nodes:
         leaf = topology.stands[node.name].leaf
         free[leaf] = free.get(leaf, 0) + 1
     numbers = {leaf: i for i, leaf in enumerate(topology.leaves)}
     return [
-        Room(numbers[leaf], pod, free[leaf], free[leaf] == len(topology.leaves[leaf]))
+        Room(numbers[leaf], pod, free[leaf] // slice_, free[leaf] == len(topology.leaves[leaf]))
         for pod, leaves in enumerate(topology.pods.values())
         for leaf in leaves
         if leaf in free
@@ -112,7 +115,7 @@ def _nodes(request: PlacementRequest, topology: Topology, nodes: Sequence[Node],
     chosen: list[tuple[str, str]] = []
     for number, take in choice.takes:
         tightest = sorted(by_leaf[names[number]], key=lambda n: (surplus(n, request), natural(n.name)))
-        chosen += [(names[number], n.name) for n in tightest[:take]]
+        chosen += [(names[number], n.name) for n in tightest[: take * request.slice]]
     return [node for _, node in sorted(chosen, key=lambda c: (natural(c[0]), natural(c[1])))]
 
 

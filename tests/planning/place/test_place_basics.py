@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from placesites import build_request, build_site
 
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import AcceleratorCount, Site
+from weft.planning.capacity import earliest_start
+from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
+from weft.planning.place.engine import Engine
 from weft.planning.placement import place
 from weft.planning.topology import natural
 
@@ -133,6 +138,74 @@ def test_filters_say_what_they_removed_with_examples() -> None:
     assert removed["exclude"] == (1, ("gpu7: the order excludes it",))
     assert removed["busy"] == (1, ("gpu8: held by pod run0",))
     assert answer.explanation.filters[-1].left == 2
+
+
+def test_slices_stay_inside_one_leaf() -> None:
+    """Groups of three: a leaf of four holds one, and a count that is not whole groups is refused."""
+    site = build_site([[4, 4, 4]])
+    answer = placed(build_request(6, slice=3), site)
+    assert [n.leaf for n in answer.nodes] == ["l0-0"] * 3 + ["l0-1"] * 3
+    assert refused(build_request(12, slice=3), site).would_fit[0] == "count: 9 instead of 12"
+    with pytest.raises(InputError, match=r"count: 7 is not allowed: a multiple of the slice \(3\)"):
+        place(build_request(7, slice=3), site, FREE)
+
+
+def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None:
+    """No leaf with a node of the other project, none that is set aside for another; the owner may have it."""
+    site = build_site([[4, 4, 4]])
+    occupancy = Occupancy(
+        busy={"gpu1": "run0"},
+        projects={"gpu1": "rival"},
+        dedicated={"l0-1": "owner"},
+        segments={"gpu9": "126 keys"},
+    )
+    answer = placed(build_request(3, apart_from=("rival",)), site, occupancy)
+    assert names(answer) == ["gpu10", "gpu11", "gpu12"]
+    removed = {f.filter: f.removed for f in answer.explanation.filters}
+    assert (removed["dedicated"], removed["segments"], removed["apart"]) == (4, 1, 3)
+    assert len(placed(build_request(10, project="owner"), site, occupancy).nodes) == 10
+    refused(build_request(4, apart_from=("rival",)), site, occupancy)
+
+
+def test_the_engine_of_a_site_decides_as_place_does() -> None:
+    """One choice behind two doors: the same nodes for the same site, occupancy and request."""
+    rng = random.Random(11)
+    for _ in range(60):
+        sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
+        site = build_site(sizes)
+        nodes = [n.name for n in site.nodes]
+        busy = {n: "run0" for n in nodes if rng.random() < 0.3}
+        occupancy = Occupancy(
+            busy=busy,
+            projects=dict.fromkeys(busy, "rival"),
+            quarantined={n: "x" for n in nodes if rng.random() < 0.1},
+            down={n: "y" for n in nodes if rng.random() < 0.1},
+            dedicated={"l0-0": rng.choice(["p1", "p2"])},
+        )
+        size = rng.choice([1, 1, 2])
+        request = build_request(
+            rng.randint(1, 8) * size,
+            slice=size,
+            required=rng.choice(["leaf", "pod", "site"]),
+            exclude=tuple(rng.sample(nodes, min(2, len(nodes)))),
+            apart_from=rng.choice([(), ("rival",)]),
+        )
+        answer = place(request, site, occupancy)
+        decision = Engine.of(site, "ib0", occupancy).decide(Ask.of(request))
+        if isinstance(answer, Refusal):
+            assert decision is None
+        else:
+            assert decision is not None
+            assert set(decision.nodes) == set(names(answer))
+
+
+def test_a_refused_order_learns_its_earliest_start() -> None:
+    """When enough leases end; never, if they have no end."""
+    site = build_site([[4]])
+    occupancy = Occupancy(busy={"gpu1": "a", "gpu2": "b"})
+    request = build_request(4)
+    assert earliest_start(request, site, occupancy, {"a": 50.0, "b": 90.0}, 10.0, 60.0) == 90.0
+    assert earliest_start(request, site, occupancy, {"a": 50.0}, 10.0, 60.0) is None
 
 
 def test_a_node_without_a_cable_is_never_chosen_and_the_reason_names_its_adapters() -> None:

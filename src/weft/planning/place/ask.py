@@ -46,6 +46,8 @@ class Ask:
             Kind.of(request),
             request.required,
             request.preferred,
+            request.slice,
+            frozenset(request.apart_from),
             near=request.near,
             failed=request.exclude if request.near else (),
             exclude=request.exclude,

@@ -51,19 +51,24 @@ class Engine(Ledger):
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
         """An engine with the site's state: maintenance from the site, the rest from the occupancy."""
         topology = Topology.of(site, fabric)
-        engine = cls(topology, traits_of(site, topology), weights)
-        for node in site.nodes:
-            if node.maintenance is not None and node.name in topology.stands:
-                engine.block(node.name, "maintenance", node.maintenance)
-        for node, reason in occupancy.quarantined.items():
-            if node in topology.stands:
-                engine.block(node, "quarantine", reason)
-        pods: dict[str, list[str]] = {}
+        dedicated = {leaf: p for leaf, p in occupancy.dedicated.items() if leaf in topology.leaves}
+        engine = cls(topology, traits_of(site, topology), weights, dedicated)
+        maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
+        for why, reasons in (
+            ("maintenance", maintenance),
+            ("down", occupancy.down),
+            ("quarantine", occupancy.quarantined),
+            ("segments", occupancy.segments),
+        ):
+            for node, reason in reasons.items():
+                if node in topology.stands:
+                    engine.block(node, why, reason)
+        pods: dict[tuple[str, str], list[str]] = {}
         for node, pod in occupancy.busy.items():
             if node in topology.stands:
-                pods.setdefault(pod, []).append(node)
-        for pod, nodes in pods.items():
-            engine.hold(pod, nodes)
+                pods.setdefault((pod, occupancy.projects.get(node, "")), []).append(node)
+        for (pod, project), nodes in pods.items():
+            engine.hold(pod, nodes, project)
         return engine
 
     def decide(self, ask: Ask, hidden: Mapping[int, int] | None = None) -> Decision | None:

@@ -18,10 +18,11 @@ def compared(
     winner = _candidate(topology, choice, "taken: " + _why(choice, weights))
     if request.near:
         return (winner,)
+    units = request.count // request.slice
     others = [
-        ("fewest leaves", choose(rooms, request.count, Weights(0), request.required)),
-        ("one pod", choose(rooms, request.count, weights, "pod")),
-        ("next leaf", _next_leaf(rooms, request.count, choice)),
+        ("fewest leaves", choose(rooms, units, Weights(0), request.required)),
+        ("one pod", choose(rooms, units, weights, "pod")),
+        ("next leaf", _next_leaf(rooms, units, choice)),
     ]
     found: dict[tuple[str, ...], Candidate] = {winner.leaves: winner}
     for what, other in others:

@@ -11,7 +11,7 @@ from weft.planning.place.pool import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
 
 STATIC = ("role", "cloud", "fabric", "accelerators")
-DYNAMIC: tuple[str, ...] = ("maintenance", "quarantine", "segments")
+DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
 
 

@@ -29,14 +29,15 @@ def smallest_changes(request: PlacementRequest, occupancy: Occupancy, fits: Fits
 
 
 def _fewer_nodes(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    low, high = 0, request.count
+    size = request.slice
+    low, high = 0, request.count // size
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(request.model_copy(update={"count": middle}), occupancy):
+        if fits(request.model_copy(update={"count": middle * size}), occupancy):
             low = middle
         else:
             high = middle
-    return f"count: {low} instead of {request.count}" if low else None
+    return f"count: {low * size} instead of {request.count}" if low else None
 
 
 def _weaker_level(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
