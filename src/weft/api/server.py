@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import socket
 import sys
 
 import uvicorn
@@ -13,6 +15,19 @@ from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
 from weft.app.wiring import identity, parts, start_log
+
+log = logging.getLogger("weft")
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens: `--listen HOST:0` takes any free port."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for each in server.sockets:
+                host, port = each.getsockname()[:2]
+                log.info("weft listens on http://%s:%d", f"[{host}]" if ":" in host else host, port)
 
 
 def serve(settings: ServeSettings) -> int:
@@ -38,7 +53,7 @@ def serve(settings: ServeSettings) -> int:
             config = uvicorn.Config(
                 app, settings.host, settings.port, log_level="warning", timeout_graceful_shutdown=5
             )
-            uvicorn.Server(config).run()
+            _Server(config).run()
         finally:
             if worker:
                 worker.stop()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from ipaddress import IPv4Network
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from weft.model.base import Document
 from weft.model.ids import Name
@@ -18,6 +18,16 @@ LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "site")
 PodName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 ]
+
+
+def _text(value: Any) -> Any:
+    """ipaddress takes whole numbers and even booleans for addresses; nobody means that."""
+    if isinstance(value, bool | int):
+        raise ValueError("an IPv4 network such as 10.1.0.0/24, without host bits")
+    return value
+
+
+Network = Annotated[IPv4Network, BeforeValidator(_text)]
 
 
 SshPublicKey = Annotated[
@@ -96,7 +106,7 @@ class AccessOrder(Document):
     ssh_key: SshPublicKey | None = Field(
         default=None, description="Public key in OpenSSH's form, instead of a key pair."
     )
-    ssh_from: tuple[IPv4Network, ...] = Field(
+    ssh_from: tuple[Network, ...] = Field(
         default=(), description="Networks that may reach SSH; none: only the pod's own nodes."
     )
     floating_ip: Literal["none", "first", "each"] = Field(
@@ -125,8 +135,8 @@ class AccessOrder(Document):
 class NetworkOrder(Document):
     """Addresses; left out: cut automatically from the site's blocks."""
 
-    rdma: IPv4Network | None = Field(default=None, description="Subnet on the RDMA network.")
-    management: IPv4Network | None = Field(default=None, description="Subnet on the management network.")
+    rdma: Network | None = Field(default=None, description="Subnet on the RDMA network.")
+    management: Network | None = Field(default=None, description="Subnet on the management network.")
     router: bool = Field(
         default=False, description="A router to the external network; a floating IP implies it."
     )

@@ -1,0 +1,47 @@
+"""What every verb needs: the parts, and the audit log around each change."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from weft.app.policy import Policy
+from weft.app.verbs import Request
+from weft.app.worldkeeper import WorldKeeper
+from weft.engine.database import Listener
+from weft.engine.store import Store
+from weft.model.errors import WeftError
+from weft.ports.clock import Clock
+
+
+class Desk:
+    """Base of the verbs. Nothing is remembered here."""
+
+    def __init__(
+        self, store: Store, keeper: WorldKeeper, policy: Policy, clock: Clock, listener: Listener
+    ) -> None:
+        self._store, self._keeper, self._policy = store, keeper, policy
+        self._clock, self._listener = clock, listener
+
+    @contextmanager
+    def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:
+        """Who did what, when, from where, and with what outcome; a refusal is logged too."""
+        outcome = "done"
+        try:
+            yield
+        except WeftError as error:
+            outcome = f"{type(error).__name__}: {error}"
+            raise
+        except Exception as error:
+            outcome = f"defect: {type(error).__name__}"
+            raise
+        finally:
+            self._store.log(
+                user_name=request.caller.user_name,
+                project_id=request.caller.project_id,
+                action=action,
+                subject=subject,
+                address=request.address,
+                request_id=request.request_id,
+                outcome=outcome[:500],
+            )

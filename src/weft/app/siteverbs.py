@@ -1,0 +1,124 @@
+"""The verbs of operators: site, fabric, nodes, audit."""
+
+from __future__ import annotations
+
+from weft.app.desk import Desk
+from weft.app.show import node_views, site_view
+from weft.app.sitefile import load_site
+from weft.app.verbs import Request
+from weft.engine.audit import Auditor
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.site import Site
+from weft.model.views import AuditLogEntry, AuditReport, FabricComparison, NodeView, SiteView
+from weft.planning.fabricdiff import fabric_differences, take_in
+
+
+class SiteVerbs(Desk):
+    """See `weft.app.verbs.Verbs`."""
+
+    def audit(self, request: Request, repair: bool = False) -> AuditReport:
+        if not repair:
+            self._policy.check("audit:check", request.caller)
+            return self._auditor().check()
+        with self._logged(request, "audit repair", "everything"):
+            self._policy.check("audit:repair", request.caller)
+            return self._auditor().repair()
+
+    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
+        self._policy.check("audit_log:list", request.caller)
+        return self._store.audit_log(after, min(max(limit, 1), 10_000))
+
+    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
+        with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
+            self._policy.check("site:apply", request.caller)
+            site = load_site(document)
+            self._check_holds(site)
+            record = self._store.apply_site(site, request.caller.user_name)
+            return site_view(record)
+
+    def show_site(self, request: Request) -> SiteView:
+        self._policy.check("site:show", request.caller)
+        record = self._store.site()
+        world = self._keeper.world()
+        return site_view(record, tuple(world.fabrics[name].status() for name in sorted(world.fabrics)))
+
+    def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        self._policy.check("site:show", request.caller)
+        record = self._store.site()
+        name = self._fabric_name(record.site, fabric)
+        observed = self._keeper.world().fabric(name).topology()
+        differences = fabric_differences(record.site, name, observed)
+        return FabricComparison(
+            fabric=name,
+            generation=record.generation,
+            discovered_nodes=len(observed.nodes),
+            discovered_cables=len(observed.links),
+            differences=differences,
+        )
+
+    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+        with self._logged(request, "site take in cables", fabric or "the only fabric"):
+            self._policy.check("site:apply", request.caller)
+            site = self._store.site().site
+            name = self._fabric_name(site, fabric)
+            links = take_in(site, name, self._keeper.world().fabric(name).topology())
+            # Read as any site file is: what was discovered must make a good site too.
+            changed = load_site(site.model_copy(update={"links": links}).model_dump(mode="json"))
+            return site_view(self._store.apply_site(changed, request.caller.user_name))
+
+    def nodes(self, request: Request) -> list[NodeView]:
+        self._policy.check("nodes:list", request.caller)
+        return node_views(self._store.site().site, self._store.capacity())
+
+    def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
+        with self._logged(request, "node quarantine", node):
+            self._policy.check("nodes:quarantine", request.caller)
+            self._known_node(node)
+            self._store.quarantine(node, reason)
+        return self._node(node)
+
+    def clear_node(self, request: Request, node: str) -> NodeView:
+        with self._logged(request, "node clear", node):
+            self._policy.check("nodes:quarantine", request.caller)
+            self._known_node(node)
+            if not self._store.clear_quarantine(node):
+                raise ConflictError(f"node {node} is not in quarantine")
+        return self._node(node)
+
+    def _auditor(self) -> Auditor:
+        return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
+
+    def _check_holds(self, site: Site) -> None:
+        """A site may not lose what live pods stand on."""
+        for node, row in sorted(self._store.capacity().holds.items()):
+            if node not in site.node_by_name:
+                raise ConflictError(
+                    f"nodes: {node} is missing, and pod {row['pod']} holds it: release the pod first"
+                )
+        for pod in self._store.live_pods():
+            for kind, name, known in (
+                ("fabrics", pod.plan.fabric, site.fabrics),
+                ("clouds", pod.plan.cloud, site.clouds),
+            ):
+                if name not in known:
+                    raise ConflictError(
+                        f"{kind}: {name} is missing, and pod {pod.name} lives there: release it first"
+                    )
+
+    @staticmethod
+    def _fabric_name(site: Site, fabric: str | None) -> str:
+        """The fabric, or the only one. Raises `InputError`."""
+        names = sorted(site.fabrics)
+        if fabric is None and len(names) == 1:
+            return names[0]
+        if fabric is None or fabric not in site.fabrics:
+            raise InputError("fabric", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
+        return fabric
+
+    def _known_node(self, node: str) -> None:
+        if node not in self._store.site().site.node_by_name:
+            raise NotFoundError(f"the site has no node {node!r}")
+
+    def _node(self, node: str) -> NodeView:
+        views = node_views(self._store.site().site, self._store.capacity())
+        return next(v for v in views if v.name == node)
