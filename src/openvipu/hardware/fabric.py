@@ -100,20 +100,22 @@ class Fabric:
 
     def probe(self, source: Node, target: Node) -> int | None:
         """Links that a packet crosses from one IPU to another; None if it can't get there."""
+        return self.reach(source).get(target)
+
+    def reach(self, source: Node) -> dict[Node, int]:
+        """Every IPU that a packet from ``source`` can get to, with the links that it crosses."""
         with self.lock:
-            if not (self._lives(source) and self._lives(target)):
-                return None
+            if not self._lives(source):
+                return {}
             hops = {source: 0}
             waiting = deque([source])
             while waiting:
                 node = waiting.popleft()
-                if node == target:
-                    return hops[node]
                 for following in self._neighbours(node):
                     if following not in hops:
                         hops[following] = hops[node] + 1
                         waiting.append(following)
-            return None
+            return hops
 
     def link_fault(self, serial: str, link: str) -> str:
         """Why an IPU-Link that this machine opened doesn't train; empty if it does."""
