@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import openstack
 import pytest
-
 from tests.e2e.conftest import Person
+
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weftlab.lab import Lab
@@ -39,7 +39,9 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert {s.status for s in servers} == {"ACTIVE"}
     assert {s.hypervisor_hostname or s.compute_host for s in servers} == {n["node"] for n in pod["placed"]}
     ports = [p for p in cloud.network.ports() if p.name.startswith(mark)]
-    assert {p.binding_vif_type for p in ports if p.binding_vnic_type == "direct-physical"} == {"hostdev_physical"}
+    assert {p.binding_vif_type for p in ports if p.binding_vnic_type == "direct-physical"} == {
+        "hostdev_physical"
+    }
     rdma = next(n for n in cloud.network.networks() if n.name == f"{mark}network-rdma")
     assert rdma.provider_segmentation_id == int(pod["pkey"], 16) and rdma.provider_physical_network == "ibnet"
 

@@ -57,7 +57,9 @@ def sign_in(lab: Lab, url: str, profile: str = "team-a") -> tuple[str, datetime]
     user = {"name": auth["username"], "domain": {"id": "default"}, "password": auth["password"]}
     project = {"name": auth["project_name"], "domain": {"id": "default"}}
     identity = {"methods": ["password"], "password": {"user": user}}
-    answer = httpx.post(f"{url}/auth/tokens", json={"auth": {"identity": identity, "scope": {"project": project}}})
+    answer = httpx.post(
+        f"{url}/auth/tokens", json={"auth": {"identity": identity, "scope": {"project": project}}}
+    )
     assert answer.status_code == 201, answer.text
     return answer.headers["X-Subject-Token"], datetime.fromisoformat(answer.json()["token"]["expires_at"])
 

@@ -65,7 +65,7 @@ class CloudFacts(Protocol):
         ...
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
-        """Quotas of servers, cores, RAM, networks, subnets, ports, routers, floating IPs, security groups, key pairs."""
+        """Quotas of everything that a graph makes: servers, cores, RAM, networks, ports, key pairs …"""
         ...
 
     def hosts(self) -> Mapping[str, str]:
