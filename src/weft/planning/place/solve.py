@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import comb
 
 from weft.planning.place.exact import LEAF, cheapest_shapes
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import least_leftover
+
+MOST_TRIED = 400
+"""So many sets of pods are tried one by one before the general search is taken."""
 
 
 def one_leaf(pool: Pool, need: int) -> int | None:
@@ -74,10 +79,12 @@ def several(
         # Two pods cost at least this much: below it, the one pod is the optimum.
         if found and (LEAF * found[0] < LEAF * fewest + beta):
             return LEAF * found[0], _tightest(pool, found[1], found[0], need)
+        # No set has fewer leaves than `fewest`, nor fewer pods than have the room: if both can be had, it is optimal.
+        pods = max(2, _fewest_pods(pool, need))
         if beta and not (found and LEAF * found[0] <= LEAF * fewest + beta):
-            pair = _two_pods(pool, need, fewest)
-            if pair is not None:
-                return LEAF * fewest + beta, pair
+            few = _few_pods(pool, need, fewest, pods)
+            if few is not None:
+                return LEAF * fewest + beta * (pods - 1), few
     if beta == 0:
         return LEAF * fewest, _anywhere(pool, need, fewest)
     return _over_pods(pool, need, beta, home, fewest)
@@ -177,48 +184,57 @@ def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
     return [members[i] for _, i in picked]
 
 
-def _two_pods(pool: Pool, need: int, leaves: int) -> list[int] | None:
-    """The least leftover over two pods with `leaves` leaves; None if no two pods can have the room with so few."""
-    pods = _worth_pairing(pool, need, 2)
+def _fewest_pods(pool: Pool, need: int) -> int:
+    """The least number of pods that have room for `need`; all together must have it."""
+    pods = 0
+    while need > 0:
+        pods += 1
+        need -= pool.pod_free[pool.ranked[-pods] % pool.pods]
+    return pods
+
+
+def _few_pods(pool: Pool, need: int, leaves: int, count: int) -> list[int] | None:
+    """The least leftover over `count` pods with `leaves` leaves; None if there is no such set, or too many to try."""
+    pods = _worth_pairing(pool, need, count)
+    if comb(len(pods), count) > MOST_TRIED:
+        return None
     feasible = False
-    for i, one in enumerate(pods):
-        for other in pods[i + 1 :]:
-            if pool.pod_free[one] + pool.pod_free[other] < need:
-                continue
-            found = _pair_of_pods(pool, one, other, need, leaves)
-            if found:
-                return found
-            feasible = feasible or found is not None
+    pod_free = pool.pod_free
+    for some in combinations(pods, count):
+        if sum([pod_free[p] for p in some]) < need:
+            continue
+        found = _these_pods(pool, some, need, leaves)
+        if found:
+            return found
+        feasible = feasible or found is not None
     if not feasible:
         return None
     least = need - pool.most(leaves - 1)
     members = [_useful(pool, p, least) for p in pods]
     sizes = [[pool.free[leaf] for leaf in row] for row in members]
-    picked = least_leftover(sizes, [False] * len(pods), need, [(2, leaves)])
+    picked = least_leftover(sizes, [False] * len(pods), need, [(count, leaves)])
     return [members[g][i] for g, i in picked]
 
 
-def _pair_of_pods(pool: Pool, one: int, other: int, need: int, leaves: int) -> list[int] | None:
-    """Leaves of these two with nothing left over, if one step finds them; [] if there is room but something is left
+def _these_pods(pool: Pool, pods: Sequence[int], need: int, leaves: int) -> list[int] | None:
+    """Leaves of these with nothing left over, if one step finds them; [] if there is room but something is left
     over; None if there is not the room.
     """
     free = pool.free
-    both = sorted([*pool.order(one)[:leaves], *pool.order(other)[:leaves]], key=lambda leaf: -free[leaf])[
-        :leaves
-    ]
-    slack = -need
-    for leaf in both:
-        slack += free[leaf]
+    every = [leaf for pod in pods for leaf in pool.order(pod)[:leaves]]
+    every.sort(key=free.__getitem__, reverse=True)
+    del every[leaves:]
+    slack = sum([free[leaf] for leaf in every]) - need
     if slack <= 0:
-        return both if slack == 0 else None
-    lowest = free[both[-1]]
+        return every if slack == 0 else None
+    lowest = free[every[-1]]
     for i in range(leaves - 1, -1, -1):
-        room = free[both[i]] - slack
-        if 0 < room < lowest and (i == 0 or free[both[i - 1]] != free[both[i]]):
-            for pod in (one, other):
+        room = free[every[i]] - slack
+        if 0 < room < lowest and (i == 0 or free[every[i - 1]] != free[every[i]]) and pool.histogram[room]:
+            for pod in pods:
                 last = pool.with_room(pod, room) if pool.has_room(pod, room) else None
                 if last is not None:
-                    return [*both[:i], *both[i + 1 :], last]
+                    return [*every[:i], *every[i + 1 :], last]
     return []
 
 
