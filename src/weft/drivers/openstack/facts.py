@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import TypeAdapter, ValidationError
+
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.session import Json, Project, Sessions
 from weft.model.errors import InputError
-from weft.model.order import Order
+from weft.model.order import Order, SshPublicKey
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
 from weft.ports.cloud import QuotaRow
 
+_SSH_KEY: TypeAdapter[str] = TypeAdapter(SshPublicKey)
 _NEUTRON = {
     "networks": "network",
     "subnets": "subnet",
@@ -72,7 +75,11 @@ class OpenStackFacts:
         row: Json = answer.body["keypair"]
         if row.get("type", "ssh") != "ssh":
             raise InputError("access.key_pair", key_pair, "it must be a key pair of type ssh")
-        return str(row["public_key"]).strip()
+        try:
+            return _SSH_KEY.validate_python(str(row["public_key"]).strip())
+        except ValidationError:
+            allowed = "its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*"
+            raise InputError("access.key_pair", key_pair, allowed) from None
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
         project = self._sessions.project(project_id)
