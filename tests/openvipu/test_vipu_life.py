@@ -422,3 +422,48 @@ def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
             full.clear()
             controller.wait("p", pb.PS_ACTIVE)
             controller.create_active("q", 2)
+
+
+def test_a_partition_made_during_a_poll_is_not_called_broken(pod16: Controller) -> None:
+    """What the poll saw before a partition existed says nothing about it; the next poll does."""
+    before = pod16.server.watch.look()
+    pod16.create_active("p", 16)
+    pod16.server.watch.mend(before)
+    assert pod16.status("p").ready_state == pb.PS_ACTIVE
+    pod16.server.watch.poll()
+    status = pod16.wait("p", pb.PS_ACTIVE)
+    assert (status.auto_reset_retry_count, status.last_auto_reset_time.seconds) == (0, 0)
+
+
+def test_a_lost_setting_is_set_again(pod16: Controller) -> None:
+    """A machine that forgot its partition (its gateway started anew) gets it back."""
+    pod16.create_active("p", 8)
+    generation = pod16.state.partitions["p"].generation
+    pod16.pod.agents["ipum2"].machine.clear("p", generation)
+    pod16.server.watch.poll()
+    until(lambda: settings_on(pod16, "ipum2") == ["p"])
+    assert pod16.wait("p", pb.PS_ACTIVE).last_auto_reset_time.seconds > 0
+
+
+def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
+    """Closing the controller refuses what waits, finishes what runs, and the next start goes on."""
+    with SimulatedPod(PodConfig(POD4, port=0)) as pod:
+        config = new_config(tmp_path)
+        answers: list[object] = []
+        with controlling(pod, config) as controller:
+            controller.add_agents()
+            controller.add_cluster("c")
+            controller.create_active("p", 2)
+            pod.plant(Fault("slow-reset", "ipum1", seconds=1.5))
+            controller.reset("p")
+            waiting = threading.Thread(
+                target=lambda: answers.append(refused(lambda: controller.create("q", 2)))
+            )
+            waiting.start()
+            until(lambda: bool(controller.server.core.lanes.waiting()))
+        waiting.join()
+        assert len(answers) == 1
+        pod.heal()
+        with controlling(pod, config) as controller:
+            controller.wait("p", pb.PS_ACTIVE)
+            controller.create_active("q", 2)

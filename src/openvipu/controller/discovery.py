@@ -96,4 +96,6 @@ def read_beacon(datagram: bytes, interface: str) -> Seen | None:
         check_port("port", port)
     except Refusal:
         return None
-    return Seen(host, port, name, interface, time.monotonic())
+    # an agent that listens everywhere doesn't know under which address it is reached; its sender's is one
+    reached = interface if host in ("0.0.0.0", "::") else host
+    return Seen(reached, port, name, interface, time.monotonic())

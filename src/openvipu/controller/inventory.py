@@ -47,7 +47,12 @@ class Inventory:
         except Refusal as refusal:
             if not force:
                 raise type(refusal)(f"{refusal}; --force forgets the agent all the same") from None
-        self._core.change(lambda state: (agents.without(state, id_), None))
+        try:
+            self._core.change(lambda state: (agents.without(state, id_), None))
+        except Refusal:
+            # a cluster took it meanwhile: it is ours again
+            self._core.fleet.call(agent, "Claim", pb.ClaimRequest())
+            raise
         self._core.fleet.forget([agent])
         self._core.health.forget(id_)
 

@@ -7,7 +7,7 @@ under way. Jobs of one allocation run in its lane, one after the other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from openvipu.controller.core import Core
@@ -20,6 +20,9 @@ from openvipu.model.state import State
 from openvipu.proto import agent_pb2 as pb
 from openvipu.rules import admission, lifecycle, links
 from openvipu.rules.admission import Unhealthy
+
+Job = Callable[[str, int], None]
+"""What is done to a partition, by its id and the generation that it was wanted for."""
 
 log = logging.getLogger("openvipu")
 
@@ -38,7 +41,7 @@ class Jobs:
 
     def resume(self) -> None:
         """After a start: go on with every partition that something was being done to."""
-        jobs = {
+        jobs: dict[Operation, Job] = {
             Operation.CREATING: self.create,
             Operation.RESETTING: self.reset,
             Operation.REMOVING: self.remove,
@@ -48,11 +51,15 @@ class Jobs:
             if job is not None:
                 self.queue(partition, job)
 
-    def queue(self, partition: Partition, job: Any, first: bool = False) -> None:
+    def queue(self, partition: Partition, job: Job, first: bool = False) -> None:
         """Put ``job`` for this partition in its lane."""
         id_, generation = partition.id, partition.generation
         lane = self.lane_of(partition)
         self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
+
+    def queue_repair(self, partition: Partition, errors: tuple[str, ...]) -> None:
+        """An active partition was found broken: mend it when its lane gets to it."""
+        self.queue(partition, lambda id_, generation: self.repair(id_, generation, errors))
 
     def create(self, id_: str, generation: int) -> None:
         """Configure and train every machine for the first time."""

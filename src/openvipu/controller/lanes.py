@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ class Lanes:
         self._lock = threading.Lock()
         self._queues: dict[str, deque[Work]] = {}
         self._timers: set[threading.Timer] = set()
+        self._waiting: set[Future[Any]] = set()
         self._closed = False
 
     def run(self, lane: str, work: Callable[[], T], timeout: float) -> T:
@@ -42,13 +43,25 @@ class Lanes:
             except BaseException as error:
                 future.set_exception(error)
 
-        self.submit(lane, task)
+        with self._lock:
+            self._waiting.add(future)
         try:
+            self.submit(lane, task)
             return future.result(timeout)
         except FutureTimeoutError:
             if future.cancel():
                 raise Busy(f"{lane} is busy with earlier requests; try again") from None
             return future.result()
+        except CancelledError:
+            raise Busy("the controller is shutting down; try again") from None
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+    def waiting(self) -> int:
+        """Requests that wait for their turn or for their answer."""
+        with self._lock:
+            return len(self._waiting)
 
     def submit(self, lane: str, work: Work, first: bool = False) -> None:
         """Queue ``work``; ``first`` puts it before what waits, for the second half of what runs now."""
@@ -88,6 +101,8 @@ class Lanes:
                 timer.cancel()
             for waiting in self._queues.values():
                 waiting.clear()
+            for future in self._waiting:
+                future.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _drain(self, lane: str) -> Any:
@@ -100,5 +115,7 @@ class Lanes:
                 work = waiting.popleft()
             try:
                 work()
+            except Busy:
+                log.info("%s: left for the next start", lane)
             except Exception:
                 log.exception("defect in %s", lane)

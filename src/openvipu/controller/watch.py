@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 
 from openvipu.controller.core import Core
 from openvipu.controller.jobs import Jobs
 from openvipu.convert import status_from_wire
 from openvipu.model.errors import Refusal
 from openvipu.model.hardware import MachineStatus
-from openvipu.model.partition import Operation, Ready
+from openvipu.model.partition import Operation, Partition, Ready
 from openvipu.proto import agent_pb2 as pb
 
 log = logging.getLogger("openvipu")
@@ -35,7 +36,15 @@ class Watch:
             self._thread.join()
 
     def poll(self) -> None:
-        """One round. Agents that don't answer are noted, not waited for beyond their timeout."""
+        """One round: look at every machine, then mend what was seen to be broken."""
+        self.mend(self.look())
+
+    def look(self) -> Mapping[str, Partition]:
+        """Ask every agent and clean its machine; the partitions as they were before it was asked.
+
+        Agents that don't answer are noted, not waited for beyond their timeout.
+        """
+        before = self._core.state.partitions
         calls = {id_: (agent, pb.GetStatusRequest()) for id_, agent in self._core.state.agents.items()}
         replies, refusals = self._core.fleet.call_all("GetStatus", calls, min(5.0, self._core.fleet.timeout))
         for id_, refusal in refusals.items():
@@ -54,7 +63,7 @@ class Watch:
                 continue
             self._core.health.answered(id_, status)
             self._sweep(id_, status)
-        self._mend()
+        return before
 
     def _sweep(self, agent_id: str, status: MachineStatus) -> None:
         """Clear settings that no partition of ours has: left over from a forced removal or a relocation."""
@@ -76,19 +85,22 @@ class Watch:
         if clean:
             self._core.health.clean(agent_id)
 
-    def _mend(self) -> None:
-        for partition in self._core.state.partitions.values():
-            if partition.ready is not Ready.ACTIVE or partition.operation is not Operation.IDLE:
+    def mend(self, before: Mapping[str, Partition]) -> None:
+        """Start the repair of every active partition with an error.
+
+        What was seen is older than the present state: a partition that changed since ``before`` is left
+        to the next round, else a new one would be called broken for not having been seen.
+        """
+        for id_, partition in self._core.state.partitions.items():
+            if (
+                before.get(id_) is not partition
+                or partition.ready is not Ready.ACTIVE
+                or partition.operation is not Operation.IDLE
+            ):
                 continue
             errors = self._core.health.errors(partition)
             if errors:
-                id_, generation = partition.id, partition.generation
-                self._core.lanes.submit(
-                    self._jobs.lane_of(partition),
-                    lambda id_=id_, generation=generation, errors=errors: self._jobs.repair(
-                        id_, generation, errors
-                    ),
-                )
+                self._jobs.queue_repair(partition, errors)
 
     def _run(self) -> None:
         while not self._stop.wait(self._core.tuning.poll):
