@@ -1,0 +1,89 @@
+"""A pod on the lab while things happen to the real fabric."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+from tests.e2e.conftest import Person
+
+from weftlab.fabric.faults import Faults
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+People = Callable[[str], Person]
+
+
+@pytest.fixture
+def faults(lab: Lab) -> Generator[Faults]:
+    yield Faults(lab.layout, lab.site, lab.supervisor)
+    lab.up()  # whatever a test ended runs again
+
+
+def comparison(operator: Person) -> list[dict[str, Any]]:
+    return operator.weft("fabric", "compare", "--json").json["differences"]
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    """The subnet manager notices a cable by a trap or at its next sweep."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it didn't happen"
+        time.sleep(1.0)
+
+
+def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Faults) -> None:
+    """gpu16 is plugged into another leaf: reported as moved; taken in, it is the truth; and back again."""
+    operator = people("operator")
+    assert comparison(operator) == []
+    link = next(k for k in lab.site.links if "gpu16/mlx5_0" in (k.a, k.b))
+    leaf, port = (link.a, link.a_port) if link.b.startswith("gpu16") else (link.b, link.b_port)
+    used = {(k.a, k.a_port) for k in lab.site.links} | {(k.b, k.b_port) for k in lab.site.links}
+    free = next(n for n in range(1, 41) if ("leaf01", n) not in used)
+    faults.unlink("gpu16/mlx5_0")
+    faults.link("leaf01", free, "gpu16/mlx5_0", 1)
+    try:
+        wait_for(lambda: [d["kind"] for d in comparison(operator)] == ["moved cable"])
+        assert operator.weft("fabric", "compare").code == 1
+        assert operator.weft("fabric", "compare", "--take-in").code == 0
+        assert comparison(operator) == []
+        leaves = {n["name"]: n["leaf"] for n in operator.weft("node", "list", "--json").json}
+        assert leaves["gpu16"] == "leaf01"
+    finally:
+        faults.unlink("gpu16/mlx5_0")
+        faults.link(leaf, port, "gpu16/mlx5_0", 1)
+        wait_for(lambda: [d["kind"] for d in comparison(operator)] in (["moved cable"], []))
+        operator.weft("fabric", "compare", "--take-in")
+    assert comparison(operator) == []
+
+
+def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) -> None:
+    """A key written behind OpenSM's back is found and mended; the master dies, the standby rules, the pod stays."""
+    tenant, operator = people("team-a"), people("operator")
+    assert tenant.order("steady", 1, "--wait").code == 0
+    pod = tenant.weft("pod", "show", "steady", "--json").json
+    key = 0x8000 | int(pod["pkey"], 16)
+    outsider = lab.site.node_by_name["gpu15"].hcas[0].port_guid
+    faults.write_key(outsider, 20, key)
+    found = operator.weft("audit", "--json")
+    assert found.code == 1 and any(f["kind"] == "p_key" for f in found.json["findings"]), found.out
+    repaired = operator.weft("audit", "--repair", "--json")
+    assert repaired.json["findings"] and all(f["repaired"] for f in repaired.json["findings"]), repaired.out
+    assert key not in faults.read_keys(outsider)[0]
+
+    def master() -> str:
+        managers = operator.weft("fabric", "status", "--json").json
+        return next((m["name"] for f in managers for m in f["managers"] if m["state"] == "master"), "")
+
+    old = master()
+    faults.stop(f"opensm-{old}")
+    wait_for(lambda: master() not in ("", old))
+    report = operator.weft("audit", "--json").json
+    assert not [
+        f for f in report["findings"] if f["kind"] != "fabric manager" and "manager" not in f["what"]
+    ], report
+    faults.start(f"opensm-{old}")
+    wait_for(lambda: operator.weft("audit").code == 0)
