@@ -33,7 +33,11 @@ class LabError(Exception):
 
 
 def default_state() -> Path:
-    return Path(os.environ.get("WEFT_LAB_STATE") or Path.home() / ".local/state/weft/lab")
+    """$WEFT_LAB_STATE, else the user's state folder; root's is not under /root, since the embedded PostgreSQL runs
+    as another user then and would open that folder to everybody."""
+    if given := os.environ.get("WEFT_LAB_STATE"):
+        return Path(given)
+    return Path("/var/lib/weft-lab") if os.geteuid() == 0 else Path.home() / ".local/state/weft/lab"
 
 
 def default_cache() -> Path:

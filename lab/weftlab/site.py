@@ -72,8 +72,8 @@ def settings(
     if hcas is None:
         hcas = 2 if 2 * per_leaf + 1 + spines <= SWITCH_PORTS else 1
     computes = min(nodes, 16) if computes is None else computes
-    if not 0 <= computes <= nodes:
-        raise LabError(f"--computes {computes} is not allowed: 0 to the number of nodes, {nodes}")
+    if not 1 <= computes <= nodes:
+        raise LabError(f"--computes {computes} is not allowed: 1 to the number of nodes, {nodes}")
     if leaves > SWITCH_PORTS:
         raise LabError(f"--leaves {leaves} is not allowed: a spine has {SWITCH_PORTS} ports")
     if hcas > 16:

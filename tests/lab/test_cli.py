@@ -45,7 +45,7 @@ def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
     ("words", "sentence"),
     [
         (["--nodes", "0"], "--nodes 0 is not allowed: 1 or more"),
-        (["--computes", "99"], "--computes 99 is not allowed: 0 to the number of nodes, 16"),
+        (["--computes", "99"], "--computes 99 is not allowed: 1 to the number of nodes, 16"),
         (["--ports", "80"], "--ports 80 is not allowed"),
         (["--without", "novva"], "--without novva is not allowed: one of"),
     ],
