@@ -206,10 +206,12 @@ def test_log_of_the_last_sweep(tmp_path: Path) -> None:
     path.write_text("Nov 21 [1] 0x01 -> ERR 0512: Failed to set PKey, table is full\nNov 21 -> SUBNET UP\n")
     log = Log(path)
     assert log.troubles() == ("ERR 0512: Failed to set PKey, table is full",)
-    log.mark()
+    log.mark(10.0)
+    assert log.silence(12.0) == 2.0
     with path.open("a") as file:
         file.write("Nov 21 -> SUBNET UP\nNov 21 [1] 0x01 -> PARSE ERROR: li")
     assert log.troubles() == () == log.since_mark()
+    assert log.silence(99.0) == 0
     with path.open("a") as file:
         file.write("ne 3: bad PortGUID\n")
     assert log.troubles() == log.since_mark() == ("PARSE ERROR: line 3: bad PortGUID",)

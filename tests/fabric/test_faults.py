@@ -65,7 +65,7 @@ def test_latency_is_seeded() -> None:
 
 @pytest.mark.fabric
 def test_manager_hangs(real: RealRig) -> None:
-    """opensm is there and does not answer any more: unknown within a bounded time; well again when one is started anew."""
+    """opensm is there and does not answer any more: unknown in bounded time; well when started anew."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
     until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)

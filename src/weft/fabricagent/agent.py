@@ -36,6 +36,7 @@ _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
 _SAMPLE = 8
 _MAX_NAP = 0.05
 _DRIFT_SECONDS = 0.3
+_SILENCE_SECONDS = 30.0
 _MAP_SECONDS = 3600
 """While a change settles an old map will do: `tables` looks again, with each port's identity, before it is believed."""
 
@@ -82,6 +83,10 @@ class Agent:
         problems += self._log_problems()
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
+            if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
+                problems.append(
+                    f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"
+                )
         return AgentStatus(
             name=self.name,
             state=state,
@@ -254,7 +259,7 @@ class Agent:
             new = self._new_text(old, wanted)
             if new != old:
                 self._file.write(new)
-            self._log.mark()
+            self._log.mark(time.monotonic())
             pid = self._process.reload() if change.reload else None
         mismatches: tuple[PortMismatch, ...] = ()
         settled = False

@@ -146,6 +146,7 @@ class Log:
         self._last: list[str] = []
         self._now: list[str] = []
         self._since: list[str] = []
+        self._told: float | None = None
 
     def troubles(self) -> tuple[str, ...]:
         """Lines of trouble of the last heavy sweep, newest last, at most 20."""
@@ -153,11 +154,18 @@ class Log:
             self._read()
             return tuple(dict.fromkeys([*self._last, *self._now]))[-_KEPT:]
 
-    def mark(self) -> None:
-        """From here on `since_mark` counts."""
+    def mark(self, now: float) -> None:
+        """From here on `since_mark` counts; the manager is told to sweep, at `now` seconds."""
         with self._lock:
             self._read()
             self._since = []
+            self._told = self._told or now
+
+    def silence(self, now: float) -> float:
+        """Seconds since the manager was first told to sweep and no heavy sweep has ended; 0 if one has."""
+        with self._lock:
+            self._read()
+            return now - self._told if self._told else 0.0
 
     def since_mark(self) -> tuple[str, ...]:
         """Lines of trouble since the last `mark`, at most 20."""
@@ -188,7 +196,7 @@ class Log:
 
     def _line(self, line: str) -> None:
         if _UP in line:
-            self._last, self._now = self._now, []
+            self._last, self._now, self._told = self._now, [], None
         elif _TROUBLE.search(line):
             said = line.partition(" -> ")[2] or line
             self._now = [*self._now[-_KEPT:], said]
