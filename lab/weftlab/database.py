@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from weftlab.supervisor import tail
 
 CODE = ("config.py", "bootstrap.py", "catalog.py", "database.py", "infra.py")
 PARTS = ("mysql", "glance")
+UNUSED_SECONDS = 14 * 86400  # golden images that no lab took in that time are removed
 
 
 def golden_path(cache: Path) -> Path:
@@ -51,6 +53,7 @@ def restore(layout: Layout, golden: Path) -> None:
     """Put a golden image in place of nothing."""
     for part in PARTS:
         _copy(golden / part, layout.data / part)
+    golden.touch()
     filled_path(layout).touch()
 
 
@@ -64,6 +67,9 @@ def save(layout: Layout, golden: Path) -> None:
         for part in PARTS:
             _copy(layout.data / part, new / part)
         new.rename(golden)
+        for old in golden.parent.glob("golden-*"):
+            if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -60,6 +60,7 @@ def mariadb(layout: Layout, after: tuple[str, ...]) -> Service:
         after=after,
         timeout=60,
         stop=signal.SIGKILL,  # its data goes with the lab; a golden image is saved after an orderly end
+        grace=60,
     )
 
 
