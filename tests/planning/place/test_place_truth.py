@@ -269,3 +269,28 @@ def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
     assert decision is not None
     stands = engine.numbers.leaf_of
     assert stands[decision.nodes[0]] == stands[lost]
+
+
+def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
+    """The short way of `replace` and the long one through `decide` cost the same, in any state."""
+    rng = random.Random(13)
+    for _ in range(150):
+        sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
+        engine = Engine(topology(sizes), weights=Weights(rng.choice([0.5, 2.0])))
+        asks: list[Ask] = []
+        for number in range(6):
+            ask = Ask(f"o{number}", rng.randint(1, 7), required=rng.choice(LEVELS[1:]))
+            if engine.place(ask):
+                asks.append(ask)
+        for ask in asks:
+            numbers = engine.numbers
+            nodes = [n for x, bits in engine.held[ask.pod].items() for n in numbers.names(x, bits)]
+            failed = rng.choice(nodes)
+            near = tuple(n for n in nodes if n != failed)
+            short = engine.replace(ask, failed)
+            long = engine.decide(replace(ask, count=1, near=near, failed=(failed,)))
+            assert (short is None) == (long is None)
+            if short and long:
+                assert len(short.nodes) == 1
+                assert failed not in short.nodes
+                assert (short.cost, short.leftover) == (long.cost, long.leftover), (sizes, ask, failed)

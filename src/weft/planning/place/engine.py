@@ -19,7 +19,7 @@ from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several
+from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several, tightest_of_pods
 from weft.planning.place.state import Traits, traits_of
 from weft.planning.place.view import View
 from weft.planning.topology import Topology
@@ -113,15 +113,40 @@ class Engine(Ledger):
         held = self.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        bits = self.available[leaf] & self.view(ask).mask[leaf] & ~numbers.bit[failed]
-        others = held.get(leaf, 0) & ~numbers.bit[failed]
-        if bits and ask.slice == 1 and others and not ask.exclude:
-            view = self.view(ask)
-            low = view.take(leaf, bits, 1)
-            left = view.pool.free[leaf] - 1
-            return self.decided(view, ask, ((leaf, low),), 0, left, 1, view.pool.total, size=1)
-        near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
-        return self.decide(replace(ask, count=1, slice=1, near=near, failed=(failed,)))
+        if ask.slice > 1 or ask.exclude or ask.apart_from:
+            near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
+            return self.decide(replace(ask, count=1, slice=1, near=near, failed=(failed,)))
+        view = self.view(ask)
+        found = self._next_to(view, ask, held, leaf, numbers.bit[failed])
+        if found is None:
+            return None
+        chosen, cost = found
+        bits = view.take(chosen, self.available[chosen] & ~(numbers.bit[failed] if chosen == leaf else 0), 1)
+        pool = view.pool
+        return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
+
+    def _next_to(
+        self, view: View, ask: Ask, held: Mapping[int, int], failed: int, bit: int
+    ) -> tuple[int, int] | None:
+        """(leaf, cost) for one node beside those that a pod holds, less the failed one on leaf `failed`."""
+        pool = view.pool
+        stay = {leaf: bits for leaf, bits in held.items() if leaf != failed or bits & ~bit}
+        free = pool.free
+        if failed in stay and self.available[failed] & view.mask[failed] & ~bit:
+            return failed, 0
+        own = [leaf for leaf in stay if free[leaf] and leaf != failed]
+        pods = {pool.pod_of[leaf] for leaf in stay}
+        if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
+            return None
+        if own:
+            return min(own, key=lambda x: (-stay[x].bit_count(), free[x], x)), 0
+        if ask.required == "leaf" and stay:
+            return None
+        near = tightest_of_pods(pool, pods)
+        if near is not None or (ask.required == "pod" and stay):
+            return None if near is None else (near, LEAF)
+        leaf = one_leaf(pool, 1)
+        return None if leaf is None else (leaf, LEAF + (self.weights.beta if stay else 0))
 
     def _decide(self, view: View, ask: Ask) -> Decision | None:
         pool, units = view.pool, ask.count // ask.slice

@@ -57,6 +57,21 @@ def one_leaf_within(pool: Pool, need: int, allowed: Sequence[int], pods: int) ->
     return None
 
 
+def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
+    """The leaf of these pods that has least room, but some; of equals a broken one, in the fullest pod."""
+    best: tuple[int, int, int] | None = None
+    for pod in pods:
+        if pool.pod_free[pod]:
+            row = pool.bucket[pod]
+            level = next(i for i, bits in enumerate(row) if bits)
+            if best is None or (level, pool.pod_free[pod], pod) < best:
+                best = level, pool.pod_free[pod], pod
+    if best is None:
+        return None
+    bits = pool.bucket[best[2]][best[0]]
+    return pool.pod_start[best[2]] + (bits & -bits).bit_length() - 1
+
+
 def one_pod(pool: Pool, need: int) -> list[int] | None:
     """The fewest leaves inside one pod, and of those the least leftover."""
     found = _fewest_in_one_pod(pool, need)
@@ -251,6 +266,8 @@ def _over_pods(pool: Pool, need: int, beta: int, home: frozenset[int], fewest: i
     pods.sort(key=lambda p: p not in home)
     charge = [p in home for p in pods]
     cost, shapes = cheapest_shapes([pool.prefix(p) for p in pods], charge, need, beta, fewest)
+    if home and not any(charge):
+        cost += beta  # no pod of the order has room: the first new one isn't free
     if not home:
         pods = _worth_pairing(pool, need, max(q for q, _ in shapes))
         charge = [False] * len(pods)
