@@ -50,7 +50,7 @@ class Decision(NamedTuple):
 
     def explanation(self) -> Explanation:
         """What each filter removed, and why these leaves."""
-        report, free = FilterReport.model_construct, self.free
+        report, free = FilterReport, self.free
         reports = (*self.reports, report(filter="busy", removed=self.healthy - free, left=free, examples=()))
         if self.apart:
             reports = (
@@ -63,10 +63,8 @@ class Decision(NamedTuple):
             why = f"the tightest leaf that holds them all, {rest}"
         else:
             why = f"the least leaves + {self.beta:g}·(pods−1) = {self.cost / 1000:g}, {rest}"
-        taken = Candidate.model_construct(
-            leaves=leaves, pods=self.pods, leftover=self.leftover, why="taken: " + why
-        )
-        return Explanation.model_construct(
+        taken = Candidate(leaves=leaves, pods=self.pods, leftover=self.leftover, why="taken: " + why)
+        return Explanation(
             considered=len(self.numbers.nodes),
             filters=reports,
             compared=(taken,),
