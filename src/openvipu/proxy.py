@@ -65,55 +65,53 @@ class Proxy:
         return {"available": True, "numOfPartitions": free, "message": ""}
 
 
-def handler_for(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
-    """The HTTP handler of one proxy."""
+class Handler(BaseHTTPRequestHandler):
+    """The HTTP side; a subclass carries the proxy that it asks."""
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 30
+    proxy: Proxy
+    timeout = 30
 
-        def do_GET(self) -> None:
-            if self.path != "/stats":
-                self._answer(404, {"message": f"{self.path} doesn't exist; use /stats or /query"})
-                return
-            try:
-                self._answer(200, proxy.stats())
-            except CommandError as failure:
-                self._answer(502, {"message": str(failure)})
+    def do_GET(self) -> None:
+        if self.path != "/stats":
+            self._answer(404, {"message": f"{self.path} doesn't exist; use /stats or /query"})
+            return
+        try:
+            self._answer(200, self.proxy.stats())
+        except CommandError as failure:
+            self._answer(502, {"message": str(failure)})
 
-        def do_POST(self) -> None:
-            if self.path != "/query":
-                self._answer(404, {"message": f"{self.path} doesn't exist; use /stats or /query"})
-                return
-            size = self._size()
-            if size is None:
-                self._answer(400, {"message": 'the body must be {"size": N} with a whole number N'})
-                return
-            self._answer(200, proxy.query(size))
+    def do_POST(self) -> None:
+        if self.path != "/query":
+            self._answer(404, {"message": f"{self.path} doesn't exist; use /stats or /query"})
+            return
+        size = self._size()
+        if size is None:
+            self._answer(400, {"message": 'the body must be {"size": N} with a whole number N'})
+            return
+        self._answer(200, self.proxy.query(size))
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
-            """Quiet: the controller counts the calls."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
+        """Quiet: the controller counts the calls."""
 
-        def _size(self) -> int | None:
-            length = self.headers.get("Content-Length", "")
-            if not length.isdigit() or int(length) > LONGEST_BODY:
-                return None
-            try:
-                body: Any = json.loads(self.rfile.read(int(length)))
-            except (ValueError, RecursionError):
-                return None
-            size = cast("dict[str, Any]", body).get("size") if isinstance(body, dict) else None
-            whole = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= 0xFFFFFFFF
-            return size if whole else None
+    def _size(self) -> int | None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit() or int(length[:9]) > LONGEST_BODY:
+            return None
+        try:
+            body: Any = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            return None
+        size = cast("dict[str, Any]", body).get("size") if isinstance(body, dict) else None
+        whole = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= 0xFFFFFFFF
+        return size if whole else None
 
-        def _answer(self, status: int, body: Any) -> None:
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-    return Handler
+    def _answer(self, status: int, body: Any) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -143,7 +141,7 @@ def _main(arguments: argparse.Namespace) -> int:
 
 def start(proxy: Proxy, host: str, port: int) -> ThreadingHTTPServer:
     """A server in a thread of its own; ``shutdown`` and ``server_close`` end it."""
-    server = ThreadingHTTPServer((host, port), handler_for(proxy))
+    server = ThreadingHTTPServer((host, port), type("BoundHandler", (Handler,), {"proxy": proxy}))
     threading.Thread(target=server.serve_forever, name="proxy", daemon=True).start()
     return server
 

@@ -89,8 +89,9 @@ class Jobs:
             return
         for agent_id in errors:
             self._core.health.dirty(agent_id)
-        self._core.change(lambda state: (state.without_partition(id_), None))
+        # first, so that whoever asks in between is told of a removal and not of a name that never was
         self._core.remember_removed(partition)
+        self._core.change(lambda state: (state.without_partition(id_), None))
 
     def repair(self, id_: str, generation: int, errors: tuple[str, ...]) -> None:
         """An active partition was found broken: start the automatic resets, or call it failed."""
