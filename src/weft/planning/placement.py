@@ -134,8 +134,15 @@ def _refuse(
     nodes: Sequence[Node],
     reports: tuple[FilterReport, ...],
 ) -> Refusal:
+    passing: dict[tuple[int, tuple[str, ...], frozenset[str]], tuple[Node, ...]] = {}
+
     def fits(changed: PlacementRequest, then: Occupancy) -> bool:
-        left, _ = filters.eligible(changed, site, topology, then)
+        # Everything but who is busy is filtered once for each kind of change: there are many pods to try.
+        key = changed.hcas_per_node, changed.exclude, frozenset(then.quarantined)
+        if key not in passing:
+            idle = then.model_copy(update={"busy": {}})
+            passing[key] = filters.eligible(changed, site, topology, idle)[0]
+        left = [n for n in passing[key] if n.name not in then.busy]
         return decide(changed, topology, left, weights) is not None
 
     reason = refusal_reason(

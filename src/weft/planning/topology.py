@@ -8,6 +8,7 @@ share it share all the others.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,6 +69,9 @@ class Topology:
         """The topology of one fabric of the site. Raises InputError if there is no such fabric."""
         if fabric not in site.fabrics:
             raise InputError("fabric", fabric, f"fabrics of {site.name}: {', '.join(site.fabrics)}")
+        for known, name, topology in tuple(_RECENT):
+            if known is site and name == fabric and isinstance(topology, cls):
+                return topology
         leaf_of = _leaf_of_each_hca(site, fabric)
         pod_of = {s.name: s.pod or NO_POD for s in site.switches if s.fabric == fabric}
         stands: list[Stand] = []
@@ -83,7 +87,9 @@ class Topology:
                 uncabled[node.name] = (
                     f"the site has no link from {_names(node.name, hcas)} to a leaf of {fabric}"
                 )
-        return cls.from_stands(fabric, stands, uncabled)
+        found = cls.from_stands(fabric, stands, uncabled)
+        _RECENT.append((site, fabric, found))
+        return found
 
     @classmethod
     def from_stands(
@@ -127,3 +133,7 @@ def _leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:
 
 def _names(node: str, hcas: tuple[Hca, ...]) -> str:
     return ", ".join(f"{node}/{h.name}" for h in hcas)
+
+
+_RECENT: deque[tuple[Site, str, Topology]] = deque(maxlen=8)
+"""Topologies of the last sites, by identity: a site is frozen, and one is asked about again and again."""
