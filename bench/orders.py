@@ -19,6 +19,7 @@ from bench import openstack_scripts as scripts
 from weft.client import Client
 from weft.model.pod import PodState
 from weftlab.lab import Lab
+from weftlab.layout import free_ports
 
 NODES = 16
 ROUNDS = 3
@@ -27,7 +28,7 @@ GOAL = 1.15
 
 def rows() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
-        lab = Lab(state=Path(folder) / "lab", ports=24000, nodes=NODES, say=print)
+        lab = Lab(Path(folder) / "lab", ports=free_ports(), nodes=NODES, say=print)
         try:
             lab.up()
             return _measure(lab)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from weftlab.lab import Lab
+from weftlab.layout import free_ports
 
 POD = """\
 name: demo
@@ -41,7 +42,7 @@ class Demo:
         shown = shlex.join(("weft", *words)) + (f" > {save}" if save else "")
         print(f"$ OS_CLOUD={cloud} {shown}", flush=True)
         env = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(self._lab.clouds_yaml), "OS_CLOUD": cloud}
-        command = [sys.executable, "-m", "weft.cli", *words]
+        command = [sys.executable, "-m", "weft.cli.main", *words]
         if save:
             with (self._folder / save).open("w") as output:
                 code = subprocess.run(
@@ -79,7 +80,7 @@ class Demo:
 def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
-        lab = Lab(state=Path(folder) / "lab", say=lambda line: print(line, flush=True))
+        lab = Lab(Path(folder) / "lab", ports=free_ports(), say=lambda line: print(line, flush=True))
         print(
             "== a whole AI cloud on this machine: OpenStack, OpenSM over a simulated fabric, weft", flush=True
         )

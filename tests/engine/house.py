@@ -31,6 +31,7 @@ QUICK = LoopSettings(
     poll_servers=0.01,
     poll_others=0.01,
     patience=2.0,
+    patience_servers=2.0,
     verify_patience=0.1,
     first_delay=0.0,
     last_delay=0.0,
@@ -111,4 +112,4 @@ class House:
 
 def impatient(limit: float = 0.0) -> LoopSettings:
     """Settings under which every state is overdue at once."""
-    return replace(QUICK, patience=0.2, limits=dict.fromkeys(PodState, limit))
+    return replace(QUICK, patience=0.2, patience_servers=0.2, limits=dict.fromkeys(PodState, limit))

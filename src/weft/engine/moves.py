@@ -84,8 +84,7 @@ class Moves:
 
     def _settle(self, driver: ResourceDriver, batch: Batch) -> None:
         """Look until everything is at rest; a broken server is made anew a few times."""
-        deadline = self._clock.monotonic() + self._settings.patience
-        pause = self._settings.poll_servers if batch[0].kind is Kind.SERVER else self._settings.poll_others
+        pause, deadline = self._waiting(batch)
         while waiting := [r for r in self.fresh(batch) if r.state is not RowState.SETTLED]:
             self._look(driver, waiting)
             waiting = [r for r in self.fresh(batch) if r.state is not RowState.SETTLED]
@@ -136,8 +135,7 @@ class Moves:
 
     def _remove(self, driver: ResourceDriver, batch: Batch) -> None:
         """Ask for removal and look until a listing doesn't show the things any more; each that is gone is written."""
-        deadline = self._clock.monotonic() + self._settings.patience
-        pause = self._settings.poll_servers if batch[0].kind is Kind.SERVER else self._settings.poll_others
+        pause, deadline = self._waiting(batch)
         outcomes = driver.delete(self._scope, _wanted(batch), self._ids())
         left = batch
         while True:
@@ -153,8 +151,14 @@ class Moves:
                 raise worst(errors)
             if self._held.lost.is_set():
                 raise LostError
+            why = {r.key: seen[r.key].reason for r in left}
+            self._write(
+                Change(r.key, RowState.DELETING, r.outside_id, why[r.key], attempts=r.attempts)
+                for r in self.fresh(left)
+                if r.reason != why[r.key]
+            )
             if self._clock.monotonic() > deadline:
-                raise self._impatient(left, "to go")
+                raise self._impatient(self.fresh(left), "to go")
             again = [r for r in left if seen[r.key].status is not Status.PENDING]
             outcomes = driver.delete(self._scope, _wanted(again), self._ids()) if again else {}
             self._clock.sleep(pause)
@@ -195,6 +199,12 @@ class Moves:
     def _ids(self) -> dict[str, str]:
         return {key: r.outside_id for key, r in self.records.items() if r.outside_id}
 
+    def _waiting(self, batch: Batch) -> tuple[float, float]:
+        """Pause between two looks, and the end of patience."""
+        servers, s = batch[0].kind is Kind.SERVER, self._settings
+        pause, patience = (s.poll_servers, s.patience_servers) if servers else (s.poll_others, s.patience)
+        return pause, self._clock.monotonic() + patience
+
     def _impatient(self, batch: Batch, what: str) -> TemporaryError:
         names = ", ".join(r.resource.name for r in batch[:3])
         more = f" and {len(batch) - 3} more" if len(batch) > 3 else ""
@@ -202,7 +212,7 @@ class Moves:
         return TemporaryError(
             f"wait for {names}{more} {what}",
             batch[0].resource.where,
-            f"not after {self._settings.patience:.0f} s ({reason})",
+            f"not yet ({reason})",
         )
 
 

@@ -27,7 +27,8 @@ class LoopSettings:
         observe_every: how often a READY pod is looked at.
         poll_servers: pause between two listings while servers boot or go.
         poll_others: the same for everything else.
-        patience: how long one visit waits for things to settle or to go before it backs off.
+        patience, patience_servers: how long one visit waits for things to settle or to go before it says why it
+            waits, and comes back later.
         verify_patience: how long something may still be coming up when a pod is verified.
         first_delay, last_delay: back-off after failures, doubled from the first up to the last.
         server_attempts: how often a server is made before the pod is FAILED.
@@ -39,7 +40,8 @@ class LoopSettings:
     observe_every: float = 60.0
     poll_servers: float = 1.0
     poll_others: float = 0.3
-    patience: float = 300.0
+    patience: float = 30.0
+    patience_servers: float = 300.0
     verify_patience: float = 20.0
     first_delay: float = 2.0
     last_delay: float = 60.0

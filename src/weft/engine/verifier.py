@@ -75,13 +75,13 @@ def verify(
 
 
 def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) -> tuple[list[Problem], int]:
-    """Problems of a partition on its fabric, and how many host ports were read."""
+    """Problems of a partition on its fabric, and how many host ports were read.
+
+    What is wrong with a manager is the audit's and the operator's; a pod is judged by the wire.
+    """
     reader = world.fabric(name)
-    status = reader.status()
-    problems = [Problem(p) for p in status.problems]
-    problems += [Problem(f"{m.name}: {p}") for m in status.managers for p in m.problems]
     tables = reader.tables()
-    problems += check_tables(site, name, partition.pkey, partition.members, tables)
+    problems = check_tables(site, name, partition.pkey, partition.members, tables)
     wanted, unwanted = probe_pairs(
         partition.members, tables, site.fabrics[name].segments, manager_ports(site, name)
     )
