@@ -29,6 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     first.add_argument("--init", action="store_true", help="make the state file")
     first.add_argument("--secure", action="store_true", help="with --init: users must show their access keys")
     first.add_argument(
+        "--admin-key-file", type=Path, help="with --init --secure: the first administrator's access key"
+    )
+    first.add_argument(
         "--agent-key-file", type=Path, help="with --init: the key that agents were prepared with"
     )
     first.add_argument(
@@ -69,14 +72,17 @@ def _init(arguments: argparse.Namespace) -> None:
     agent_key = secrets.token_urlsafe(24)
     if arguments.agent_key_file:
         agent_key = read_key(arguments.agent_key_file)
+    admin_key = users.check_key(read_key(arguments.admin_key_file)) if arguments.admin_key_file else ""
     settings = Settings(f"controller-{secrets.token_hex(6)}", agent_key, arguments.secure)
     Store.create(arguments.state, settings)
     say(f"state file written: {arguments.state}")
     if arguments.secure:
+        key = admin_key or new_key()
         store = Store.open(arguments.state)
-        store.save(_with_admin(store.state, key := new_key()))
+        store.save(_with_admin(store.state, key))
         store.close()
-        say(f"create user (admin): success. Access key is '{key}'.")
+        told = "" if admin_key else f" Access key is '{key}'."
+        say(f"create user (admin): success.{told}")
 
 
 def _with_admin(state: State, key: str) -> State:

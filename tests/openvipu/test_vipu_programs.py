@@ -22,7 +22,6 @@ from vipuhouse import LONGEST_WAIT, POD4, POD16, controlling, new_config, until
 
 from openvipu import server_main
 from openvipu.agent import main as agent_main
-from openvipu.hardware.fabric import Fault
 from openvipu.proto import admin_pb2, admin_pb2_grpc, vipuuser_pb2_grpc
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rpc import channel
@@ -339,62 +338,3 @@ def test_a_pod_in_a_network_namespace(tmp_path: Path) -> None:
             assert "0100020A:1F90" in listening  # 10.2.0.1:8080
     finally:
         subprocess.run(["ip", "netns", "delete", name], check=True, capture_output=True)
-
-
-def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
-    """What a controller VM does at boot: init with a given key, serve, apply; again and with late agents."""
-    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    (tmp_path / "admin.key").write_text("an-admin-key-of-the-order\n")
-    init = (
-        "--state",
-        str(tmp_path / "state"),
-        "--init",
-        "--secure",
-        "--admin-key-file",
-        str(tmp_path / "admin.key"),
-    )
-    made = run("openvipu-server", *init)
-    assert made.stdout.splitlines()[-1] == "create user (admin): success."
-    with SimulatedPod(PodConfig(POD16, port=0)) as pod, program(*server(tmp_path / "state")) as (_, line):
-        agents = [{"id": name, "host": agent.host, "port": agent.port} for name, agent in pod.agents.items()]
-        names = [agent["id"] for agent in agents]
-        wanted: dict[str, Any] = {
-            "agents": agents,
-            "clusters": [{"id": "c", "topology": "mesh", "agents": names}],
-            "allocations": [{"id": "a", "cluster": "c", "agents": names}],
-            "users": [{"id": "tenant", "allocations": ["a"], "access_key": "a-tenants-access-key"}],
-        }
-        file = tmp_path / "order.json"
-        user_port, admin_port = ports(line)
-        admin = ("-P", admin_port, "--api-user-id", "admin", "--api-access-key", "an-admin-key-of-the-order")
-
-        def apply(*more: str) -> subprocess.CompletedProcess[str]:
-            file.write_text(json.dumps(wanted))
-            return run("vipu-admin", *admin, "apply", str(file), *more, env=env, cwd=tmp_path)
-
-        pod.plant(Fault("agent-gone", "ipum3"))
-        late = apply()
-        assert (late.returncode, "create agent (ipum3): failed: agent ipum3" in late.stderr) == (1, True)
-        timer = threading.Timer(1.0, pod.heal)
-        timer.start()
-        done = apply("--wait", "60")
-        timer.join()
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines() == [
-            "create agent (ipum1): there already.",
-            "create agent (ipum2): there already.",
-            "create agent (ipum3): success.",
-            "create agent (ipum4): success.",
-            "create cluster (c): success.",
-            "create allocation (a): success.",
-            "create user (tenant): success.",
-        ]
-        assert all(said.endswith("there already.") for said in apply().stdout.splitlines())
-        tenant = ("-P", user_port, "--api-user-id", "tenant", "--api-access-key", "a-tenants-access-key")
-        assert run("vipu", *tenant, "create", "partition", "p", "--size", "16", env=env).returncode == 0
-        wanted["allocations"][0]["agents"] = names[:2]
-        differs = apply()
-        assert (differs.returncode, "differs from the file" in differs.stderr) == (1, True)
-        wanted["allocations"][0]["agents"] = 5
-        wrong = apply()
-        assert (wrong.returncode, "allocations[0]: agents must be a list" in wrong.stderr) == (2, True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from openvipu.clients import admin_commands as admin
-from openvipu.clients import completion, partitions
+from openvipu.clients import apply, completion, partitions
 from openvipu.clients.config import resolve
 from openvipu.clients.session import CommandError, Session, complain, ruled, say, table
 from openvipu.clients.tree import FORCE, NAME, Tree, option
@@ -50,6 +50,11 @@ def vipu_admin(argv: list[str] | None = None) -> int:
     tree.add("list", "user", admin.list_users, "list the users")
     tree.add("remove", "user", admin.remove_user, "remove a user", NAME)
     tree.add("list", "ipu-attr", _list_attributes, "list the attributes of IPUs", option("agents", nargs="*"))
+    tree.add_command(
+        "apply", apply.apply, "make what a JSON file lists; may be repeated",
+        option("file"),
+        option("--wait", type=partitions.count, default=0, help="seconds to wait for agents to answer"),
+    )  # fmt: skip
     return _run(tree, argv, is_admin=True)
 
 

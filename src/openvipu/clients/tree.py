@@ -51,11 +51,18 @@ class Tree:
         leaf.set_defaults(action=action)
 
     def add_plain(self, verb: str, action: Action, words: str, *options: Options) -> None:
-        """A command of one word."""
+        """A command of one word that needs no controller; ``action`` gets the parser and the arguments."""
+        self._one_word(verb, words, options).set_defaults(plain=action)
+
+    def add_command(self, verb: str, action: Action, words: str, *options: Options) -> None:
+        """A command of one word; ``action`` gets the session and the arguments."""
+        self._one_word(verb, words, options).set_defaults(action=action)
+
+    def _one_word(self, verb: str, words: str, options: tuple[Options, ...]) -> argparse.ArgumentParser:
         leaf = self._verbs.add_parser(verb, help=words, description=words, parents=[self._common])
         for option in options:
             option(leaf)
-        leaf.set_defaults(plain=action)
+        return leaf
 
 
 def option(*flags: str, **settings: Any) -> Options:

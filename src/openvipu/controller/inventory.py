@@ -105,9 +105,11 @@ class Inventory:
         """Take the allocation from its users; its partitions must be gone."""
         self._core.change(lambda state: (allocations.without(state, id_), None))
 
-    def create_user(self, id_: str, allocation_ids: Sequence[str], admin: bool) -> tuple[User, str]:
-        """The user and the access key, which is told this once."""
-        salt, key = secrets.token_hex(8), new_key()
+    def create_user(
+        self, id_: str, allocation_ids: Sequence[str], admin: bool, access_key: str = ""
+    ) -> tuple[User, str]:
+        """The user and the access key: the given one, or a new one that is told this once."""
+        salt, key = secrets.token_hex(8), users.check_key(access_key) if access_key else new_key()
 
         def decide(state: State) -> tuple[State, User]:
             user = users.make(state, id_, salt, key, allocation_ids, admin)

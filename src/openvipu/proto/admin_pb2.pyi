@@ -294,14 +294,16 @@ class User(_message.Message):
     def __init__(self, id: _Optional[str] = ..., allocation_ids: _Optional[_Iterable[str]] = ..., admin: _Optional[bool] = ...) -> None: ...
 
 class CreateUserRequest(_message.Message):
-    __slots__ = ("id", "allocation_ids", "admin")
+    __slots__ = ("id", "allocation_ids", "admin", "access_key")
     ID_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_IDS_FIELD_NUMBER: _ClassVar[int]
     ADMIN_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_KEY_FIELD_NUMBER: _ClassVar[int]
     id: str
     allocation_ids: _containers.RepeatedScalarFieldContainer[str]
     admin: bool
-    def __init__(self, id: _Optional[str] = ..., allocation_ids: _Optional[_Iterable[str]] = ..., admin: _Optional[bool] = ...) -> None: ...
+    access_key: str
+    def __init__(self, id: _Optional[str] = ..., allocation_ids: _Optional[_Iterable[str]] = ..., admin: _Optional[bool] = ..., access_key: _Optional[str] = ...) -> None: ...
 
 class CreateUserReply(_message.Message):
     __slots__ = ("user", "access_key")

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import replace
 
-from openvipu.model.errors import AlreadyExists, Conflict, Unauthenticated
+from openvipu.model.errors import AlreadyExists, BadRequest, Conflict, Unauthenticated
 from openvipu.model.names import check_id
 from openvipu.model.site import User
 from openvipu.model.state import State
@@ -16,6 +16,19 @@ from openvipu.model.state import State
 def key_hash(salt: str, key: str) -> str:
     """Hex SHA-256 of salt and key. Keys are random and long, so no slow hash is needed."""
     return hashlib.sha256(f"{salt}:{key}".encode("utf-8", "surrogateescape")).hexdigest()
+
+
+SHORTEST_KEY = 12
+LONGEST_KEY = 128
+
+
+def check_key(key: str) -> str:
+    """``key`` if it can be an access key that somebody chose; else BadRequest, which doesn't repeat it."""
+    if not SHORTEST_KEY <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+        raise BadRequest(
+            f"access_key is not allowed; use {SHORTEST_KEY} to {LONGEST_KEY} printable ASCII characters"
+        )
+    return key
 
 
 def make(state: State, id_: str, salt: str, key: str, allocations: Sequence[str], admin: bool) -> User:

@@ -136,7 +136,9 @@ class AdminService(pb_grpc.AdminServiceServicer):
 
     def CreateUser(self, request: pb.CreateUserRequest, context: Any) -> pb.CreateUserReply:
         self._gate.visible(context)
-        user, key = self._inventory.create_user(request.id, tuple(request.allocation_ids), request.admin)
+        user, key = self._inventory.create_user(
+            request.id, tuple(request.allocation_ids), request.admin, request.access_key
+        )
         return pb.CreateUserReply(user=_user(user), access_key=key)
 
     def UpdateUser(self, request: pb.UpdateUserRequest, context: Any) -> pb.UpdateUserReply:
