@@ -57,6 +57,11 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
         cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement")),
         cloud.agents(layout, env, site, (*filled, "rabbitmq")),
         Step(
+            "policies",
+            lambda: cloud.read_policies(layout),
+            after=(*(a.name for a in API_SERVICES), *(("bootstrap",) if fresh else ())),
+        ),
+        Step(
             "computes",
             wait_for(cloud.computes_ready(layout, site), 240),
             after=("nova-fleet", "nova", "keystone", "placement", "neutron-agents"),
