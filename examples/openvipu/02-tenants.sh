@@ -7,8 +7,8 @@ key=$(openvipu-server --init --secure --state state.sqlite | sed -n "s/.*Access 
 start controller.log openvipu-server --state state.sqlite "${free_ports[@]}"
 admin="vipu-admin -P $(port_of controller.log admin) --api-user-id admin --api-access-key $key"
 
-add_agents agents 1 4
-$admin create cluster c16 --agents "$(names agents 1 4)"
+order agents 1 4 >order.json
+$admin apply order.json
 $admin create allocation red --size 8
 $admin create allocation blue --size 8
 $admin create user alice --allocations red

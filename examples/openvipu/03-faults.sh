@@ -9,8 +9,8 @@ start controller.log openvipu-server --state state.sqlite --poll-interval 0.5 --
 admin="vipu-admin -P $(port_of controller.log admin)"
 user="vipu -P $(port_of controller.log user)"
 
-add_agents agents 1 4
-$admin create cluster c16 --agents "$(names agents 1 4)"
+order agents 1 4 >order.json
+$admin apply order.json
 $user create partition p4 --size 4 --relocatable
 $sim probe ipum1:0 ipum1:3
 refused $sim probe ipum1:0 ipum2:3

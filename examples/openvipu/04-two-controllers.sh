@@ -9,12 +9,10 @@ for tenant in red blue; do
   start $tenant.log openvipu-server --state $tenant.sqlite "${free_ports[@]}"
 done
 
-admin="vipu-admin -P $(port_of red.log admin)"
-add_agents agents 1 4
-$admin create cluster c16 --agents "$(names agents 1 4)"
-admin="vipu-admin -P $(port_of blue.log admin)"
-add_agents agents 5 8
-$admin create cluster c16 --agents "$(names agents 5 8)"
+order agents 1 4 >red.json
+vipu-admin -P "$(port_of red.log admin)" apply red.json
+order agents 5 8 >blue.json
+vipu-admin -P "$(port_of blue.log admin)" apply blue.json
 
 vipu -P "$(port_of red.log user)" create partition p --size 16
 vipu -P "$(port_of blue.log user)" create partition p --size 16
@@ -23,4 +21,4 @@ $sim probe ipum5:0 ipum8:3
 refused $sim probe ipum4:0 ipum5:3
 
 read -r name host port < <(sed -n 1p agents)
-refused $admin create agent "$name" --host "$host" --port "$port"
+refused vipu-admin -P "$(port_of blue.log admin)" create agent "$name" --host "$host" --port "$port"

@@ -36,6 +36,13 @@ add_agents() {
   done
 }
 
+# order FILE FROM TO: a file for `vipu-admin apply` with these agents and the cluster c16 over them
+order() {
+  sed -n "$2,$3p" "$1" | awk '
+    { agents = agents comma "{\"id\":\"" $1 "\",\"host\":\"" $2 "\",\"port\":" $3 "}"; names = names comma "\"" $1 "\""; comma = "," }
+    END { print "{\"agents\":[" agents "],\"clusters\":[{\"id\":\"c16\",\"agents\":[" names "]}]}" }'
+}
+
 # names FILE FROM TO: the agents' names, comma-separated
 names() {
   sed -n "$2,$3p" "$1" | cut -d' ' -f1 | paste -sd,
