@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from openvipu.store import Store
 
 POLL_SECONDS = 0.005
 CYCLES = 1000
+LONGEST_WAIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +140,13 @@ def _fill(rig: Rig) -> None:
     rig.admin.CreateCluster(admin_pb2.CreateClusterRequest(id="c", spec=cluster))
 
 
-def _wait(rig: Rig, state: pb.PartitionReadyState, ask: Callable[[float], None] = time.sleep) -> None:
+def _wait(rig: Rig, state: pb.PartitionReadyState) -> None:
     request = pb.GetPartitionStatusRequest(partition_id="p")
+    ends = time.monotonic() + LONGEST_WAIT
     while True:
-        status = rig.users.GetPartitionStatus(request).status
+        status = rig.users.GetPartitionStatus(request, timeout=LONGEST_WAIT).status
         if status.ready_state == state:
             return
-        if status.operation_state == pb.POS_FAILED:
-            raise RuntimeError(f"the partition failed: {'; '.join(status.errors)}")
-        ask(POLL_SECONDS)
+        if status.operation_state == pb.POS_FAILED or time.monotonic() > ends:
+            raise RuntimeError(f"the partition doesn't get there: {status}")
+        time.sleep(POLL_SECONDS)
