@@ -19,7 +19,7 @@ from weft.model.errors import PermanentError
 _ENCODING = "latin-1"
 """Every octet is one character: what isn't ours goes through untouched."""
 _FIRST_LOOK = 1 << 20
-_TROUBLE = re.compile(r"PARSE ERROR|in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
+_TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
 _UP = "SUBNET UP"
 _KEPT = 20
 
