@@ -3,7 +3,6 @@ foreign inside weft's range. `repair` mends what is weft's, and only that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -29,22 +28,10 @@ MEND_PATIENCE = 120.0
 
 
 class Auditor:
-    """Reads everything afresh at each call.
+    """Reads everything afresh at each call."""
 
-    Args:
-        projects: ids of the projects that are searched for things with weft's mark; empty: all that can be seen.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        world: World,
-        site: Site,
-        clock: Clock,
-        projects: Callable[[], Sequence[str]] = lambda: (),
-    ) -> None:
+    def __init__(self, store: Store, world: World, site: Site, clock: Clock) -> None:
         self._store, self._world, self._site, self._clock = store, world, site, clock
-        self._projects = projects
         self._findings: list[Finding] = []
         self._checked: dict[str, int] = {}
         self._orphans: list[Marked] = []
@@ -111,7 +98,7 @@ class Auditor:
 
     def _check_marked(self, where: str) -> None:
         try:
-            things = self._world.resources[where].marked(self._site.name, self._projects())
+            things = self._world.resources[where].marked(self._site.name, ())
         except WeftError as error:
             self._find("unknown", "listing", where, where, str(error))
             return

@@ -96,11 +96,6 @@ FROM pod GROUP BY state;
 -- name: resources_of
 SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
 
--- name: outside_ids_of_live_pods
--- What the audit takes as owned.
-SELECT r.pod_id, r.key, r.kind, r.outside_id, r.state, r.document FROM resource r JOIN pod p ON p.id = r.pod_id
-WHERE p.state <> 'RELEASED' AND r.state <> 'absent';
-
 -- name: release_pod
 -- The wish only; the loop does the work. Waking is part of it.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s, failures = 0
@@ -201,7 +196,3 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 
 -- name: notify
 SELECT pg_notify('weft_pod', %(pod_id)s);
-
--- name: projects
--- Projects that have, or lately had, pods.
-SELECT DISTINCT project_id FROM pod ORDER BY project_id;

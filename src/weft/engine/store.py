@@ -241,10 +241,6 @@ class Store:
         with self.database.transaction() as tx:
             return tx.rows("count_pods")
 
-    def projects(self) -> list[str]:
-        with self.database.transaction() as tx:
-            return [row["project_id"] for row in tx.rows("projects")]
-
     # -- records ------------------------------------------------------------------------------------------------
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:

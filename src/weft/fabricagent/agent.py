@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from weft.fabricagent.compare import compare, port_reading
 from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.repair import Repairer
-from weft.fabricagent.wire import MAX_AGE, Reading, Wire
+from weft.fabricagent.wire import MAX_AGE, Wire
 from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
     AgentPartitions,
@@ -20,7 +21,6 @@ from weft.model.agentapi import (
     PartitionsChange,
     Paths,
     PortMismatch,
-    PortReading,
     RepairQuery,
     RepairResult,
     Tables,
@@ -212,7 +212,7 @@ class Agent:
         except MadError as error:
             raise UnknownError("read the P_Key tables", f"the fabric at {self.name}", str(error)) from error
         return Tables(
-            ports=tuple(_port_reading(r, expected.get(r.port_guid, frozenset())) for r in readings),
+            ports=tuple(port_reading(r, expected.get(r.port_guid, frozenset())) for r in readings),
             vacant=tuple(
                 VacantPort(switch_guid=guid, port=port, keys=tuple(sorted(keys)))
                 for guid, _, port, entries in vacant
@@ -318,39 +318,6 @@ class Agent:
         with self._changing:
             hosts = list(self._wire.hosts(MAX_AGE))
             return self._repairer.repair(query, self._expected(self._file.read(), hosts))
-
-
-def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
-    """Where a port's tables are not exactly what is expected; nothing if they are."""
-    guid = reading.port_guid
-    if reading.unreachable:
-        return [PortMismatch(port_guid=guid, where="host", unreachable=reading.unreachable)]
-    out: list[PortMismatch] = []
-    for where, keys in (("host", reading.keys), ("leaf", reading.leaf_keys)):
-        if keys is not None and keys != expected:
-            out.append(
-                PortMismatch(
-                    port_guid=guid,
-                    where=where,
-                    missing=tuple(sorted(expected - keys)),
-                    extra=tuple(sorted(keys - expected)),
-                )
-            )
-    return out
-
-
-def _port_reading(reading: Reading, expected: frozenset[int]) -> PortReading:
-    leaf = reading.leaf_keys
-    return PortReading(
-        port_guid=reading.port_guid,
-        keys=tuple(sorted(reading.keys)),
-        leaf_keys=None if leaf is None else tuple(sorted(leaf)),
-        expected=tuple(sorted(expected)),
-        capacity=len(reading.host),
-        leaf=reading.leaf_name,
-        leaf_port=reading.at.peer_port if reading.at else 0,
-        unreachable=reading.unreachable,
-    )
 
 
 def _mark(document: WeftPartitionDocument) -> Mark:

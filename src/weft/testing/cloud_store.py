@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
+from weft.engine.clock import SystemClock
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Outcome, Resource
@@ -21,19 +20,6 @@ REQUEST_SECONDS = 0.2
 SETTLE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 3.0}
 DELETE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 1.0}
 """What a small real cloud takes; `latency` scales all of it."""
-
-
-class WallClock:
-    """The real time."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 class CloudStore:
@@ -55,7 +41,7 @@ class CloudStore:
     ) -> None:
         self.name = name
         self.latency = latency
-        self.clock: Clock = clock or WallClock()
+        self.clock: Clock = clock or SystemClock()
         self.offers = Offers()
         self.faults: list[Planted] = []
         self.calls: Counter[str] = Counter()

@@ -103,4 +103,3 @@ class _Pause:
             with self._lock:
                 seconds = self._random.uniform(0, self.longest)
             time.sleep(seconds)
-
