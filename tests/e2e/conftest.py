@@ -18,7 +18,7 @@ from weftlab.lab import Lab
 POD = """\
 name: {name}
 nodes: {{count: {count}, flavor: gpu8, image: tiny}}
-access: {{ssh_from: [10.0.0.0/8]}}
+access: {{ssh_from: [10.0.0.0/8], floating_ip: {floating}}}
 """
 
 
@@ -58,10 +58,10 @@ class Person:
         assert "Traceback" not in done.stderr, done.stderr
         return Answer(done.returncode, done.stdout, done.stderr)
 
-    def order(self, name: str, count: int = 2, *words: str) -> Answer:
-        """`weft pod create`."""
+    def order(self, name: str, count: int = 2, *words: str, floating: str = "none") -> Answer:
+        """`weft pod create`; a floating IP brings a router with it."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(POD.format(name=name, count=count))
+        file.write_text(POD.format(name=name, count=count, floating=floating))
         return self.weft("pod", "create", "-f", str(file), *words)
 
 

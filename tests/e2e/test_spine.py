@@ -114,8 +114,9 @@ def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> No
 def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
     """A tenant deletes a server behind weft's back: the audit says so, repair makes it anew on the same node."""
     tenant, operator = people("team-a"), people("operator")
-    assert tenant.order("hurt", 1, "--wait").code == 0
+    assert tenant.order("hurt", 1, "--wait", floating="each").code == 0
     pod = tenant.weft("pod", "show", "hurt", "--json").json
+    assert pod["servers"][0]["floating_ip"], "a router and a floating IP were ordered too"
     own = connection(lab, "team-a")
     server = next(s for s in own.compute.servers() if s.name.startswith(f"weft-{pod['id'][:8]}"))
     own.compute.delete_server(server)
