@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from weft.cli import place
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ def add_commands(subparsers: Subparsers) -> None:
     apply = leaf(commands, "apply", _apply, "check a site file and put it in force")
     apply.add_argument("file", metavar="FILE", help="site file (YAML)")
     leaf(commands, "show", _show, "show the site in force and its fabrics")
-    try:
-        place: Any = importlib.import_module("weft.cli.place")
-    except ModuleNotFoundError as error:
-        if error.name != "weft.cli.place":
-            raise
-        return
     place.add_site_commands(commands)
 
 
