@@ -11,6 +11,7 @@ from openvipu.controller import authority
 from openvipu.controller.core import Tuning
 from openvipu.controller.inventory import new_key
 from openvipu.model.errors import BadRequest
+from openvipu.model.names import check_id
 from openvipu.model.state import Settings, State
 from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rules import users
@@ -33,6 +34,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     first.add_argument(
         "--agent-key-file", type=Path, help="with --init: the key that agents were prepared with"
+    )
+    first.add_argument(
+        "--controller-id",
+        default="",
+        metavar="ID",
+        help="with --init: what agents know it by (default: drawn)",
     )
     first.add_argument(
         "--tls-init", type=Path, metavar="DIR", help="make a certificate authority and certificates"
@@ -73,7 +80,8 @@ def _init(arguments: argparse.Namespace) -> None:
     if arguments.agent_key_file:
         agent_key = read_key(arguments.agent_key_file)
     admin_key = users.check_key(read_key(arguments.admin_key_file)) if arguments.admin_key_file else ""
-    settings = Settings(f"controller-{secrets.token_hex(6)}", agent_key, arguments.secure)
+    controller_id = arguments.controller_id or f"controller-{secrets.token_hex(6)}"
+    settings = Settings(check_id("--controller-id", controller_id), agent_key, arguments.secure)
     Store.create(arguments.state, settings)
     say(f"state file written: {arguments.state}")
     if arguments.secure:

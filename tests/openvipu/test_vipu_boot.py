@@ -13,7 +13,16 @@ from test_vipu_programs import ports, program, run, server
 from vipuhouse import POD16
 
 from openvipu.hardware.fabric import Fault
+from openvipu.proto import agent_pb2, agent_pb2_grpc
+from openvipu.rpc import channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
+
+
+def owner_of(host: str, port: int) -> str:
+    """What an agent tells a stranger: its controller's id, and no more."""
+    with channel(f"{host}:{port}") as link:
+        agent = agent_pb2_grpc.AgentServiceStub(link)
+        return agent.GetOwner(agent_pb2.GetOwnerRequest(), timeout=10).controller_id
 
 
 def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
@@ -27,7 +36,11 @@ def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
         "--secure",
         "--admin-key-file",
         str(tmp_path / "admin.key"),
+        "--controller-id",
+        "order-1",
     )
+    bad = run("openvipu-server", *init[:-1], "order/1")
+    assert (bad.returncode, "--controller-id 'order/1' is not allowed" in bad.stderr) == (2, True)
     made = run("openvipu-server", *init)
     assert made.stdout.splitlines()[-1] == "create user (admin): success."
     with SimulatedPod(PodConfig(POD16, port=0)) as pod, program(*server(tmp_path / "state")) as (_, line):
@@ -65,6 +78,7 @@ def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
             "create user (tenant): success.",
         ]
         assert all(said.endswith("there already.") for said in apply().stdout.splitlines())
+        assert {owner_of(agent.host, agent.port) for agent in pod.agents.values()} == {"order-1"}
         tenant = ("-P", user_port, "--api-user-id", "tenant", "--api-access-key", "a-tenants-access-key")
         assert run("vipu", *tenant, "create", "partition", "p", "--size", "16", env=env).returncode == 0
         wanted["allocations"][0]["agents"] = names[:2]

@@ -182,7 +182,7 @@ def test_any_datagram_is_a_beacon_or_nothing(datagram: bytes) -> None:
 
 def test_every_request_type_is_thrown() -> None:
     """The list of methods is that of the servers, simulation aside: none is forgotten."""
-    assert len(METHODS) == 7 + 2 + 19 + 9
+    assert len(METHODS) == 7 + 2 + 19 + 10
     assert "SimulationService" in simulation_pb2.DESCRIPTOR.services_by_name
 
 

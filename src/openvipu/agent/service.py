@@ -22,7 +22,7 @@ SERVICE = "openvipu.agent.v1.AgentService"
 
 
 class AgentService(pb_grpc.AgentServiceServicer):
-    """Every call but Claim is for the owner only; Claim makes the first caller the owner."""
+    """Every call but Claim and GetOwner is for the owner only; Claim makes the first caller the owner."""
 
     def __init__(self, hardware: Hardware, binding: Binding) -> None:
         self._hardware = hardware
@@ -39,6 +39,11 @@ class AgentService(pb_grpc.AgentServiceServicer):
             self._hardware.clear(setting.partition_id, setting.generation)
         self._binding.release()
         return pb.ReleaseReply()
+
+    def GetOwner(self, request: pb.GetOwnerRequest, context: Any) -> pb.GetOwnerReply:
+        """The controller's id, for anybody: it opens nothing without the key."""
+        owner = self._binding.owner
+        return pb.GetOwnerReply(controller_id=owner.controller_id if owner else "")
 
     def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
         self._check(context)

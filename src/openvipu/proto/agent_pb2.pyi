@@ -109,6 +109,16 @@ class ReleaseReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetOwnerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetOwnerReply(_message.Message):
+    __slots__ = ("controller_id",)
+    CONTROLLER_ID_FIELD_NUMBER: _ClassVar[int]
+    controller_id: str
+    def __init__(self, controller_id: _Optional[str] = ...) -> None: ...
+
 class DescribeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

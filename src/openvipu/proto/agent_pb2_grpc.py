@@ -44,6 +44,11 @@ class AgentServiceStub:
                 request_serializer=openvipu_dot_proto_dot_agent__pb2.ReleaseRequest.SerializeToString,
                 response_deserializer=openvipu_dot_proto_dot_agent__pb2.ReleaseReply.FromString,
                 _registered_method=True)
+        self.GetOwner = channel.unary_unary(
+                '/openvipu.agent.v1.AgentService/GetOwner',
+                request_serializer=openvipu_dot_proto_dot_agent__pb2.GetOwnerRequest.SerializeToString,
+                response_deserializer=openvipu_dot_proto_dot_agent__pb2.GetOwnerReply.FromString,
+                _registered_method=True)
         self.Describe = channel.unary_unary(
                 '/openvipu.agent.v1.AgentService/Describe',
                 request_serializer=openvipu_dot_proto_dot_agent__pb2.DescribeRequest.SerializeToString,
@@ -91,6 +96,12 @@ class AgentServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetOwner(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,6 +161,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.Release,
                     request_deserializer=openvipu_dot_proto_dot_agent__pb2.ReleaseRequest.FromString,
                     response_serializer=openvipu_dot_proto_dot_agent__pb2.ReleaseReply.SerializeToString,
+            ),
+            'GetOwner': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOwner,
+                    request_deserializer=openvipu_dot_proto_dot_agent__pb2.GetOwnerRequest.FromString,
+                    response_serializer=openvipu_dot_proto_dot_agent__pb2.GetOwnerReply.SerializeToString,
             ),
             'Describe': grpc.unary_unary_rpc_method_handler(
                     servicer.Describe,
@@ -241,6 +257,33 @@ class AgentService:
             '/openvipu.agent.v1.AgentService/Release',
             openvipu_dot_proto_dot_agent__pb2.ReleaseRequest.SerializeToString,
             openvipu_dot_proto_dot_agent__pb2.ReleaseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetOwner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openvipu.agent.v1.AgentService/GetOwner',
+            openvipu_dot_proto_dot_agent__pb2.GetOwnerRequest.SerializeToString,
+            openvipu_dot_proto_dot_agent__pb2.GetOwnerReply.FromString,
             options,
             channel_credentials,
             insecure,
