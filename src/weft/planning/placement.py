@@ -44,15 +44,16 @@ def place(
     if request.count % request.slice:
         raise InputError("count", request.count, f"a multiple of the slice ({request.slice})")
     topology = Topology.of(site, request.fabric)
-    nodes, reports = filters.eligible(request, site, topology, occupancy)
-    choice = decide(request, topology, nodes, weights)
+    able, nodes, reports = filters.able_and_free(request, site, topology, occupancy)
+    rooms = rooms_of(topology, nodes, request.slice, able)
+    choice = _choose(request, topology, rooms, weights)
     if choice is None:
         return _refuse(request, site, topology, occupancy, weights, nodes, reports)
     chosen = _nodes(request, topology, nodes, choice)
     explanation = Explanation(
         considered=len(site.nodes),
         filters=reports,
-        compared=compared(request, topology, rooms_of(topology, nodes, request.slice), choice, weights),
+        compared=compared(request, topology, rooms, choice, weights),
         chosen=why_chosen(request, topology, choice, weights),
     )
     placed = tuple(
@@ -64,16 +65,18 @@ def place(
 
 
 def decide(
-    request: PlacementRequest,
-    topology: Topology,
-    nodes: Sequence[Node],
-    weights: Weights,
-    count: int | None = None,
+    request: PlacementRequest, topology: Topology, nodes: Sequence[Node], weights: Weights
 ) -> Choice | None:
     """The leaves for a request out of the nodes that passed the filters."""
+    return _choose(request, topology, rooms_of(topology, nodes, request.slice), weights)
+
+
+def _choose(
+    request: PlacementRequest, topology: Topology, rooms: Sequence[Room], weights: Weights
+) -> Choice | None:
     return choose(
-        rooms_of(topology, nodes, request.slice),
-        (count or request.count) // request.slice,
+        rooms,
+        request.count // request.slice,
         weights,
         request.required,
         request.preferred,
@@ -81,15 +84,26 @@ def decide(
     )
 
 
-def rooms_of(topology: Topology, nodes: Sequence[Node], slice_: int = 1) -> list[Room]:
-    """What each leaf has, in slices, leaves and pods numbered in tree order."""
+def rooms_of(
+    topology: Topology, nodes: Sequence[Node], slice_: int = 1, able: Sequence[Node] | None = None
+) -> list[Room]:
+    """What each leaf has, in slices, leaves and pods numbered in tree order.
+
+    Args:
+        able: nodes that could ever serve, to know a broken leaf by; none: all nodes of the leaf.
+    """
     free: dict[str, int] = {}
     for node in nodes:
         leaf = topology.stands[node.name].leaf
         free[leaf] = free.get(leaf, 0) + 1
+    every = {leaf: len(members) for leaf, members in topology.leaves.items()}
+    if able is not None:
+        every = dict.fromkeys(topology.leaves, 0)
+        for node in able:
+            every[topology.stands[node.name].leaf] += 1
     numbers = {leaf: i for i, leaf in enumerate(topology.leaves)}
     return [
-        Room(numbers[leaf], pod, free[leaf] // slice_, free[leaf] == len(topology.leaves[leaf]))
+        Room(numbers[leaf], pod, free[leaf] // slice_, free[leaf] // slice_ == every[leaf] // slice_)
         for pod, leaves in enumerate(topology.pods.values())
         for leaf in leaves
         if leaf in free

@@ -6,8 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -19,10 +18,13 @@ from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.solve import fill, one_leaf, one_leaf_within, one_pod, several, tightest_of_pods
-from weft.planning.place.state import Traits, traits_of
+from weft.planning.place.pool import Pool
+from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several, tightest_of_pods
+from weft.planning.place.state import traits_of
 from weft.planning.place.view import View
 from weft.planning.topology import Topology
+
+_NOTHING: Mapping[int, int] = {}
 
 
 class Engine(Ledger):
@@ -35,17 +37,6 @@ class Engine(Ledger):
         dedicated: leaf -> project that alone may use it.
         policy: another rule, to compare with.
     """
-
-    def __init__(
-        self,
-        topology: Topology,
-        traits: Mapping[str, Traits] | None = None,
-        weights: Weights | None = None,
-        dedicated: Mapping[str, str] | None = None,
-        policy: Policy | None = None,
-    ) -> None:
-        super().__init__(topology, traits, weights, dedicated, policy)
-        self._hidden: Mapping[int, int] = {}
 
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
@@ -85,16 +76,12 @@ class Engine(Ledger):
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
             )
         view = self.view(ask)
-        if ask.exclude or ask.failed:
-            out = self.numbers.masks((*ask.exclude, *ask.failed))
-            hidden = {
-                leaf: out.get(leaf, 0) | (hidden or {}).get(leaf, 0) for leaf in {*out, *(hidden or ())}
-            }
+        if hidden or ask.exclude or ask.failed:
+            pool, hidden = self._without(view, ask, hidden or {})
+        else:
+            pool, hidden = view.pool, _NOTHING
         decide = self._beside if ask.near else self._decide
-        if hidden:
-            with self._without(view, hidden):
-                return decide(view, ask)
-        return decide(view, ask)
+        return decide(view, pool, ask, hidden)
 
     def place(self, ask: Ask) -> Decision | None:
         """Decide and commit."""
@@ -148,68 +135,87 @@ class Engine(Ledger):
         leaf = one_leaf(pool, 1)
         return None if leaf is None else (leaf, LEAF + (self.weights.beta if stay else 0))
 
-    def _decide(self, view: View, ask: Ask) -> Decision | None:
-        pool, units = view.pool, ask.count // ask.slice
+    def _decide(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
+        units = ask.count if ask.slice == 1 else ask.count // ask.slice
         if units > pool.total or (ask.required == "node" and ask.count > 1):
             return None
         if self.policy:
-            return self._by_policy(self.policy, view, ask, units)
-        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else None
-        if shared:
-            return self._apart(view, ask, units, shared)
+            return self._by_policy(self.policy, view, pool, ask, hidden)
         leaf = one_leaf(pool, units)
+        if ask.apart_from and (shared := self.leaves_of(ask.apart_from, ask.project)):
+            return self._apart(view, pool, ask, hidden, shared, leaf)
         if leaf is not None:
-            return self._taken(view, ask, ((leaf, units),), LEAF, 1)
-        return self._over_leaves(view, ask, units)
+            return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1)
+        return self._over_leaves(view, pool, ask, hidden)
 
-    def _by_policy(self, policy: Policy, view: View, ask: Ask, units: int) -> Decision | None:
-        takes = policy(view.pool, ask.required, ask.preferred, units)
+    def _by_policy(
+        self, policy: Policy, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]
+    ) -> Decision | None:
+        takes = policy(pool, ask.required, ask.preferred, ask.count // ask.slice)
         if takes is None:
             return None
-        pods = len({view.pool.pod_of[leaf] for leaf, _ in takes})
-        return self._taken(view, ask, takes, LEAF * len(takes) + self.weights.beta * (pods - 1), pods)
+        pods = len({pool.pod_of[leaf] for leaf, _ in takes})
+        cost = LEAF * len(takes) + self.weights.beta * (pods - 1)
+        return self._taken(view, pool, ask, hidden, takes, cost, pods)
 
-    def _over_leaves(self, view: View, ask: Ask, units: int) -> Decision | None:
-        pool = view.pool
+    def _over_leaves(
+        self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int], removed: int = 0
+    ) -> Decision | None:
+        units = ask.count // ask.slice
         if ask.required in ("node", "leaf") or units > pool.total:
             return None
         if ask.required == "pod" or ask.preferred == "pod":
             inside = one_pod(pool, units)
             if inside is not None:
-                return self._taken(view, ask, fill(pool.free, inside, units), LEAF * len(inside), 1)
+                takes = fill(pool.free, inside, units)
+                return self._taken(view, pool, ask, hidden, takes, LEAF * len(inside), 1, removed)
             if ask.required == "pod":
                 return None
         best = several(pool, units, self.weights.beta)
         if best is None:
             return None
         pods = len({pool.pod_of[leaf] for leaf in best[1]})
-        return self._taken(view, ask, fill(pool.free, best[1], units), best[0], pods)
+        takes = fill(pool.free, best[1], units)
+        return self._taken(view, pool, ask, hidden, takes, best[0], pods, removed)
 
-    def _apart(self, view: View, ask: Ask, units: int, shared: Iterable[int]) -> Decision | None:
-        """Not on these leaves: for one leaf by masks, for several with their room put aside for the moment."""
-        pool, start = view.pool, self.numbers.pod_start
-        allowed = [-1] * pool.pods
-        removed = 0
-        for leaf in shared:
-            pod = pool.pod_of[leaf]
-            allowed[pod] &= ~(1 << (leaf - start[pod]))
-            removed += pool.free[leaf]
-        leaf = one_leaf_within(pool, units, allowed, (1 << pool.pods) - 1)
+    def _apart(
+        self,
+        view: View,
+        pool: Pool,
+        ask: Ask,
+        hidden: Mapping[int, int],
+        shared: Iterable[int],
+        leaf: int | None,
+    ) -> Decision | None:
+        """Not on these leaves; `leaf` is the one that it would have been without them."""
+        free, pod_of, start = pool.free, pool.pod_of, pool.pod_start
+        aside = {x: 0 for x in shared if free[x]}
+        removed = sum([free[x] for x in aside]) * ask.slice
+        units = ask.count // ask.slice
+        if leaf in aside:
+            out: dict[int, int] = {}
+            for x in aside:
+                pod = pod_of[x]
+                out[pod] = out.get(pod, 0) | 1 << (x - start[pod])
+            leaf = one_leaf_except(pool, units, out)
         if leaf is not None:
-            return self._taken(view, ask, ((leaf, units),), LEAF, 1, removed)
-        with _put_aside(view, dict.fromkeys(shared, 0)):
-            return self._over_leaves(view, ask, units)
+            return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1, removed)
+        return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
 
-    def _beside(self, view: View, ask: Ask) -> Decision | None:
+    def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """Beside the nodes that stay: their leaves first, the failed node's before all, then as few new as can be."""
-        numbers, pool = self.numbers, view.pool
+        numbers = self.numbers
         stay = {leaf: bits.bit_count() for leaf, bits in numbers.masks(ask.near).items()}
         units = ask.count // ask.slice
         if not stay or ask.required == "node":
-            return None if stay else self._decide(view, ask)
+            return None if stay else self._decide(view, pool, ask, hidden)
         pods = {pool.pod_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
             return None
+        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else ()
+        apart = {x: 0 for x in shared if pool.free[x]}
+        removed = sum([pool.free[x] for x in apart]) * ask.slice
+        pool = pool.but(apart)
         lost = {numbers.leaf_of[n] for n in ask.failed if n in numbers.leaf_of}
         takes: list[tuple[int, int]] = []
         for leaf in sorted(stay, key=lambda x: (x not in lost, -stay[x], pool.free[x], x)):
@@ -218,30 +224,38 @@ class Engine(Ledger):
                 takes.append((leaf, take))
                 units -= take
             if not units:
-                return self._taken(view, ask, tuple(sorted(takes)), 0, len(pods))
+                return self._taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), removed)
         if ask.required == "leaf":
             return None
         elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
         aside = {x: 0 for p in elsewhere for x in range(pool.pod_start[p], pool.pod_start[p + 1])}
-        with _put_aside(view, aside | dict.fromkeys(stay, 0)):
-            best = several(pool, units, self.weights.beta, frozenset(pods))
-            more = () if best is None else fill(pool.free, best[1], units)
+        rest = pool.but(aside | dict.fromkeys(stay, 0))
+        best = several(rest, units, self.weights.beta, frozenset(pods))
         if best is None:
             return None
+        takes += fill(rest.free, best[1], units)
         pods |= {pool.pod_of[leaf] for leaf in best[1]}
-        return self._taken(view, ask, tuple(sorted((*takes, *more))), best[0], len(pods))
+        return self._taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), removed)
 
-    def _taken(self, view: View, ask: Ask, takes: Takes, cost: int, pods: int, removed: int = 0) -> Decision:
-        available, hidden = self.available, self._hidden
-        if hidden:
-            bits = tuple((x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes)
-        else:
-            bits = tuple((x, view.take(x, available[x], n)) for x, n in takes)
-        free = view.pool.free
-        leftover = -sum(n for _, n in takes)
-        for leaf, _ in takes:
-            leftover += free[leaf]
-        total = view.pool.total if view.lens.slice == 1 else view.count_free(available)
+    def _taken(
+        self,
+        view: View,
+        pool: Pool,
+        ask: Ask,
+        hidden: Mapping[int, int],
+        takes: Takes,
+        cost: int,
+        pods: int,
+        removed: int = 0,
+    ) -> Decision:
+        available, free = self.available, pool.free
+        total = pool.total if ask.slice == 1 else view.count_free(available)
+        if len(takes) == 1 and not hidden:
+            leaf, units = takes[0]
+            bits = ((leaf, view.take(leaf, available[leaf], units)),)
+            return self.decided(view, ask, bits, cost, free[leaf] - units, pods, total, removed)
+        bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
+        leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed)
 
     def decided(
@@ -263,31 +277,11 @@ class Engine(Ledger):
             view.reports, view.healthy, free, removed, self.weights.pod,
         )  # fmt: skip
 
-    @contextmanager
-    def _without(self, view: View, hidden: Mapping[int, int]) -> Generator[None]:
-        """Nodes out of the view for the moment."""
-        self._hidden = hidden
-        size = view.lens.slice
-        available, mask = self.available, view.mask
-        rooms = {
-            leaf: (available[leaf] & mask[leaf] & ~bits).bit_count() // size for leaf, bits in hidden.items()
-        }
-        try:
-            with _put_aside(view, rooms):
-                yield
-        finally:
-            self._hidden = {}
-
-
-@contextmanager
-def _put_aside(view: View, rooms: Mapping[int, int]) -> Generator[None]:
-    """Some leaves have this room for the moment."""
-    pool = view.pool
-    before = {leaf: pool.free[leaf] for leaf in rooms}
-    for leaf, room in rooms.items():
-        pool.set(leaf, room)
-    try:
-        yield
-    finally:
-        for leaf, room in before.items():
-            pool.set(leaf, room)
+    def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
+        """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""
+        out = self.numbers.masks((*ask.exclude, *ask.failed))
+        for leaf, bits in hidden.items():
+            out[leaf] = out.get(leaf, 0) | bits
+        size, available, mask = ask.slice, self.available, view.mask
+        rooms = {x: (available[x] & mask[x] & ~bits).bit_count() // size for x, bits in out.items()}
+        return view.pool.but(rooms), out

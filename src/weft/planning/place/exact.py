@@ -1,122 +1,82 @@
-"""The cheapest shapes: how few leaves in how few pods can have the room, exactly.
-
-A shape is (paid pods, leaves). The most room that j leaves in q pods can have is a dynamic programme over the pods'
-prefix sums ("take the largest"), and a pod that is not among the q most roomy ones for any number of leaves can't be
-in a best set, so the programme stays small whatever the site's size.
-"""
+"""What leaves and pods cost, and the shapes (paid pods, leaves) that an order could have, the cheapest first."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from heapq import nlargest
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+from weft.planning.place.subset import Shape
 
 LEAF = 1000
 """Cost of a leaf; a pod's weight β is counted in thousandths of it, so that costs are exact integers."""
 
-Shape = tuple[int, int]
-
 
 def cheapest_shapes(
-    prefixes: Sequence[Sequence[int]], free_of_charge: Sequence[bool], need: int, beta: int, fewest: int
-) -> tuple[int, list[Shape]]:
-    """The least cost, and every shape of that cost whose most roomy set has room for `need`.
+    paid: Sequence[Sequence[int]],
+    home: Sequence[Sequence[int]],
+    need: int,
+    beta: int,
+    fewest: int,
+    single: int | None,
+) -> Iterator[tuple[int, list[Shape]]]:
+    """Each cost, from the least, with all shapes of that cost that may have room for `need`.
 
     Args:
-        prefixes: by pod, `[j]` is the room of its j most roomy leaves; all together have room for `need`.
-        free_of_charge: by pod, whether it costs nothing because the order's pod stands on it already; the first
-            paid pod is free too if none is.
+        paid: by pod, `[j]` is the room of its j most roomy leaves.
+        home: the same for the pods that cost nothing, because the order's pod stands on them; without any, the first
+            paid pod costs nothing.
+        beta: weight of a pod, more than 0.
         fewest: the least number of leaves that have the room, whatever their pods.
+        single: the least number of leaves that have it inside one paid pod; None if no pod has the room.
     """
-    included = 0 if any(free_of_charge) else 1
-    most_pods = sum(1 for free in free_of_charge if not free)
-    bound = _bound(prefixes, need, beta, most_pods, included, fewest)
-    for pods in range(_fewest_pods(prefixes, free_of_charge, need, included), most_pods + 1):
-        floor = LEAF * fewest + beta * (pods - included)
-        most_leaves = (bound - beta * (pods - included)) // LEAF
-        room = _most_room(prefixes, free_of_charge, pods, most_leaves)
-        costs = [
-            (LEAF * j + beta * max(0, q - included), q, j)
-            for q, row in enumerate(room)
-            for j, most in enumerate(row)
-            if most >= need
-        ]
-        if not costs:
-            continue
-        least = min(c for c, _, _ in costs)
-        if pods == most_pods or beta == 0 or least < floor + beta:
-            return least, [(q, j) for c, q, j in costs if c == least]
-        # A further pod may still pay: look again with as many pods as the cost found could buy.
-        most = min(most_pods, (least - LEAF * fewest) // beta + included)
-        room = _most_room(prefixes, free_of_charge, most, least // LEAF)
-        costs = [
-            (LEAF * j + beta * max(0, q - included), q, j)
-            for q, row in enumerate(room)
-            for j, most_here in enumerate(row)
-            if most_here >= need
-        ]
-        least = min(c for c, _, _ in costs)
-        return least, [(q, j) for c, q, j in costs if c == least]
-    raise AssertionError("all leaves together have the room")
+    included = 0 if home else 1
+    most_leaves = sum(len(p) - 1 for p in (*paid, *home))
+    first = _fewest_pods(paid, need - sum(p[-1] for p in home), included)
+    heap: list[tuple[int, int, int]] = []
+
+    def open_(q: int) -> None:
+        if q <= len(paid):
+            j = max(fewest, q, single or 0) if q == 1 and included else max(fewest, q)
+            heappush(heap, (LEAF * j + beta * (q - included), q, j))
+
+    open_(first)
+    opened = first
+    if first == 1 and included:  # one pod may need many leaves, and two few
+        opened = 2
+        open_(2)
+    while heap:
+        cost = heap[0][0]
+        shapes: list[Shape] = []
+        while heap and heap[0][0] == cost:
+            _, q, j = heappop(heap)
+            if _may_have(paid, home, need, q, j):
+                shapes.append((q, j))
+            if q == opened:
+                opened += 1
+                open_(opened)
+            if j < most_leaves:
+                heappush(heap, (cost + LEAF, q, j + 1))
+        if shapes:
+            yield cost, shapes
 
 
-def _fewest_pods(
-    prefixes: Sequence[Sequence[int]], free_of_charge: Sequence[bool], need: int, included: int
-) -> int:
+def _may_have(
+    paid: Sequence[Sequence[int]], home: Sequence[Sequence[int]], need: int, q: int, j: int
+) -> bool:
+    """Whether the q pods that have most on j leaves each would have room together with all of the home pods."""
+    need -= sum([p[j] if j < len(p) else p[-1] for p in home])
+    if need <= 0 or not q:
+        return need <= 0
+    rooms = sorted([p[j] if j < len(p) else p[-1] for p in paid])
+    return sum(rooms[-q:]) >= need
+
+
+def _fewest_pods(paid: Sequence[Sequence[int]], need: int, included: int) -> int:
     """The least number of paid pods whose whole room is enough."""
-    need -= sum(p[-1] for p, free in zip(prefixes, free_of_charge, strict=True) if free)
     pods = 0
-    for room in sorted(
-        (p[-1] for p, free in zip(prefixes, free_of_charge, strict=True) if not free), reverse=True
-    ):
+    for room in sorted([p[-1] for p in paid], reverse=True):
         if need <= 0:
             break
         need -= room
         pods += 1
     return max(pods, included)
-
-
-def _bound(
-    prefixes: Sequence[Sequence[int]], need: int, beta: int, most_pods: int, included: int, fewest: int
-) -> int:
-    """A cost that can certainly be had: the best single pod, or the fewest leaves wherever they are."""
-    anywhere = LEAF * fewest + beta * max(0, min(most_pods, fewest) - included)
-    single = min((bisect_left(p, need) for p in prefixes if p[-1] >= need), default=None)
-    if single is None:
-        return anywhere
-    return min(anywhere, LEAF * single + beta * (1 - included))
-
-
-def _most_room(
-    prefixes: Sequence[Sequence[int]], free_of_charge: Sequence[bool], most_pods: int, most_leaves: int
-) -> list[list[int]]:
-    """`[q][j]`: the most room that j leaves in at most q paid pods can have; -1 where there is none."""
-    room = [[0] + [-1] * most_leaves for _ in range(most_pods + 1)]
-    for p in _worth_a_look(prefixes, free_of_charge, most_pods, most_leaves):
-        prefix = prefixes[p]
-        step = 0 if free_of_charge[p] else 1
-        for q in range(most_pods, step - 1, -1):
-            before, after = room[q - step], room[q]
-            for j in range(most_leaves, 0, -1):
-                best = after[j]
-                for i in range(1, min(j, len(prefix) - 1) + 1):
-                    if before[j - i] >= 0 and before[j - i] + prefix[i] > best:
-                        best = before[j - i] + prefix[i]
-                after[j] = best
-    return room
-
-
-def _worth_a_look(
-    prefixes: Sequence[Sequence[int]], free_of_charge: Sequence[bool], most_pods: int, most_leaves: int
-) -> list[int]:
-    """Pods that are among the `most_pods` most roomy ones for some number of leaves, and those free of charge."""
-    keep = {p for p, free in enumerate(free_of_charge) if free}
-    paid = [p for p, free in enumerate(free_of_charge) if not free and len(prefixes[p]) > 1]
-    if most_pods >= len(paid):
-        return sorted(keep.union(paid))
-    for j in range(1, most_leaves + 1):
-        with_j = [(prefixes[p][j], -p) for p in paid if len(prefixes[p]) > j]
-        if not with_j:
-            break
-        keep.update(-p for _, p in nlargest(most_pods, with_j))
-    return sorted(keep)

@@ -180,7 +180,11 @@ class Ledger:
 
     def leaves_of(self, projects: Iterable[str], own: str) -> set[int]:
         """Leaves that pods of these projects stand on, except the own one's."""
-        return {leaf for p in projects if p != own for leaf in self._stands_on.get(p, ())}
+        found: set[int] = set()
+        for project in projects:
+            if project != own:
+                found.update(self._stands_on.get(project, ()))
+        return found
 
     def blocked_bits(self) -> dict[int, int]:
         """Leaf -> nodes that are blocked, for whatever reason."""

@@ -8,7 +8,9 @@ it changes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Self
 
 
 class Pool:
@@ -18,6 +20,13 @@ class Pool:
         full: units of each leaf when nothing is taken, leaves in tree order.
         free: units of each leaf now.
         pod_start: number of the first leaf of each pod, and the number of leaves as the last entry.
+
+    Attributes:
+        bucket: `[pod][2 * room + whole]`, bitset of the pod's leaves with that room.
+        pods_with: `[2 * room + whole]`, bitset of the pods that have such a leaf; `levels`: of those that exist.
+        histogram: `[room]`, number of leaves.
+        rooms: `[pod]`, bitset of the rooms that its leaves have.
+        ranked: room · pods + number of each pod, sorted.
     """
 
     __slots__ = (
@@ -34,6 +43,7 @@ class Pool:
         "pods",
         "pods_with",
         "ranked",
+        "rooms",
         "total",
     )
 
@@ -49,6 +59,7 @@ class Pool:
         self.levels = 0
         self.histogram = [0] * (most + 1)
         self.pod_free = [0] * self.pods
+        self.rooms = [0] * self.pods
         self._order: list[list[int] | None] = [None] * self.pods
         self._prefixes: list[list[int] | None] = [None] * self.pods
         for leaf, room in enumerate(self.free):
@@ -63,15 +74,8 @@ class Pool:
         if room == old:
             return
         pod = self.pod_of[leaf]
-        level = 2 * old + (old == self.full[leaf])
         if old:
-            row = self.bucket[pod]
-            row[level] ^= 1 << (leaf - self.pod_start[pod])
-            self.histogram[old] -= 1
-            if not row[level]:
-                self.pods_with[level] ^= 1 << pod
-                if not self.pods_with[level]:
-                    self.levels ^= 1 << level
+            self._leave(leaf, old)
         self.free[leaf] = room
         self._enter(leaf, room)
         self._order[pod] = self._prefixes[pod] = None
@@ -81,36 +85,78 @@ class Pool:
         insort(ranked, now * self.pods + pod)
         self.total += room - old
 
+    def but(self, rooms: Mapping[int, int]) -> Self:
+        """Another pool, alike but for these leaves' room; this one stays as it is."""
+        free, pod_of, pod_free = self.free, self.pod_of, self.pod_free
+        changed = {leaf: room for leaf, room in rooms.items() if free[leaf] != room}
+        if not changed:
+            return self
+        other = object.__new__(type(self))
+        other.full, other.pod_start, other.pods, other.pod_of = self.full, self.pod_start, self.pods, pod_of
+        other.free, other.pod_free = free.copy(), pod_free.copy()
+        other.bucket, other.pods_with, other.rooms = (
+            self.bucket.copy(),
+            self.pods_with.copy(),
+            self.rooms.copy(),
+        )
+        other.levels, other.histogram, other.total = self.levels, self.histogram.copy(), self.total
+        other._order, other._prefixes = self._order.copy(), self._prefixes.copy()
+        pods = {pod_of[leaf] for leaf in changed}
+        for pod in pods:
+            other.bucket[pod] = other.bucket[pod].copy()
+            other._order[pod] = other._prefixes[pod] = None
+        for leaf, room in changed.items():
+            old = free[leaf]
+            if old:
+                other._leave(leaf, old)
+            other.free[leaf] = room
+            other._enter(leaf, room)
+            other.pod_free[pod_of[leaf]] += room - old
+            other.total += room - old
+        count = self.pods
+        other.ranked = sorted([room * count + p for p, room in enumerate(other.pod_free)])
+        return other
+
+    def _leave(self, leaf: int, room: int) -> None:
+        pod = self.pod_of[leaf]
+        level = 2 * room + (room == self.full[leaf])
+        bit = 1 << (leaf - self.pod_start[pod])
+        row = self.bucket[pod]
+        row[level] ^= bit
+        self.histogram[room] -= 1
+        if not row[level]:
+            if not row[level ^ 1]:
+                self.rooms[pod] ^= 1 << room
+            self.pods_with[level] ^= 1 << pod
+            if not self.pods_with[level]:
+                self.levels ^= 1 << level
+
     def _enter(self, leaf: int, room: int) -> None:
         if not room:
             return
         pod = self.pod_of[leaf]
         level = 2 * room + (room == self.full[leaf])
-        self.bucket[pod][level] |= 1 << (leaf - self.pod_start[pod])
+        bit = 1 << (leaf - self.pod_start[pod])
+        self.bucket[pod][level] |= bit
+        self.rooms[pod] |= 1 << room
         self.pods_with[level] |= 1 << pod
         self.levels |= 1 << level
         self.histogram[room] += 1
 
     def order(self, pod: int) -> list[int]:
-        """The pod's leaves that have room, the most roomy first, then in tree order."""
+        """The pod's leaves, the most roomy first, then in tree order; those without room come last."""
         found = self._order[pod]
         if found is None:
-            start, end = self.pod_start[pod], self.pod_start[pod + 1]
-            free = self.free
-            found = sorted((leaf for leaf in range(start, end) if free[leaf]), key=lambda leaf: -free[leaf])
-            self._order[pod] = found
+            leaves = range(self.pod_start[pod], self.pod_start[pod + 1])
+            found = self._order[pod] = sorted(leaves, key=self.free.__getitem__, reverse=True)
         return found
 
     def prefix(self, pod: int) -> list[int]:
         """`[j]` is the room of the pod's j most roomy leaves."""
         found = self._prefixes[pod]
         if found is None:
-            total, free = 0, self.free
-            found = [0]
-            for leaf in self.order(pod):
-                total += free[leaf]
-                found.append(total)
-            self._prefixes[pod] = found
+            rooms = sorted(self.free[self.pod_start[pod] : self.pod_start[pod + 1]], reverse=True)
+            found = self._prefixes[pod] = list(accumulate(rooms, initial=0))
         return found
 
     def fewest(self, need: int) -> int:
@@ -140,8 +186,7 @@ class Pool:
 
     def has_room(self, pod: int, room: int) -> bool:
         """Whether a leaf of the pod has exactly this room."""
-        row = self.bucket[pod]
-        return 0 < 2 * room < len(row) and bool(row[2 * room] or row[2 * room + 1])
+        return bool(self.rooms[pod] >> room & 1)
 
     def with_room(self, pod: int, room: int) -> int | None:
         """A leaf of the pod with exactly this room, a broken one first."""

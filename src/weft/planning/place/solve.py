@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import combinations
-from math import comb
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.planning.place.exact import LEAF, cheapest_shapes
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import least_leftover
-
-MOST_TRIED = 400
-"""So many sets of pods are tried one by one before the general search is taken."""
 
 
 def one_leaf(pool: Pool, need: int) -> int | None:
@@ -33,27 +28,20 @@ def one_leaf(pool: Pool, need: int) -> int | None:
     return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
 
 
-def one_leaf_within(pool: Pool, need: int, allowed: Sequence[int], pods: int) -> int | None:
-    """The same among allowed leaves only.
-
-    Args:
-        allowed: by pod, bitset of its leaves that are allowed.
-        pods: bitset of the pods that have an allowed leaf.
-    """
-    above = pool.levels >> (2 * need)
+def one_leaf_except(pool: Pool, need: int, out: Mapping[int, int]) -> int | None:
+    """The same, but not on these leaves: pod -> bitset of its leaves."""
     level = 2 * need
-    count = pool.pods
+    above = pool.levels >> level
+    count, ranked = pool.pods, pool.ranked
     while above:
         step = (above & -above).bit_length()
         level += step
         above >>= step
-        here = pool.pods_with[level - 1] & pods
-        if here:
-            ranked = pool.ranked
-            for i in range(bisect_left(ranked, ((level - 1) >> 1) * count), len(ranked)):
-                pod = ranked[i] % count
-                if here >> pod & 1 and (bits := pool.bucket[pod][level - 1] & allowed[pod]):
-                    return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
+        here = pool.pods_with[level - 1]
+        for i in range(bisect_left(ranked, ((level - 1) >> 1) * count), len(ranked)):
+            pod = ranked[i] % count
+            if here >> pod & 1 and (bits := pool.bucket[pod][level - 1] & ~out.get(pod, 0)):
+                return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
     return None
 
 
@@ -74,8 +62,10 @@ def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
 
 def one_pod(pool: Pool, need: int) -> list[int] | None:
     """The fewest leaves inside one pod, and of those the least leftover."""
-    found = _fewest_in_one_pod(pool, need)
-    return _tightest(pool, found[1], found[0], need) if found else None
+    if need > pool.total:
+        return None
+    found = _in_one_pod(pool, need, pool.fewest(need))
+    return found[1] or _tightest(pool, found[2], found[0], need) if found else None
 
 
 def several(
@@ -89,72 +79,140 @@ def several(
     if need > pool.total:
         return None
     fewest = pool.fewest(need)
-    if not home:
-        found = _fewest_in_one_pod(pool, need)
-        # Two pods cost at least this much: below it, the one pod is the optimum.
-        if found and (LEAF * found[0] < LEAF * fewest + beta):
-            return LEAF * found[0], _tightest(pool, found[1], found[0], need)
-        # No set has fewer leaves than `fewest`, nor fewer pods than have the room: if both can be had, it is optimal.
-        pods = max(2, _fewest_pods(pool, need))
-        if beta and not (found and LEAF * found[0] <= LEAF * fewest + beta):
-            few = _few_pods(pool, need, fewest, pods)
-            if few is not None:
-                return LEAF * fewest + beta * (pods - 1), few
     if beta == 0:
         return LEAF * fewest, _anywhere(pool, need, fewest)
-    return _over_pods(pool, need, beta, home, fewest)
+    single = None
+    if not home:
+        found = _in_one_pod(pool, need, fewest)
+        # Two pods cost at least this much: below it, the one pod is the optimum.
+        if found and LEAF * found[0] < LEAF * fewest + beta:
+            return LEAF * found[0], found[1] or _tightest(pool, found[2], found[0], need)
+        single = found[0] if found else None
+        if fewest == 2 and (single is None or LEAF * single > LEAF * 2 + beta):
+            pair = _pair_of_pods(pool, need)
+            if pair:
+                return LEAF * 2 + beta, pair
+    return _over_pods(pool, need, beta, home, fewest, single)
 
 
-def _fewest_in_one_pod(pool: Pool, need: int) -> tuple[int, list[int]] | None:
-    """The least number of leaves that one pod needs, and the pods that need no more, the fullest first."""
-    count, ranked = pool.pods, pool.ranked
+def _in_one_pod(pool: Pool, need: int, fewest: int) -> tuple[int, list[int] | None, list[int]] | None:
+    """The least number of leaves that one pod needs, leaves of that number that leave nothing over if one step finds
+    them, and the pods that need no more, the fullest first.
+    """
+    count, ranked, histogram = pool.pods, pool.ranked, pool.histogram
     best, pods = 1 << 60, list[int]()
     for i in range(bisect_left(ranked, need * count), len(ranked)):
         pod = ranked[i] % count
-        leaves = bisect_left(pool.prefix(pod), need)
+        prefix = pool.prefix(pod)
+        leaves = bisect_left(prefix, need)
+        if leaves > best:
+            continue
         if leaves < best:
-            best, pods = leaves, [pod]
-        elif leaves == best:
-            pods.append(pod)
-    return (best, pods) if pods else None
+            best, pods = leaves, []
+        pods.append(pod)
+        if leaves == fewest:
+            last = need - prefix[leaves - 1]
+            if histogram[last] and pool.has_room(pod, last):
+                return leaves, _with_last(pool, pod, leaves, last), pods
+    return (best, None, pods) if pods else None
 
 
 def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int]:
     """The set of `leaves` leaves in one of these pods that leaves least over; each pod has one that fits."""
-    histogram = pool.histogram
+    rooms = pool.rooms
+    if leaves == 2:
+        best: tuple[int, int, int] | None = None
+        for pod in pods:
+            pair = _best_pair(pool, pod, need)
+            if best is None or pair[0] < best[0]:
+                best = *pair, pod
+                if not pair[0]:
+                    break
+        assert best is not None
+        return _pair_in_pod(pool, best[2], best[1], need + best[0] - best[1])
     open_pods: list[int] = []
     forced: tuple[int, int] | None = None
     for pod in pods:
         prefix = pool.prefix(pod)
         last = need - prefix[leaves - 1]
-        if histogram[last] and pool.has_room(pod, last):
+        if rooms[pod] >> last & 1:
             return _with_last(pool, pod, leaves, last)
         slack = prefix[leaves] - need
         if not _forced(pool, pod, leaves, slack):
             open_pods.append(pod)
         elif forced is None or slack < forced[0]:
             forced = slack, pod
-    if leaves >= 2:
-        for pod in open_pods:
-            if pair := _pair(pool, pod, leaves, need):
-                return pair
-    best = (forced[0], pool.order(forced[1])[:leaves]) if forced else None
-    seen: set[tuple[int, ...]] = set()
-    for pod in open_pods:
-        members = _useful(pool, pod, need - pool.prefix(pod)[leaves - 1])
-        sizes = [pool.free[leaf] for leaf in members]
-        if (key := tuple(sorted(sizes))) in seen:
+    if open_pods:
+        members = [_useful(pool, pod, need - pool.prefix(pod)[leaves - 1]) for pod in open_pods]
+        sizes = [[pool.free[leaf] for leaf in row] for row in members]
+        picked = least_leftover(sizes, [False] * len(sizes), need, [(1, leaves)])
+        if picked is not None:
+            leftover = sum([sizes[g][i] for g, i in picked]) - need
+            if forced is None or leftover < forced[0]:
+                return [members[g][i] for g, i in picked]
+    assert forced is not None
+    return pool.order(forced[1])[:leaves]
+
+
+def _best_pair(pool: Pool, pod: int, need: int) -> tuple[int, int]:
+    """(leftover, room of the larger) of the two leaves of the pod whose room is at least `need` and nearest to it."""
+    row, left = pool.bucket[pod], pool.rooms[pod]
+    best, larger = 1 << 60, 0
+    while left:
+        room = left.bit_length() - 1
+        if 2 * room < need:
+            break
+        low = max(need - room, 1)
+        others = left >> low
+        other = low + (others & -others).bit_length() - 1
+        if others and room + other - need < best:
+            alike = row[2 * room] | row[2 * room + 1]
+            if other < room or (row[2 * room] and row[2 * room + 1]) or alike & (alike - 1):
+                best, larger = room + other - need, room
+                if not best:
+                    break
+        left ^= 1 << room
+    return best, larger
+
+
+def _pair_in_pod(pool: Pool, pod: int, one: int, other: int) -> list[int]:
+    """Two leaves of the pod that have these rooms, broken ones first."""
+    row, start = pool.bucket[pod], pool.pod_start[pod]
+    found: list[int] = []
+    for room in (one, other):
+        taken = 1 << (found[0] - start) if found else 0
+        bits = row[2 * room] & ~taken or row[2 * room + 1] & ~taken
+        found.append(start + (bits & -bits).bit_length() - 1)
+    return found
+
+
+def _pair_of_pods(pool: Pool, need: int) -> list[int] | None:
+    """Two leaves in two pods whose room is at least `need` and nearest to it; None if there are none."""
+    pods_with, histogram = pool.pods_with, pool.histogram
+    best: tuple[int, int, int] | None = None
+    for room in range((pool.levels.bit_length() - 1) >> 1, (need - 1) // 2, -1):
+        if not histogram[room]:
             continue
-        seen.add(key)
-        picked = least_leftover([sizes], [False], need, [(1, leaves)])
-        chosen = [members[i] for _, i in picked]
-        leftover = sum(pool.free[leaf] for leaf in chosen) - need
-        if best is None or leftover < best[0]:
-            best = leftover, chosen
-            if not leftover:
+        here = pods_with[2 * room] | pods_with[2 * room + 1]
+        for other in range(max(need - room, 1), room + 1):
+            if best is not None and room + other - need >= best[0]:
                 break
-    assert best is not None
-    return best[1]
+            if histogram[other]:
+                both = here | pods_with[2 * other] | pods_with[2 * other + 1]
+                if both & (both - 1):
+                    best = room + other - need, room, other
+                    break
+        if best is not None and not best[0]:
+            break
+    return None if best is None else _leaf_each(pool, best[1], best[2])
+
+
+def _leaf_each(pool: Pool, one: int, other: int) -> list[int]:
+    """A leaf with each of these rooms, in different pods: the fullest pods first, broken ones before whole ones."""
+    here = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> one & 1]
+    there = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> other & 1]
+    first, second = next((p, r) for p in here for r in there if p != r)
+    return [*_pair_in_pod(pool, first, one, one)[:1], *_pair_in_pod(pool, second, other, other)[:1]]
 
 
 def _with_last(pool: Pool, pod: int, leaves: int, room: int) -> list[int]:
@@ -166,126 +224,69 @@ def _with_last(pool: Pool, pod: int, leaves: int, room: int) -> list[int]:
 
 def _forced(pool: Pool, pod: int, leaves: int, slack: int) -> bool:
     """Whether no other set of so many leaves has the room: the most roomy are alike and the next has too little."""
-    free, order = pool.free, pool.order(pod)
-    room = free[order[leaves - 1]]
-    if free[order[0]] != room:
+    prefix = pool.prefix(pod)
+    room = prefix[leaves] - prefix[leaves - 1]
+    if prefix[1] != room:
         return False
-    low = room - slack
     row = pool.bucket[pod]
-    return not any(row[2 * max(low, 1) : 2 * room])
-
-
-def _pair(pool: Pool, pod: int, leaves: int, need: int) -> list[int] | None:
-    """All but two of the most roomy leaves, and two others that make the sum exact."""
-    order, free = pool.order(pod), pool.free
-    rest = need - pool.prefix(pod)[leaves - 2]
-    low, high = leaves - 2, len(order) - 1
-    while low < high:
-        room = free[order[low]] + free[order[high]]
-        if room == rest:
-            return [*order[: leaves - 2], order[low], order[high]]
-        if room > rest:
-            low += 1
-        else:
-            high -= 1
-    return None
+    return not any(row[2 * max(room - slack, 1) : 2 * room])
 
 
 def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
     """`leaves` leaves, whatever their pods, that leave least over."""
     least = need - pool.most(leaves - 1)
     members = [leaf for key in pool.ranked for leaf in _useful(pool, key % pool.pods, least)]
-    picked = least_leftover([[pool.free[leaf] for leaf in members]], [False], need, [(1, leaves)])
+    picked = least_leftover([[pool.free[leaf] for leaf in members]], [True], need, [(0, leaves)])
+    assert picked is not None
     return [members[i] for _, i in picked]
 
 
-def _fewest_pods(pool: Pool, need: int) -> int:
-    """The least number of pods that have room for `need`; all together must have it."""
-    pods = 0
-    while need > 0:
-        pods += 1
-        need -= pool.pod_free[pool.ranked[-pods] % pool.pods]
-    return pods
+def _over_pods(
+    pool: Pool, need: int, beta: int, home: frozenset[int], fewest: int, single: int | None
+) -> tuple[int, list[int]]:
+    """The exact best set over any number of pods: the shapes from the cheapest, until one has the room."""
+    pods = [key % pool.pods for key in pool.ranked if key >= pool.pods]
+    paid = [pool.prefix(p) for p in pods if p not in home]
+    free = [pool.prefix(p) for p in pods if p in home]
+    extra = beta if home and not free else 0  # no pod of the order has room: the first new one isn't free
+    for cost, shapes in cheapest_shapes(paid, free, need, beta, fewest, single):
+        found = _of_shapes(pool, need, shapes, pods, home)
+        if found is not None:
+            return cost + extra, found
+    raise AssertionError("all leaves together have the room")
 
 
-def _few_pods(pool: Pool, need: int, leaves: int, count: int) -> list[int] | None:
-    """The least leftover over `count` pods with `leaves` leaves; None if there is no such set, or too many to try."""
-    pods = _worth_pairing(pool, need, count)
-    if comb(len(pods), count) > MOST_TRIED:
-        return None
-    feasible = False
-    pod_free = pool.pod_free
-    for some in combinations(pods, count):
-        if sum([pod_free[p] for p in some]) < need:
-            continue
-        found = _these_pods(pool, some, need, leaves)
-        if found:
-            return found
-        feasible = feasible or found is not None
-    if not feasible:
-        return None
-    least = need - pool.most(leaves - 1)
-    members = [_useful(pool, p, least) for p in pods]
-    sizes = [[pool.free[leaf] for leaf in row] for row in members]
-    picked = least_leftover(sizes, [False] * len(pods), need, [(count, leaves)])
-    return [members[g][i] for g, i in picked]
-
-
-def _these_pods(pool: Pool, pods: Sequence[int], need: int, leaves: int) -> list[int] | None:
-    """Leaves of these with nothing left over, if one step finds them; [] if there is room but something is left
-    over; None if there is not the room.
-    """
+def _of_shapes(
+    pool: Pool, need: int, shapes: Sequence[tuple[int, int]], pods: Sequence[int], home: frozenset[int]
+) -> list[int] | None:
+    """The least leftover over shapes that cost the same; None if none of them has the room."""
+    most_pods, most_leaves = max(q for q, _ in shapes), max(j for _, j in shapes)
+    least = max(need - pool.most(most_leaves - 1), 1)
+    if home:
+        pods = sorted(pods, key=lambda p: p not in home)
+    else:
+        # The most roomy others must have the rest.
+        others = sum([pool.pod_free[p] for p in pods[len(pods) - most_pods + 1 :]]) if most_pods > 1 else 0
+        pods = [p for p in pods if pool.pod_free[p] + others >= need]
+    roomy = 0
+    for here in pool.pods_with[2 * least :]:
+        roomy |= here
+    members = [_useful(pool, p, least) for p in pods if roomy >> p & 1]
     free = pool.free
-    every = [leaf for pod in pods for leaf in pool.order(pod)[:leaves]]
-    every.sort(key=free.__getitem__, reverse=True)
-    del every[leaves:]
-    slack = sum([free[leaf] for leaf in every]) - need
-    if slack <= 0:
-        return every if slack == 0 else None
-    lowest = free[every[-1]]
-    for i in range(leaves - 1, -1, -1):
-        room = free[every[i]] - slack
-        if 0 < room < lowest and (i == 0 or free[every[i - 1]] != free[every[i]]) and pool.histogram[room]:
-            for pod in pods:
-                last = pool.with_room(pod, room) if pool.has_room(pod, room) else None
-                if last is not None:
-                    return [*every[:i], *every[i + 1 :], last]
-    return []
-
-
-def _worth_pairing(pool: Pool, need: int, pods: int) -> list[int]:
-    """Pods that can be among so many with room for `need`, as the most roomy others have the rest; fullest first."""
-    count, ranked = pool.pods, pool.ranked
-    others = sum(pool.pod_free[key % count] for key in ranked[len(ranked) - pods + 1 :]) if pods > 1 else 0
-    return [key % count for key in ranked[bisect_left(ranked, max(need - others, 1) * count) :]]
-
-
-def _over_pods(pool: Pool, need: int, beta: int, home: frozenset[int], fewest: int) -> tuple[int, list[int]]:
-    """The exact best set over any number of pods."""
-    pods = [p for key in pool.ranked if pool.pod_free[p := key % pool.pods]]
-    pods.sort(key=lambda p: p not in home)
-    charge = [p in home for p in pods]
-    cost, shapes = cheapest_shapes([pool.prefix(p) for p in pods], charge, need, beta, fewest)
-    if home and not any(charge):
-        cost += beta  # no pod of the order has room: the first new one isn't free
-    if not home:
-        pods = _worth_pairing(pool, need, max(q for q, _ in shapes))
-        charge = [False] * len(pods)
-    least = need - pool.most(max(j for _, j in shapes) - 1)
-    members = [_useful(pool, p, least) for p in pods]
-    sizes = [[pool.free[leaf] for leaf in row] for row in members]
+    charge = [pool.pod_of[row[0]] in home for row in members]
+    sizes = [[free[leaf] for leaf in row] for row in members]
     picked = least_leftover(sizes, charge, need, shapes)
-    return cost, [members[g][i] for g, i in picked]
+    return None if picked is None else [members[g][i] for g, i in picked]
 
 
 def _useful(pool: Pool, pod: int, least: int) -> list[int]:
-    """The pod's leaves that have at least this room (with less, even the most roomy others don't make up the sum):
-    broken ones first, then in tree order.
+    """The pod's leaves that have at least this room, but some (with less, even the most roomy others don't make up the
+    sum): broken ones first, then in tree order.
     """
-    free, full = pool.free, pool.full
-    useful = [leaf for leaf in pool.order(pod) if free[leaf] >= least]
-    useful.sort(key=lambda leaf: (free[leaf] == full[leaf], leaf))
-    return useful
+    free, full, least = pool.free, pool.full, max(least, 1)
+    useful = [leaf for leaf in range(pool.pod_start[pod], pool.pod_start[pod + 1]) if free[leaf] >= least]
+    whole = [leaf for leaf in useful if free[leaf] == full[leaf]]
+    return [leaf for leaf in useful if free[leaf] != full[leaf]] + whole if whole else useful
 
 
 def fill(free: Sequence[int], leaves: Iterable[int], need: int) -> tuple[tuple[int, int], ...]:
