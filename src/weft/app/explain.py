@@ -13,12 +13,14 @@ from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, InputErrors
+from weft.model.ids import DURATION
 
 D = TypeVar("D", bound=BaseModel)
 
 _PATTERNS = {
     r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": "letters, digits, '.', '_' and '-', not at an end, at most 63",
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', not at an end, at most 40",
+    DURATION: "a whole number and s, m, h or d, such as 90m, 12h or 7d",
     r"^https://": "an address that begins with https://",
 }
 _SENTENCES = {

@@ -191,6 +191,7 @@ def _annotated(annotation: Any) -> str:
         (ids.Name, "name"),
         (order.PodName, "name"),
         (order.SshPublicKey, "public key"),
+        (ids.Duration, "duration"),
         (site.Number, "number"),
     ):
         if annotation == known:

@@ -7,6 +7,7 @@ the membership: 1 full, 0 limited; 0x7fff is the default partition, 0x0000 is in
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
@@ -103,3 +104,15 @@ Name = Annotated[
     StringConstraints(min_length=1, max_length=63, pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"),
 ]
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
+
+DURATION = r"^[1-9][0-9]{0,6}[smhd]$"
+Duration = Annotated[
+    str, StringConstraints(pattern=DURATION), WithJsonSchema({"type": "string", "pattern": DURATION})
+]
+"""A whole number of seconds, minutes, hours or days: `90m`, `12h`, `7d`; `span` reads it."""
+
+
+def span(duration: str) -> timedelta:
+    """A `Duration` as a length of time."""
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[duration[-1]]
+    return timedelta(**{unit: int(duration[:-1])})

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from weft.model.base import Document
-from weft.model.ids import Name
+from weft.model.ids import Duration, Name, span
+from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
 
 Level = Literal["node", "leaf", "pod", "site"]
@@ -143,17 +144,38 @@ class NetworkOrder(Document):
 
 
 class LeaseOrder(Document):
-    """How long."""
+    """From when, and how long."""
 
+    start: datetime | None = Field(
+        default=None,
+        description="Not before this time, with time zone; none: now. Nodes are promised for it when it is ordered.",
+    )
     end: datetime | None = Field(
         default=None, description="When the pod is released by itself, with time zone."
     )
+    duration: Duration | None = Field(
+        default=None,
+        description="How long from its start, such as 90m, 12h or 7d, instead of an end.",
+    )
+
+    @field_validator("start", "end")
+    @classmethod
+    def _zone(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+        return value
 
     @model_validator(mode="after")
-    def _zone(self) -> Self:
-        if self.end is not None and self.end.tzinfo is None:
-            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+    def _one_end(self) -> Self:
+        if self.end is not None and self.duration is not None:
+            raise ValueError("give end or duration, not both")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError("end must be later than start")
         return self
+
+    def ends(self, start: datetime) -> datetime | None:
+        """When a lease that begins at `start` ends; None: never by itself."""
+        return start + span(self.duration) if self.duration is not None else self.end
 
 
 class Order(Document):
@@ -162,10 +184,15 @@ class Order(Document):
     name: PodName = Field(description="Name of the pod, unique in the project: a-z, 0-9 and -, at most 40.")
     cloud: Name | None = Field(default=None, description="Cloud by name; none: the only one.")
     nodes: NodesOrder = Field(description="The servers.")
+    ipus: IpusOrder | None = Field(default=None, description="IPUs; the servers are Poplar servers then.")
     fabric: FabricOrder = Field(default=FabricOrder(), description="The RDMA network.")
     locality: LocalityOrder = Field(
         default=LocalityOrder(), description="How near the nodes are to one another."
     )
     access: AccessOrder = Field(default=AccessOrder(), description="Who gets in, and how.")
     network: NetworkOrder = Field(default=NetworkOrder(), description="Addresses and router.")
-    lease: LeaseOrder = Field(default=LeaseOrder(), description="How long.")
+    lease: LeaseOrder = Field(default=LeaseOrder(), description="From when, and how long.")
+    queue: bool = Field(
+        default=False,
+        description="Wait in the queue where it can't be served at once, instead of being refused.",
+    )

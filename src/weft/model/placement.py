@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from pydantic import Field
 
@@ -43,6 +44,10 @@ class Occupancy(Document):
     )
     segments: Mapping[Name, str] = Field(
         default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
+    )
+    reserved: Mapping[Name, str] = Field(
+        default_factory=dict,
+        description="Node -> for whom it is kept in the time that is asked for (promised, or set aside).",
     )
     projects: Mapping[Name, str] = Field(
         default_factory=dict, description="Busy node -> project that holds it; for `apart_from`."
@@ -102,3 +107,6 @@ class Refusal(Document):
     reason: str
     explanation: Explanation
     would_fit: tuple[str, ...] = Field(default=(), description="Smallest changes that would make it fit.")
+    earliest_start: datetime | None = Field(
+        default=None, description="When it would fit as it stands, if every lease ends when it says."
+    )

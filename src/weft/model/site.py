@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid, Mac, Name, PciAddress
+from weft.model.ids import Duration, Guid, Mac, Name, PciAddress
 
 
 def _number(value: Any) -> Any:
@@ -180,6 +180,36 @@ class Rack(Document):
     power: str | None = Field(default=None, description="Power feed.")
 
 
+class ProjectLimits(Document):
+    """What a project may have of the site."""
+
+    max_nodes: int | None = Field(default=None, ge=0, description="Most nodes at once; none: no limit.")
+    share: float | None = Field(
+        default=None, gt=0, le=1e6, description="Its share relative to others', 1 unless given."
+    )
+
+
+class QueuePolicy(Document):
+    """How orders that wait are served."""
+
+    patience: Duration | None = Field(
+        default=None,
+        description="Most time that an order waits for fewer leaves; none: it starts wherever it fits.",
+    )
+    promises: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="How many waiting orders of a fabric are promised a start that nobody delays.",
+    )
+    half_life: Duration = Field(default="7d", description="After which a project's past use counts half.")
+    projects: dict[str, ProjectLimits] = Field(
+        default_factory=dict,
+        description="Limits by project id. With a share anywhere, who has used least of its share goes first; "
+        "with none, who came first.",
+    )
+
+
 class Site(Document):
     """The whole site. Equal sites give equal plans."""
 
@@ -190,6 +220,7 @@ class Site(Document):
     switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: tuple[Link, ...] = Field(default=(), description="Cables.")
     nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, and without what was cached of the old ones."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.site import Accelerator, Cloud, Fabric, Hca, Link, Node, Rack, Site, Switch
+from weft.model.site import Accelerator, Cloud, Fabric, Hca, Link, Node, QueuePolicy, Rack, Site, Switch
 
 
 class HcaRow(Hca):
@@ -56,6 +56,7 @@ class SiteFile(Document):
     accelerators: CsvInclude | tuple[AcceleratorRow | CsvInclude, ...] = Field(
         default=(), description="Accelerators of all nodes, each with its `node`."
     )
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
 
 
 TABLES: dict[str, type[Document]] = {

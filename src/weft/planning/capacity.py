@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from pydantic import Field
@@ -10,10 +11,10 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.order import Level
-from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
+from weft.planning.book import Book
 from weft.planning.place.ask import Ask
-from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
@@ -32,11 +33,11 @@ class Largest(Document):
 
 
 class Soon(Document):
-    """When an order of this size would fit inside the level, if every lease ends when it says."""
+    """When an order of this size fits inside the level, if leases end when they say; left out where not known."""
 
     level: Level
     count: int
-    at: float | None = Field(description="Seconds of the caller's clock; none: not as far as is known.")
+    at: float = Field(description="Seconds of the caller's clock.")
 
 
 class CapacityRow(Document):
@@ -59,98 +60,66 @@ class Capacity(Document):
 
 def capacity(
     site: Site,
-    occupancy: Occupancy,
+    health: Occupancy,
+    book: Book,
     fabric: str,
-    ends: Mapping[str, float] | None = None,
     now: float = 0.0,
     duration: float = 86_400.0,
+    project: str = "",
     weights: Weights | None = None,
 ) -> Capacity:
     """What could be ordered on a fabric.
 
     Args:
-        ends: pod -> when its lease ends, in seconds of the caller's clock; pods without one are never released.
-        now: the time on that clock.
-        duration: how long an order must be able to run to count, for `soon`.
+        health: what is out of order; who is busy is taken from the book.
+        now: the time on the book's clock.
+        duration: how long an order must be able to run to count.
+        project: who asks: what is set aside for it counts.
 
     Raises:
         InputError: no such fabric.
     """
-    timeline = timeline_of(site, occupancy, fabric, ends, now, weights)
-    engine = timeline.engine
+    line = book.timeline(site, fabric, health, now, weights)
     rows: list[CapacityRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):
             kind = Kind(cloud, 1, wanted.type if wanted else None, wanted.count if wanted else 0)
-            rows.append(_row(engine, timeline, kind, wanted, now, duration, bool(ends)))
+            rows.append(_row(line, Ask("capacity", 1, project, kind), wanted, now, duration))
     return Capacity(fabric=fabric, rows=tuple(r for r in rows if r.nodes))
 
 
-def timeline_of(
-    site: Site,
-    occupancy: Occupancy,
-    fabric: str,
-    ends: Mapping[str, float] | None = None,
-    now: float = 0.0,
-    weights: Weights | None = None,
-) -> Timeline:
-    """The state with what is known of the future; the arguments are those of `capacity`."""
-    timeline = Timeline(Engine.of(site, fabric, occupancy, weights))
-    for pod, held in sorted(timeline.engine.held.items()):
-        end = max((ends or {}).get(pod, FOREVER), now + 1)
-        timeline.leases.add(Entry(min(now, 0.0), pod, end, tuple(sorted(held.items()))))
-    return timeline
-
-
-def earliest_start(
-    request: PlacementRequest,
-    site: Site,
-    occupancy: Occupancy,
-    ends: Mapping[str, float],
-    now: float,
-    duration: float,
-) -> float | None:
-    """When an order that doesn't fit now would, if every lease ends when it says; None: not as far as is known.
-
-    A lease that should have ended already is taken to end in a second.
-    """
-    timeline = timeline_of(site, occupancy, request.fabric, ends, now)
-    start = timeline.earliest(Ask.of(request), duration, now)
-    return start.at if start else None
-
-
 def _row(
-    engine: Engine,
-    timeline: Timeline,
-    kind: Kind,
-    wanted: AcceleratorCount | None,
-    now: float,
-    duration: float,
-    in_time: bool,
+    line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, duration: float
 ) -> CapacityRow:
-    view = engine.view(Ask("capacity", 1, kind=kind))
-    largest = tuple(_largest(engine, view, level) for level in _LEVELS)
+    engine = line.engine
+    view = engine.view(ask)
+    hidden = line.hidden(ask.project, now, now + duration)
+    free = [
+        (available & mask & ~hidden.get(leaf, 0)).bit_count()
+        for leaf, (available, mask) in enumerate(zip(engine.available, view.mask, strict=True))
+    ]
+    largest = tuple(_largest(engine, free, level) for level in _LEVELS)
     soon: list[Soon] = []
-    if in_time:
-        for found, most in zip(largest, _most(engine, view), strict=True):
-            for count in _sizes(found.count, most):
-                start = timeline.earliest(
-                    Ask("capacity", count, kind=kind, required=found.level), duration, now
-                )
-                soon.append(Soon(level=found.level, count=count, at=start.at if start else None))
+    for found, most in zip(largest, _most(engine, view), strict=True):
+        for count in _sizes(found.count, most):
+            start = line.earliest(replace(ask, count=count, required=found.level), duration, now)
+            if start is not None:
+                soon.append(Soon(level=found.level, count=count, at=start.at))
     return CapacityRow(
-        cloud=kind.cloud or "",
+        cloud=ask.kind.cloud or "",
         accelerators=wanted,
         nodes=view.eligible,
-        free=view.pool.total,
+        free=sum(free),
         largest=largest,
         soon=tuple(soon),
     )
 
 
-def _largest(engine: Engine, view: View, level: Level) -> Largest:
-    numbers, pool = engine.numbers, view.pool
-    rooms: Sequence[int] = {"leaf": pool.free, "pod": pool.pod_free}.get(level, [pool.total])
+def _largest(engine: Engine, free: Sequence[int], level: Level) -> Largest:
+    numbers = engine.numbers
+    starts = numbers.pod_start
+    by_pod = [sum(free[a:b]) for a, b in pairwise(starts)]
+    rooms: Sequence[int] = {"leaf": free, "pod": by_pod}.get(level, [sum(free)])
     names: Sequence[str] = {"leaf": numbers.leaves, "pod": numbers.pods}.get(level, ["site"])
     best = max(range(len(rooms)), key=lambda i: (rooms[i], -i), default=None)
     if best is None or not rooms[best]:

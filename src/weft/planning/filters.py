@@ -42,6 +42,7 @@ def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupa
         Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
         Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
         Filter("busy", lambda n: _busy(n, occupancy)),
+        *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
         Filter("apart", lambda n: shared.get(topology.stands[n.name].leaf)),
     )
 
@@ -73,7 +74,19 @@ def eligible(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
     """The site's nodes that this request could have, and what each filter removed."""
-    return run(filters_for(request, topology, occupancy), site.nodes)
+    _, nodes, reports = able_and_free(request, site, topology, occupancy)
+    return nodes, reports
+
+
+def able_and_free(
+    request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
+) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[FilterReport, ...]]:
+    """The nodes that could ever serve this request, those of them that it could have now, and the reports."""
+    every = filters_for(request, topology, occupancy)
+    first = next(i for i, one in enumerate(every) if one.name == "maintenance")
+    able, reports = run(every[:first], site.nodes)
+    nodes, more = run(every[first:], able)
+    return able, nodes, reports + more
 
 
 def _cloud(node: Node, cloud: str) -> str | None:

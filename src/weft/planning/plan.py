@@ -71,6 +71,14 @@ def make_plan(
     )
 
 
+def request_of(order: Order, project: str, site: Site) -> PlacementRequest:
+    """What placement is asked for this order. Raises `InputError` as `make_plan` does."""
+    cloud = resolve_cloud(order, site)
+    flavor = resolve_flavor(order, site.clouds[cloud], cloud)
+    accelerators = site.clouds[cloud].flavors[flavor].accelerators
+    return _request(order, project, cloud, resolve_fabric(order, site, cloud, accelerators), accelerators)
+
+
 def _request(
     order: Order, project: str, cloud: str, fabric: str, accelerators: AcceleratorCount | None
 ) -> PlacementRequest:

@@ -56,11 +56,16 @@ class Timeline:
         aside = [c for project, c in self._aside.items() if project != ask.project]
         if sum(len(c) for c in (self.reservations, *aside)) > FEW and not ask.near and not ask.apart_from:
             return self._in_window(ask, now, end, present=True)
-        hidden: dict[int, int] = {}
+        return self.engine.decide(ask, self.hidden(ask.project, now, end))
+
+    def hidden(self, project: str, start: float, end: float) -> dict[int, int]:
+        """Leaf -> nodes that this project can't have in a window: promised, or set aside for another."""
+        aside = [c for owner, c in self._aside.items() if owner != project]
+        found: dict[int, int] = {}
         for calendar in (self.reservations, *aside):
-            for leaf, bits in calendar.taken_bits(now, end).items():
-                hidden[leaf] = hidden.get(leaf, 0) | bits
-        return self.engine.decide(ask, hidden)
+            for leaf, bits in calendar.taken_bits(start, end).items():
+                found[leaf] = found.get(leaf, 0) | bits
+        return found
 
     def at(self, ask: Ask, start: float, end: float) -> Decision | None:
         """The best nodes for a future window, with what is known now: leases end when they say; changes nothing."""
@@ -110,20 +115,26 @@ class Timeline:
         masks = self.engine.numbers.masks(nodes)
         calendar.add(Entry(start, f"set aside for {project}", end, tuple(sorted(masks.items()))))
 
-    def earliest(self, ask: Ask, duration: float, now: float) -> Start | None:
-        """The first moment from now at which the order fits for its whole duration; None: never, as far as is known.
+    def earliest(
+        self, ask: Ask, duration: float, begin: float, until: float = FOREVER, now: float | None = None
+    ) -> Start | None:
+        """The first moment from `begin` at which the order fits for its whole duration; None: not as far as is known.
+
+        Args:
+            until: when it ends at the latest, however late it starts.
+            now: the present, if `begin` is later: what is free now counts only for a start now.
 
         Only ends can make room, so only they are looked at.
         """
-        _check_window(now, now + duration)
-        decision = self.decide(ask, now, now + duration)
-        if decision is not None:
-            return Start(now, decision)
+        present = now is None or begin <= now
+        first = self.decide if present else self.at
+        if (decision := first(ask, begin, min(begin + duration, until))) is not None:
+            return Start(begin, decision)
         ends: set[float] = set()
         for calendar in (self.leases, self.reservations, *self._aside.values()):
-            ends.update(calendar.ends(now))
-        for moment in sorted(ends):
-            decision = self.at(ask, moment, moment + duration)
+            ends.update(calendar.ends(begin))
+        for moment in sorted(e for e in ends if e < until):
+            decision = self.at(ask, moment, min(moment + duration, until))
             if decision is not None:
                 return Start(moment, decision)
         return None

@@ -10,7 +10,7 @@ from placesites import build_request, build_site
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import AcceleratorCount, Site
-from weft.planning.capacity import earliest_start
+from weft.planning.book import Book, earliest_start
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
@@ -204,8 +204,9 @@ def test_a_refused_order_learns_its_earliest_start() -> None:
     site = build_site([[4]])
     occupancy = Occupancy(busy={"gpu1": "a", "gpu2": "b"})
     request = build_request(4)
-    assert earliest_start(request, site, occupancy, {"a": 50.0, "b": 90.0}, 10.0, 60.0) == 90.0
-    assert earliest_start(request, site, occupancy, {"a": 50.0}, 10.0, 60.0) is None
+    both, one = Book.of(occupancy, {"a": 50.0, "b": 90.0}), Book.of(occupancy, {"a": 50.0})
+    assert earliest_start(request, site, Occupancy(), both, 60.0, 10.0) == 90.0
+    assert earliest_start(request, site, Occupancy(), one, 60.0, 10.0) is None
 
 
 def test_a_node_without_a_cable_is_never_chosen_and_the_reason_names_its_adapters() -> None:

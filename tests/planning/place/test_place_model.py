@@ -15,6 +15,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount
+from weft.planning.book import Book
 from weft.planning.capacity import capacity
 from weft.planning.fattree import FatTree, design
 from weft.planning.place.sources import from_observed, from_table, from_ufm
@@ -227,7 +228,7 @@ def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
     """One more than it says is refused by placement; after the lease ends, more fits."""
     site = build_site([[4, 4], [4]], accelerators=8)
     busy = dict.fromkeys(("gpu1", "gpu2", "gpu5"), "run0")
-    found = capacity(site, Occupancy(busy=busy), "ib0", ends={"run0": 100.0}, now=10.0)
+    found = capacity(site, Occupancy(), Book.of(Occupancy(busy=busy), {"run0": 100.0}), "ib0", now=10.0)
     assert [r.accelerators for r in found.rows] == [None, AcceleratorCount(type="h100", count=8)]
     row = found.rows[0]
     assert (row.nodes, row.free) == (12, 9)
@@ -240,6 +241,6 @@ def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
 def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
     """No division by zero, no promise."""
     site = build_site([[1]])
-    row = capacity(site, Occupancy(busy={"gpu1": "run0"}), "ib0").rows[0]
+    row = capacity(site, Occupancy(), Book.of(Occupancy(busy={"gpu1": "run0"})), "ib0").rows[0]
     assert [x.count for x in row.largest] == [0, 0, 0]
     assert row.soon == ()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from weft.model.errors import ConflictError
 from weft.planning.place.ask import Ask
-from weft.planning.place.calendar import Entry
+from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.decision import Decision
-from weft.planning.timeline import Timeline
+from weft.planning.timeline import Start, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,24 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An order in the queue; `duration` in seconds is the longest it may run."""
+    """An order in the queue.
+
+    Attributes:
+        duration: seconds, the longest it may run.
+        until: when it ends at the latest, however late it starts.
+        not_before: when it may start at the earliest.
+        fixed: its start was promised when it was ordered; it doesn't count as one of the queue's `promises`.
+    """
 
     ask: Ask
     duration: float
     submitted: float
+    until: float = FOREVER
+    not_before: float = 0.0
+    fixed: bool = False
+
+    def end(self, start: float) -> float:
+        return min(start + self.duration, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,15 @@ class Queue:
         if self.waiting.pop(pod, None) is not None and self.promised.pop(pod, None) is not None:
             self.timeline.cancel(pod)
 
+    def recall(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
+        """Into the queue, with the promise that it has already."""
+        self.submit(waiting)
+        self._hold(waiting, at, bits)
+
+    def credit(self, project: str, now: float, seconds: float, nodes: int) -> None:
+        """What a project has used so far, in node-seconds with the older ones counted less, and has now."""
+        self._uses[project] = _Use(seconds, now, nodes)
+
     def finish(self, pod: str, now: float) -> None:
         """A started order gives back its nodes."""
         waiting = self._running.pop(pod)
@@ -97,7 +119,7 @@ class Queue:
         failed: dict[tuple[object, ...], list[tuple[int, float]]] = {}
         self.why.clear()
         self._improve_promises(now)
-        for waiting in self._ranked(now):
+        for waiting in self.ranked(now):
             ask = waiting.ask
             if self._over_quota(waiting):
                 continue
@@ -105,11 +127,14 @@ class Queue:
                 if self.promised[ask.pod] <= now and (begun := self._begin(waiting, now)) is not None:
                     started.append(begun)
                 continue
+            if waiting.not_before > now:
+                self._promise(waiting, now)
+                continue
             key = (ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project)
             if any(ask.count >= n and waiting.duration >= d for n, d in failed.get(key, ())):
                 self._promise(waiting, now)
                 continue
-            decision = self.timeline.decide(ask, now, now + waiting.duration)
+            decision = self.timeline.decide(ask, now, waiting.end(now))
             if decision is None:
                 failed.setdefault(key, []).append((ask.count, waiting.duration))
                 self._promise(waiting, now)
@@ -126,49 +151,80 @@ class Queue:
     def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
         ask = waiting.ask
         self.timeline.engine.commit(decision)
-        self.timeline.leases.add(Entry(now, ask.pod, now + waiting.duration, decision.bits))
+        self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits))
         del self.waiting[ask.pod]
         self._running[ask.pod] = waiting
         self._used(ask.project, now, ask.count)
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
-        """A promised order whose time has come; a node lost in between makes it an order without a promise again."""
-        ask = waiting.ask
-        self.timeline.cancel(ask.pod)
-        del self.promised[ask.pod]
-        decision = self.timeline.decide(ask, now, now + waiting.duration)
-        return None if decision is None else self._start(waiting, decision, now)
+        """A promised order whose time has come; it keeps its nodes if they aren't given back yet."""
+        pod = waiting.ask.pod
+        entry = self.timeline.reservations.of(pod)[0]
+        self.timeline.cancel(pod)
+        decision = self.timeline.decide(waiting.ask, now, waiting.end(now))
+        if decision is None:
+            self.timeline.reservations.add(entry)
+            self.why[pod] = "its time has come, but its nodes are not given back yet"
+            return None
+        del self.promised[pod]
+        return self._start(waiting, decision, now)
 
     def _promise(self, waiting: Waiting, now: float) -> None:
-        if len(self.promised) >= self.settings.promises:
-            self.why[waiting.ask.pod] = "waits for room"
-            return
-        start = self.timeline.earliest(waiting.ask, waiting.duration, now)
-        if start is None:
-            self.why[waiting.ask.pod] = "fits at no time that is known"
-            return
-        self._hold(waiting, start.at, start.decision)
-
-    def _hold(self, waiting: Waiting, at: float, decision: Decision) -> None:
         pod = waiting.ask.pod
-        self.timeline.reservations.add(Entry(at, pod, at + waiting.duration, decision.bits))
+        if sum(not self.waiting[p].fixed for p in self.promised) >= self.settings.promises:
+            self.why[pod] = "waits for room"
+            return
+        start = self._earliest(waiting, now)
+        if start is None:
+            self.why[pod] = "fits at no time that is known"
+            return
+        self._hold(waiting, start.at, start.decision.bits)
+
+    def _earliest(self, waiting: Waiting, now: float) -> Start | None:
+        begin = max(now, waiting.not_before)
+        return self.timeline.earliest(waiting.ask, waiting.duration, begin, waiting.until, now)
+
+    def _hold(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
+        pod = waiting.ask.pod
+        self.timeline.reservations.add(Entry(at, pod, waiting.end(at), bits))
         self.promised[pod] = at
-        self.why[pod] = f"promised at {at:g}"
 
     def _improve_promises(self, now: float) -> None:
-        """What ended early may let a promised order start earlier, never later."""
+        """What ended early may let a promised order start earlier, never later; a node that broke is replaced."""
+        blocked = self.timeline.engine.blocked_bits()
         for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
-            if at <= now:
-                continue
             waiting = self.waiting[pod]
             entry = self.timeline.reservations.of(pod)[0]
+            broken = sum((bits & blocked.get(leaf, 0)).bit_count() for leaf, bits in entry.bits)
+            whole = not broken and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.count
+            if whole and (at <= now or waiting.not_before > now):
+                continue
             self.timeline.cancel(pod)
-            decision = self.timeline.decide(waiting.ask, now, now + waiting.duration)
-            if decision is None:
+            if whole:
+                decision = self.timeline.decide(waiting.ask, now, waiting.end(now))
+                start = Start(now, decision) if decision else None
+            else:
+                start = self._earliest(waiting, now)
+            if start is None:
                 self.timeline.reservations.add(entry)
             else:
-                self._hold(waiting, now, decision)
+                self._hold(waiting, start.at, start.decision.bits)
+
+    def forecast(self, now: float, most: int = 100) -> dict[str, float]:
+        """When those that wait without a promise would start if each were promised one now, in their order.
+
+        An order whose start isn't known is left out, and so are those beyond the first `most`.
+        """
+        found: dict[str, float] = {}
+        for waiting in self.ranked(now)[:most]:
+            if waiting.ask.pod not in self.promised and (start := self._earliest(waiting, now)):
+                found[waiting.ask.pod] = start.at
+                place = Entry(start.at, waiting.ask.pod, waiting.end(start.at), start.decision.bits)
+                self.timeline.reservations.add(place)
+        for pod in found:
+            self.timeline.cancel(pod)
+        return found
 
     def _waits_for_locality(self, waiting: Waiting, decision: Decision, now: float) -> bool:
         patience = self.settings.patience
@@ -176,7 +232,7 @@ class Queue:
             return False
         return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.count)
 
-    def _ranked(self, now: float) -> list[Waiting]:
+    def ranked(self, now: float) -> list[Waiting]:
         """Promised first, as their promises are; then by fair share, then as they were submitted."""
         promised = sorted(self.promised, key=lambda pod: (self.promised[pod], pod))
         rest = [w for w in self.waiting.values() if w.ask.pod not in self.promised]

@@ -1,0 +1,89 @@
+"""For an order that is refused: from when it would fit, how short it would have to be, and what its project may have.
+
+The changes that would make it fit now are `weft.planning.place.would_fit`'s.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from weft.model.order import Order
+from weft.model.placement import Explanation, Occupancy, Placement, PlacementRequest, Refusal
+from weft.model.site import ProjectLimits, Site
+from weft.planning.book import Book, when
+from weft.planning.place.ask import Ask
+from weft.planning.placement import place
+
+MOST_ENDS_TRIED = 8
+
+
+def advise(
+    refusal: Refusal,
+    request: PlacementRequest,
+    site: Site,
+    health: Occupancy,
+    book: Book,
+    start: float,
+    end: float,
+    until: float,
+    now: float,
+) -> Refusal:
+    """The refusal with the earliest start and the longest lease that would fit; times as the book's.
+
+    Args:
+        start, end: the window that was asked for.
+        until: when it ends at the latest, however late it starts.
+    """
+    line = book.timeline(site, request.fabric, health, now)
+    found = line.earliest(Ask.of(request), end - start, start, until, now)
+    advice: list[str] = []
+    if (last := _latest_end(request, site, health, book, start, end, now)) is not None:
+        advice.append(f"lease.end: {when_at_most(last)} at the latest")
+    if found is not None:
+        advice.append(f"lease.start: fits from {when(found.at)}")
+    moment = datetime.fromtimestamp(found.at, UTC) if found else None
+    return refusal.model_copy(update={"would_fit": (*refusal.would_fit, *advice), "earliest_start": moment})
+
+
+def _latest_end(
+    request: PlacementRequest, site: Site, health: Occupancy, book: Book, start: float, end: float, now: float
+) -> float | None:
+    """The last end with which the order fits at its start, where all that is in its way is something promised."""
+    for moment in [m for m in book.starts(request.project, start) if m < end][:MOST_ENDS_TRIED]:
+        occupancy = book.occupancy(health, request.project, now, start, moment)
+        if isinstance(place(request, site, occupancy), Placement):
+            return moment
+    return None
+
+
+def when_at_most(seconds: float) -> str:
+    """A time for people, rounded down."""
+    return datetime.fromtimestamp(seconds // 60 * 60, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def over_limit(
+    limits: ProjectLimits | None,
+    book: Book,
+    project: str,
+    order: Order,
+    start: float,
+    end: float,
+    but: str = "",
+) -> Refusal | None:
+    """Why the project may not have so many nodes at once, counting what it holds and was promised in the window."""
+    if limits is None or limits.max_nodes is None:
+        return None
+    has = len(
+        {
+            node
+            for keep in (*book.leases, *book.promises)
+            if keep.project == project and keep.name != but and keep.overlaps(start, end)
+            for node in keep.nodes
+        }
+    )
+    most, count = limits.max_nodes, order.nodes.count
+    if has + count <= most:
+        return None
+    reason = f"the project has {has} of the {most} nodes that it may have at once; {count} more are wanted"
+    change = (f"count: {most - has} instead of {count}",) if most > has else ()
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)

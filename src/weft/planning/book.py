@@ -1,0 +1,162 @@
+"""The book of the future: who has which nodes until when, what is promised, what is set aside. Pure.
+
+Times are seconds of the caller's clock, POSIX time in the service. Pods are entered under a name that is theirs alone
+(the service takes their ids: two projects may have pods of one name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+
+from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.site import Site
+from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import FOREVER, Entry
+from weft.planning.place.choose import Weights
+from weft.planning.place.engine import Engine
+from weft.planning.timeline import Timeline
+
+GIVING_BACK = 60.0
+"""Seconds that a pod whose lease is over, or whose release was asked for, is taken to need until its nodes are free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Nodes that somebody has, or will have, from `start` to `end`.
+
+    Attributes:
+        name: of a lease or promise the pod's, of a block its own.
+        project: whose it is.
+        label: how a person knows the pod.
+    """
+
+    name: str
+    project: str
+    nodes: tuple[str, ...]
+    start: float
+    end: float = FOREVER
+    label: str = ""
+
+    def overlaps(self, start: float, end: float) -> bool:
+        return self.start < end and self.end > start
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """Everything that is known of the future.
+
+    Attributes:
+        leases: what pods hold now; without an end they are held for ever.
+        promises: what pods that haven't started will have.
+        blocks: what is set aside for a project.
+    """
+
+    leases: tuple[Keep, ...] = ()
+    promises: tuple[Keep, ...] = ()
+    blocks: tuple[Keep, ...] = ()
+
+    @classmethod
+    def of(cls, occupancy: Occupancy, ends: Mapping[str, float] | None = None) -> Book:
+        """Only leases: who is busy in an occupancy, and pod -> end."""
+        held: dict[str, list[str]] = {}
+        for node, pod in occupancy.busy.items():
+            held.setdefault(pod, []).append(node)
+        return cls(
+            tuple(
+                Keep(
+                    pod,
+                    occupancy.projects.get(nodes[0], ""),
+                    tuple(nodes),
+                    0.0,
+                    (ends or {}).get(pod, FOREVER),
+                    pod,
+                )
+                for pod, nodes in sorted(held.items())
+            )
+        )
+
+    def kept(self, project: str, start: float, end: float, but: str = "") -> dict[str, str]:
+        """Node -> for whom it is kept in this window: promised to a pod other than `but`, or another project's."""
+        found: dict[str, str] = {}
+        for keep in self.promises:
+            if keep.name != but and keep.overlaps(start, end):
+                found.update(
+                    dict.fromkeys(keep.nodes, f"promised to pod {keep.label} from {when(keep.start)}")
+                )
+        for keep in self.blocks:
+            if keep.project != project and keep.overlaps(start, end):
+                found.update(dict.fromkeys(keep.nodes, f"set aside for project {keep.project}"))
+        return found
+
+    def occupancy(
+        self, health: Occupancy, project: str, now: float, start: float, end: float, but: str = ""
+    ) -> Occupancy:
+        """What can't be had in a window: who holds it, for whom it is kept, what is out of order.
+
+        A lease that should be over before the window still counts if the window begins now.
+        """
+        busy = {n: k.label for k in self.leases if start <= now or k.end > start for n in k.nodes}
+        kept = self.kept(project, start, end, but)
+        return health.model_copy(update={"busy": busy, "reserved": kept})
+
+    def starts(self, project: str, after: float) -> list[float]:
+        """When something that the project can't have begins, the last first."""
+        theirs = (*self.promises, *(b for b in self.blocks if b.project != project))
+        return sorted({k.start for k in theirs if k.start > after}, reverse=True)
+
+    def timeline(
+        self, site: Site, fabric: str, health: Occupancy, now: float, weights: Weights | None = None
+    ) -> Timeline:
+        """The book as a timeline of one fabric; nodes that stand elsewhere are passed over.
+
+        Args:
+            health: what is out of order; who is busy is taken from the book.
+        """
+        busy = {node: lease.name for lease in self.leases for node in lease.nodes}
+        projects = {node: lease.project for lease in self.leases for node in lease.nodes}
+        line = Timeline(
+            Engine.of(
+                site,
+                fabric,
+                health.model_copy(update={"busy": busy, "projects": projects, "reserved": {}}),
+                weights,
+            )
+        )
+        masks = line.engine.numbers.masks
+        for lease in self.leases:
+            if bits := masks(lease.nodes):
+                end = lease.end if lease.end > now else now + GIVING_BACK
+                line.leases.add(Entry(min(lease.start, now), lease.name, end, tuple(sorted(bits.items()))))
+        for promise in self.promises:
+            if bits := masks(promise.nodes):
+                line.reservations.add(entry(promise, bits))
+        for block in self.blocks:
+            line.set_aside(block.project, block.nodes, block.start, block.end)
+        return line
+
+
+def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:
+    """A line of the book in the calendar of a fabric."""
+    return Entry(keep.start, keep.name, keep.end, tuple(sorted(bits.items())))
+
+
+def earliest_start(
+    request: PlacementRequest, site: Site, health: Occupancy, book: Book, duration: float, now: float
+) -> float | None:
+    """When an order that doesn't fit now would, if every lease ends when it says; None: not as far as is known."""
+    start = book.timeline(site, request.fabric, health, now).earliest(Ask.of(request), duration, now)
+    return start.at if start else None
+
+
+def when(seconds: float) -> str:
+    """A time of the book for people: UTC, to the minute, rounded up so that it is never too early."""
+    moment = datetime.fromtimestamp(ceil(seconds / 60) * 60, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%MZ")
+
+
+def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+    """The nodes that (leaf, bits) of a timeline are."""
+    return tuple(n for leaf, bits in places for n in line.engine.numbers.names(leaf, bits))
