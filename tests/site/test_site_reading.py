@@ -65,7 +65,7 @@ def test_inline_rows_and_includes_may_be_mixed(folder: Folder) -> None:
     assert folder.errors() == [
         f"site.yaml:{line}: nodes[19].name: 'bad name' is not allowed: "
         "letters, digits, '.', '_' and '-', not at an end, at most 63",
-        f"site.yaml:{line}: nodes[19].role: 'chief' is not allowed: 'compute', 'subnet-manager' or 'service'",
+        f"site.yaml:{line}: nodes[19].role: 'chief' is not allowed: 'compute', 'poplar', 'controller', 'subnet-manager' or 'service'",
     ]
     folder.replace("site.yaml", "  - {name: bad name, role: chief}\n", "")
     assert "login01" in load_site(folder.site).node_by_name
@@ -150,7 +150,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
         ("site.yaml", "driver: opensm", "driver: !opensm x", "site.yaml:24: fabrics.ib.manager.driver: '!opensm' "
          "is not allowed: tags are not used here"),
         ("nodes.csv", "name,rack,role", "name,rack,rolle", "nodes.csv:1: csv: 'rolle' is not allowed: "
-         "unknown column; known here: cloud, host, maintenance, name, rack, role"),
+         "unknown column; known here: cloud, host, ipu_pod, maintenance, name, rack, role, servers"),
         ("nodes.csv", "name,rack,role", "name,rack,rack", "nodes.csv:1: csv: 'rack' is not allowed: "
          "the column is there twice"),
         ("nodes.csv", "gpu05,rack2,compute", "gpu05,rack2", "nodes.csv:6: csv: 'gpu05,rack2' is not allowed: "

@@ -15,7 +15,7 @@ from weft.app.explain import by_line, validate
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
-from weft.model.site import Accelerator, Hca, Site
+from weft.model.site import BOOTABLE, Accelerator, Hca, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.sitecheck import canonical, check_site
 
@@ -157,14 +157,18 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[Problem]]:
             update={
                 "hcas": tuple(hcas[i]),
                 "accelerators": tuple(accelerators[i]),
-                # Where there is one cloud, its compute nodes need not say so.
-                "cloud": n.cloud or (only if n.role == "compute" else None),
+                # Where there is one cloud, its hosts and IPU-PODs need not say so.
+                "cloud": n.cloud or (only if n.role in BOOTABLE else None),
             }
         )
         for i, n in enumerate(tables.nodes)
     )
-    values = {name: getattr(tables, name) for name in Site.model_fields if name != "nodes"}
-    return Site.model_construct(nodes=nodes, **values), unknown
+    ipu_pods = {
+        name: pod.model_copy(update={"cloud": pod.cloud or only}) for name, pod in tables.ipu_pods.items()
+    }
+    own = ("nodes", "ipu_pods")
+    values = {name: getattr(tables, name) for name in Site.model_fields if name not in own}
+    return Site.model_construct(nodes=nodes, ipu_pods=ipu_pods, **values), unknown
 
 
 def _by_node(

@@ -181,7 +181,7 @@ def _type(annotation: Any) -> str:
 
 
 def _annotated(annotation: Any) -> str:
-    from weft.model import ids, order, site
+    from weft.model import ids, ipusite, order, ranges
 
     for known, word in (
         (ids.Guid, "GUID"),
@@ -192,7 +192,8 @@ def _annotated(annotation: Any) -> str:
         (order.PodName, "name"),
         (order.SshPublicKey, "public key"),
         (ids.Duration, "duration"),
-        (site.Number, "number"),
+        (ranges.Number, "number"),
+        (ipusite.Address, "IPv4 address"),
     ):
         if annotation == known:
             return word

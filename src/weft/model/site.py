@@ -15,29 +15,8 @@ from pydantic import BeforeValidator, Field
 
 from weft.model.base import Document
 from weft.model.ids import Duration, Guid, Mac, Name, PciAddress
-
-
-def _number(value: Any) -> Any:
-    """P_Keys are written in hex by everybody: `0x65` is 101."""
-    if isinstance(value, str) and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", value.strip()):
-        return int(value, 16)
-    return value
-
-
-Number = Annotated[int, BeforeValidator(_number)]
-
-
-class Range(Document):
-    """A range of numbers, both ends included; decimal, or hex with 0x."""
-
-    first: Number = Field(ge=1, description="First number of the range.")
-    last: Number = Field(ge=1, description="Last number of the range, included.")
-
-    def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and self.first <= number <= self.last
-
-    def numbers(self) -> range:
-        return range(self.first, self.last + 1)
+from weft.model.ipusite import IpuMachine, IpuPod
+from weft.model.ranges import Range
 
 
 class Hca(Document):
@@ -66,11 +45,22 @@ class Node(Document):
 
     name: Name = Field(description="Name of the node; also Nova's host name unless `host` is given.")
     rack: Name | None = Field(default=None, description="Rack.")
-    role: Literal["compute", "subnet-manager", "service"] = Field(
-        default="compute", description="compute: may be ordered; the others are only part of the fabric."
+    role: Literal["compute", "poplar", "controller", "subnet-manager", "service"] = Field(
+        default="compute",
+        description="compute: may be ordered; poplar: a Poplar server of an IPU-POD; controller: a generic compute "
+        "node for V-IPU controllers; the others are only part of the fabric.",
     )
     cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
     host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
+    ipu_pod: Name | None = Field(
+        default=None, description="Poplar server: IPU-POD whose data network it is on."
+    )
+    servers: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Poplar server or controller node: pods that may have a virtual machine on it at a time.",
+    )
     maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
     hcas: tuple[Hca, ...] = Field(default=(), description="Its adapters; or rows of the table hcas.")
     accelerators: tuple[Accelerator, ...] = Field(
@@ -171,6 +161,10 @@ class Cloud(Document):
     rdma_prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's RDMA subnet.")
     flavors: dict[Name, Flavor] = Field(default_factory=dict, description="Flavors that pods may order.")
 
+BOOTABLE = frozenset({"compute", "poplar", "controller"})
+"""Roles of nodes that a cloud boots servers on."""
+
+
 
 class Rack(Document):
     """A rack; `row` and `power` are only shown."""
@@ -219,13 +213,15 @@ class Site(Document):
     racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
     switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: tuple[Link, ...] = Field(default=(), description="Cables.")
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
+    ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
     nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, and without what was cached of the old ones."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid"):
+        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "machine_by_name"):
             vars(copied).pop(name, None)
         return copied
 
@@ -236,6 +232,10 @@ class Site(Document):
     @cached_property
     def switch_by_name(self) -> dict[str, Switch]:
         return {s.name: s for s in self.switches}
+    @cached_property
+    def machine_by_name(self) -> dict[str, IpuMachine]:
+        return {m.name: m for m in self.ipu_machines}
+
 
     @cached_property
     def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:

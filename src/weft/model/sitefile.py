@@ -8,6 +8,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
+from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.site import Accelerator, Cloud, Fabric, Hca, Link, Node, QueuePolicy, Rack, Site, Switch
 
 
@@ -56,6 +57,10 @@ class SiteFile(Document):
     accelerators: CsvInclude | tuple[AcceleratorRow | CsvInclude, ...] = Field(
         default=(), description="Accelerators of all nodes, each with its `node`."
     )
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
+    ipu_machines: CsvInclude | tuple[IpuMachine | CsvInclude, ...] = Field(
+        default=(), description="IPU-Machines."
+    )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
 
 
@@ -66,6 +71,7 @@ TABLES: dict[str, type[Document]] = {
     "nodes": Node,
     "hcas": HcaRow,
     "accelerators": AcceleratorRow,
+    "ipu_machines": IpuMachine,
 }
 """Tables of a site file and what a row is."""
 

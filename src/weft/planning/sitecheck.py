@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from weft.model.ids import format_guid
-from weft.model.site import Link, Node, Site
+from weft.model.site import BOOTABLE, Link, Node, Site
+from weft.planning.ipucheck import check_ipus
 from weft.planning.sitecables import check_cables
 from weft.planning.siteranges import check_ranges
 from weft.planning.topology import natural
@@ -33,6 +33,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[Problem]:
         *_adapters(site),
         *check_cables(site, links_needed),
         *_flavors(site),
+        *check_ipus(site),
     ]
 
 
@@ -47,6 +48,10 @@ def hints(site: Site) -> tuple[str, ...]:
         found.append(
             f"{len(bare)} compute nodes have no adapters and can't be ordered: {', '.join(bare[:3])} …"
         )
+    for name in sorted(site.ipu_pods):
+        for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
+            if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):
+                found.append(f"IPU-POD {name} has no {what}: no IPUs can be ordered there")
     for name, cloud in sorted(site.clouds.items()):
         if not cloud.flavors:
             found.append(f"cloud {name} has no flavors: nothing can be ordered there")
@@ -75,6 +80,8 @@ def canonical(site: Site) -> Site:
             "switches": tuple(sorted(site.switches, key=lambda s: natural(s.name))),
             "links": canonical_links(site.links),
             "nodes": nodes,
+            "ipu_pods": dict(sorted(site.ipu_pods.items())),
+            "ipu_machines": tuple(sorted(site.ipu_machines, key=lambda m: (natural(m.ipu_pod), m.position))),
         }
     )
 
@@ -125,7 +132,7 @@ def _clouds(site: Site) -> Iterator[Problem]:
             yield ("fabrics", name), name, "a fabric and a cloud can't have the same name"
     if len(site.clouds) > 1:
         for i, node in enumerate(site.nodes):
-            if node.role == "compute" and node.cloud is None:
+            if node.role in BOOTABLE and node.cloud is None:
                 yield ("nodes", i, "cloud"), None, "it must be given where the site has several clouds"
 
 

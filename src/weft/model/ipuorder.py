@@ -1,0 +1,33 @@
+"""What an order says of IPUs."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.ipusite import IPUS_PER_MACHINE
+
+
+class IpusOrder(Document):
+    """IPUs in whole IPU-Machines, neighbours on IPU-Links, with a V-IPU controller of the pod's own.
+
+    Then `nodes` are its Poplar servers: virtual machines with a virtual function on the pod's data network.
+    """
+
+    count: int = Field(
+        ge=4, le=64, description="Number of IPUs: a power of two, since partitions are; four a machine."
+    )
+    ipu_pod: Name | None = Field(default=None, description="IPU-POD by name; none: where it fits best.")
+
+    @field_validator("count")
+    @classmethod
+    def _whole_runs(cls, count: int) -> int:
+        if count & (count - 1):
+            raise ValueError("a power of two from 4 to 64: IPUs are given in runs of whole machines")
+        return count
+
+    @property
+    def machines(self) -> int:
+        """IPU-Machines that the order takes."""
+        return self.count // IPUS_PER_MACHINE

@@ -1,0 +1,42 @@
+"""What the checks of a site share: values that must be unique, names that must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from weft.model.ids import format_guid
+from weft.planning.topology import natural
+
+Problem = tuple[tuple[str | int, ...], object, str]
+"""A path in the `Site`, the value there, and what is allowed, as the end of a sentence."""
+
+
+class Seen:
+    """Values that must be unique: the second one is a problem that names the first."""
+
+    def __init__(self, what: str, fold: Callable[[object], object] = lambda v: v) -> None:
+        self.what, self.fold = what, fold
+        self.first: dict[object, str] = {}
+
+    def check(self, value: object, owner: str, path: tuple[str | int, ...]) -> Iterator[Problem]:
+        key = self.fold(value)
+        if key in self.first:
+            shown = format_guid(value) if isinstance(value, int) else value
+            yield path, shown, f"{self.what} must be unique; it is that of {self.first[key]} already"
+        else:
+            self.first[key] = owner
+
+
+def known(
+    path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
+) -> Iterator[Problem]:
+    """A problem if the value is a name that isn't there."""
+    if value is not None and value not in names:
+        listed = sorted(names, key=natural)
+        text = ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "there are none"
+        yield path, value, f"{what}: {text}"
+
+
+def casefold(value: object) -> object:
+    """Nova and Neutron compare names in MariaDB without regard to case."""
+    return str(value).casefold()
