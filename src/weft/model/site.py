@@ -5,13 +5,12 @@ This is the value; reading it from YAML and CSV with file and line in every erro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Network
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Duration, Guid, Mac, Name, PciAddress
@@ -41,7 +40,7 @@ class Accelerator(Document):
 
 
 class Node(Document):
-    """A host. Only `compute` nodes are ever given to a pod."""
+    """A host. Only `compute` nodes are ever given to a pod whole."""
 
     name: Name = Field(description="Name of the node; also Nova's host name unless `host` is given.")
     rack: Name | None = Field(default=None, description="Rack.")
@@ -52,6 +51,7 @@ class Node(Document):
     )
     cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
     host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
+    maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
     ipu_pod: Name | None = Field(
         default=None, description="Poplar server: IPU-POD whose data network it is on."
     )
@@ -61,7 +61,6 @@ class Node(Document):
         le=256,
         description="Poplar server or controller node: pods that may have a virtual machine on it at a time.",
     )
-    maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
     hcas: tuple[Hca, ...] = Field(default=(), description="Its adapters; or rows of the table hcas.")
     accelerators: tuple[Accelerator, ...] = Field(
         default=(), description="Its accelerators; or rows of the table accelerators."
@@ -161,9 +160,9 @@ class Cloud(Document):
     rdma_prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's RDMA subnet.")
     flavors: dict[Name, Flavor] = Field(default_factory=dict, description="Flavors that pods may order.")
 
+
 BOOTABLE = frozenset({"compute", "poplar", "controller"})
 """Roles of nodes that a cloud boots servers on."""
-
 
 
 class Rack(Document):
@@ -209,13 +208,13 @@ class Site(Document):
 
     name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
     clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
-    fabrics: dict[Name, Fabric] = Field(min_length=1, description="RDMA fabrics by name.")
+    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics by name.")
     racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
     switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: tuple[Link, ...] = Field(default=(), description="Cables.")
+    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
-    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -232,10 +231,10 @@ class Site(Document):
     @cached_property
     def switch_by_name(self) -> dict[str, Switch]:
         return {s.name: s for s in self.switches}
+
     @cached_property
     def machine_by_name(self) -> dict[str, IpuMachine]:
         return {m.name: m for m in self.ipu_machines}
-
 
     @cached_property
     def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:

@@ -46,7 +46,7 @@ class SiteFile(Document):
 
     name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
     clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
-    fabrics: dict[Name, Fabric] = Field(min_length=1, description="RDMA fabrics by name.")
+    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics by name.")
     racks: CsvInclude | tuple[Rack | CsvInclude, ...] = Field(default=(), description="Racks.")
     switches: CsvInclude | tuple[Switch | CsvInclude, ...] = Field(default=(), description="Switches.")
     links: CsvInclude | tuple[Link | CsvInclude, ...] = Field(default=(), description="Cables.")

@@ -5,15 +5,15 @@ Every problem is a path in the `Site`, the value there, and what is allowed, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from weft.model.site import BOOTABLE, Link, Node, Site
 from weft.planning.ipucheck import check_ipus
 from weft.planning.sitecables import check_cables
 from weft.planning.siteranges import check_ranges
+from weft.planning.siteseen import Problem, Seen, casefold, known
 from weft.planning.topology import natural
 
-Problem = tuple[tuple[str | int, ...], object, str]
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
 
@@ -95,37 +95,6 @@ def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:
     return tuple(sorted(turned, key=lambda k: (natural(k.a), k.a_port, natural(k.b), k.b_port)))
 
 
-class Seen:
-    """Values that must be unique: the second one is a problem that names the first."""
-
-    def __init__(self, what: str, fold: Callable[[object], object] = lambda v: v) -> None:
-        self.what, self.fold = what, fold
-        self.first: dict[object, str] = {}
-
-    def check(self, value: object, owner: str, path: tuple[str | int, ...]) -> Iterator[Problem]:
-        key = self.fold(value)
-        if key in self.first:
-            shown = format_guid(value) if isinstance(value, int) else value
-            yield path, shown, f"{self.what} must be unique; it is that of {self.first[key]} already"
-        else:
-            self.first[key] = owner
-
-
-def known(
-    path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
-) -> Iterator[Problem]:
-    """A problem if the value is a name that isn't there."""
-    if value is not None and value not in names:
-        listed = sorted(names, key=natural)
-        text = ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "there are none"
-        yield path, value, f"{what}: {text}"
-
-
-def _casefold(value: object) -> object:
-    # Nova and Neutron compare names in MariaDB without regard to case.
-    return str(value).casefold()
-
-
 def _clouds(site: Site) -> Iterator[Problem]:
     for name in site.fabrics:
         if name in site.clouds:
@@ -154,10 +123,10 @@ def _agents(site: Site) -> Iterator[Problem]:
 
 def _racks_and_switches(site: Site) -> Iterator[Problem]:
     racks = {r.name for r in site.racks}
-    names = Seen("a rack's name", _casefold)
+    names = Seen("a rack's name", casefold)
     for i, rack in enumerate(site.racks):
         yield from names.check(rack.name, f"rack {rack.name}", ("racks", i, "name"))
-    names = Seen("a name of a switch or node", _casefold)
+    names = Seen("a name of a switch or node", casefold)
     guids = Seen("a node GUID")
     for i, switch in enumerate(site.switches):
         path = ("switches", i)
@@ -177,7 +146,7 @@ def _nodes(site: Site) -> Iterator[Problem]:
         yield from known(("nodes", i, "rack"), node.rack, racks, "racks of the site")
         yield from known(("nodes", i, "cloud"), node.cloud, site.clouds, "clouds of the site")
         if node.cloud is not None:
-            seen = hosts.setdefault(node.cloud, Seen(f"a host of cloud {node.cloud}", _casefold))
+            seen = hosts.setdefault(node.cloud, Seen(f"a host of cloud {node.cloud}", casefold))
             field = "host" if node.host else "name"
             yield from seen.check(node.nova_host, f"node {node.name}", ("nodes", i, field))
 
