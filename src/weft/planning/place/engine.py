@@ -6,7 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -104,33 +104,45 @@ class Engine(Ledger):
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
             return self.decide(replace(ask, count=1, slice=1, near=near, failed=(failed,)))
         view = self.view(ask)
-        found = self._next_to(view, ask, held, leaf, numbers.bit[failed])
+        pool, bit = view.pool, numbers.bit[failed]
+        here = self.available[leaf] & view.mask[leaf] & ~bit
+        if here and held.get(leaf, 0) & ~bit:
+            bits = ((leaf, view.take(leaf, here, 1)),)
+            return self.decided(view, ask, bits, 0, pool.free[leaf] - 1, 1, pool.total, size=1)
+        found = self._next_to(view, ask, held, leaf, bit)
         if found is None:
             return None
         chosen, cost = found
-        bits = view.take(chosen, self.available[chosen] & ~(numbers.bit[failed] if chosen == leaf else 0), 1)
-        pool = view.pool
+        bits = view.take(chosen, self.available[chosen] & ~(bit if chosen == leaf else 0), 1)
         return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
 
     def _next_to(
         self, view: View, ask: Ask, held: Mapping[int, int], failed: int, bit: int
     ) -> tuple[int, int] | None:
-        """(leaf, cost) for one node beside those that a pod holds, less the failed one on leaf `failed`."""
+        """(leaf, cost) for one node beside those that a pod holds, less the failed one on a leaf that has no other."""
         pool = view.pool
-        stay = {leaf: bits for leaf, bits in held.items() if leaf != failed or bits & ~bit}
-        free = pool.free
-        if failed in stay and self.available[failed] & view.mask[failed] & ~bit:
-            return failed, 0
-        own = [leaf for leaf in stay if free[leaf] and leaf != failed]
-        pods = {pool.pod_of[leaf] for leaf in stay}
-        if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
+        free, pod_of = pool.free, pool.pod_of
+        best: tuple[int, int, int] | None = None
+        pods: set[int] = set()
+        stay = 0
+        for leaf, bits in held.items():
+            if leaf == failed:
+                bits &= ~bit  # noqa: PLW2901
+                if not bits:
+                    continue
+            elif free[leaf] and (best is None or (-bits.bit_count(), free[leaf], leaf) < best):
+                best = -bits.bit_count(), free[leaf], leaf
+            stay += 1
+            pods.add(pod_of[leaf])
+        required = ask.required
+        if (required == "leaf" and stay > 1) or (required == "pod" and len(pods) > 1):
             return None
-        if own:
-            return min(own, key=lambda x: (-stay[x].bit_count(), free[x], x)), 0
-        if ask.required == "leaf" and stay:
+        if best is not None:
+            return best[2], 0
+        if required == "leaf" and stay:
             return None
         near = tightest_of_pods(pool, pods)
-        if near is not None or (ask.required == "pod" and stay):
+        if near is not None or (required == "pod" and stay):
             return None if near is None else (near, LEAF)
         leaf = one_leaf(pool, 1)
         return None if leaf is None else (leaf, LEAF + (self.weights.beta if stay else 0))
@@ -184,22 +196,19 @@ class Engine(Ledger):
         pool: Pool,
         ask: Ask,
         hidden: Mapping[int, int],
-        shared: Iterable[int],
+        shared: Mapping[int, int],
         leaf: int | None,
     ) -> Decision | None:
         """Not on these leaves; `leaf` is the one that it would have been without them."""
-        free, pod_of, start = pool.free, pool.pod_of, pool.pod_start
-        aside = {x: 0 for x in shared if free[x]}
-        removed = sum([free[x] for x in aside]) * ask.slice
-        units = ask.count // ask.slice
-        if leaf in aside:
-            out: dict[int, int] = {}
-            for x in aside:
-                pod = pod_of[x]
-                out[pod] = out.get(pod, 0) | 1 << (x - start[pod])
-            leaf = one_leaf_except(pool, units, out)
+        free, units = pool.free, ask.count // ask.slice
+        removed = sum(map(free.__getitem__, shared)) * ask.slice
+        if leaf in shared:
+            leaf = one_leaf_except(pool, units, pool.by_pod(shared))
         if leaf is not None:
             return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1, removed)
+        if pool.total * ask.slice - removed < ask.count:
+            return None
+        aside = {x: 0 for x in shared if free[x]}
         return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
 
     def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
@@ -272,10 +281,10 @@ class Engine(Ledger):
     ) -> Decision:
         """The decision as a value, with the figures of this moment."""
         size = ask.count if size is None else size
-        return Decision(
+        return Decision._make((
             self.numbers, ask.pod, ask.project, size, bits, cost, leftover, pods, self.version,
             view.reports, view.healthy, free, removed, self.weights.pod,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""

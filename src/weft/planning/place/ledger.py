@@ -178,12 +178,14 @@ class Ledger:
         self.version += 1
         self.health_version += 1
 
-    def leaves_of(self, projects: Iterable[str], own: str) -> set[int]:
+    def leaves_of(self, projects: Iterable[str], own: str) -> Mapping[int, int]:
         """Leaves that pods of these projects stand on, except the own one's."""
-        found: set[int] = set()
-        for project in projects:
-            if project != own:
-                found.update(self._stands_on.get(project, ()))
+        every = [stands for p in projects if p != own and (stands := self._stands_on.get(p))]
+        if not every:
+            return {}
+        found = every[0]
+        for stands in every[1:]:
+            found = found | stands
         return found
 
     def blocked_bits(self) -> dict[int, int]:

@@ -8,7 +8,7 @@ it changes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Self
 
@@ -101,21 +101,44 @@ class Pool:
         )
         other.levels, other.histogram, other.total = self.levels, self.histogram.copy(), self.total
         other._order, other._prefixes = self._order.copy(), self._prefixes.copy()
-        pods = {pod_of[leaf] for leaf in changed}
-        for pod in pods:
-            other.bucket[pod] = other.bucket[pod].copy()
+        bucket, rooms_of, histogram, starts, full = (
+            other.bucket,
+            other.rooms,
+            other.histogram,
+            self.pod_start,
+            self.full,
+        )
+        for pod in {pod_of[leaf] for leaf in changed}:
+            bucket[pod] = bucket[pod].copy()
             other._order[pod] = other._prefixes[pod] = None
         for leaf, room in changed.items():
-            old = free[leaf]
-            if old:
-                other._leave(leaf, old)
+            old, pod = free[leaf], pod_of[leaf]
+            if old:  # as `_leave`, without a call for each of perhaps hundreds
+                level = 2 * old + (old == full[leaf])
+                row = bucket[pod]
+                row[level] ^= 1 << (leaf - starts[pod])
+                histogram[old] -= 1
+                if not row[level]:
+                    if not row[level ^ 1]:
+                        rooms_of[pod] ^= 1 << old
+                    other._last_of(pod, level)
             other.free[leaf] = room
-            other._enter(leaf, room)
-            other.pod_free[pod_of[leaf]] += room - old
+            if room:
+                other._enter(leaf, room)
+            other.pod_free[pod] += room - old
             other.total += room - old
         count = self.pods
         other.ranked = sorted([room * count + p for p, room in enumerate(other.pod_free)])
         return other
+
+    def by_pod(self, leaves: Iterable[int]) -> dict[int, int]:
+        """Pod -> bitset of those of these leaves that have room."""
+        found: dict[int, int] = {}
+        for leaf in leaves:
+            if self.free[leaf]:
+                pod = self.pod_of[leaf]
+                found[pod] = found.get(pod, 0) | 1 << (leaf - self.pod_start[pod])
+        return found
 
     def _leave(self, leaf: int, room: int) -> None:
         pod = self.pod_of[leaf]
@@ -127,9 +150,12 @@ class Pool:
         if not row[level]:
             if not row[level ^ 1]:
                 self.rooms[pod] ^= 1 << room
-            self.pods_with[level] ^= 1 << pod
-            if not self.pods_with[level]:
-                self.levels ^= 1 << level
+            self._last_of(pod, level)
+
+    def _last_of(self, pod: int, level: int) -> None:
+        self.pods_with[level] ^= 1 << pod
+        if not self.pods_with[level]:
+            self.levels ^= 1 << level
 
     def _enter(self, leaf: int, room: int) -> None:
         if not room:
@@ -142,6 +168,11 @@ class Pool:
         self.pods_with[level] |= 1 << pod
         self.levels |= 1 << level
         self.histogram[room] += 1
+
+    @property
+    def most_roomy(self) -> int:
+        """The room of the most roomy leaf; 0 if none has any."""
+        return max(self.levels.bit_length() - 1, 0) >> 1
 
     def order(self, pod: int) -> list[int]:
         """The pod's leaves, the most roomy first, then in tree order; those without room come last."""

@@ -49,9 +49,10 @@ def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
     """The leaf of these pods that has least room, but some; of equals a broken one, in the fullest pod."""
     best: tuple[int, int, int] | None = None
     for pod in pods:
-        if pool.pod_free[pod]:
-            row = pool.bucket[pod]
-            level = next(i for i, bits in enumerate(row) if bits)
+        rooms = pool.rooms[pod]
+        if rooms:
+            level = 2 * (rooms & -rooms).bit_length() - 2
+            level += not pool.bucket[pod][level]
             if best is None or (level, pool.pod_free[pod], pod) < best:
                 best = level, pool.pod_free[pod], pod
     if best is None:
@@ -143,13 +144,10 @@ def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[i
         elif forced is None or slack < forced[0]:
             forced = slack, pod
     if open_pods:
-        members = [_useful(pool, pod, need - pool.prefix(pod)[leaves - 1]) for pod in open_pods]
-        sizes = [[pool.free[leaf] for leaf in row] for row in members]
-        picked = least_leftover(sizes, [False] * len(sizes), need, [(1, leaves)])
-        if picked is not None:
-            leftover = sum([sizes[g][i] for g, i in picked]) - need
-            if forced is None or leftover < forced[0]:
-                return [members[g][i] for g, i in picked]
+        pods_left = ((False, _useful(pool, p, need - pool.prefix(p)[leaves - 1])) for p in open_pods)
+        picked = least_leftover(pods_left, pool.most_roomy, need, [(1, leaves)])
+        if picked is not None and (forced is None or picked[0] < forced[0]):
+            return picked[1]
     assert forced is not None
     return pool.order(forced[1])[:leaves]
 
@@ -190,7 +188,7 @@ def _pair_of_pods(pool: Pool, need: int) -> list[int] | None:
     """Two leaves in two pods whose room is at least `need` and nearest to it; None if there are none."""
     pods_with, histogram = pool.pods_with, pool.histogram
     best: tuple[int, int, int] | None = None
-    for room in range((pool.levels.bit_length() - 1) >> 1, (need - 1) // 2, -1):
+    for room in range(pool.most_roomy, (need - 1) // 2, -1):
         if not histogram[room]:
             continue
         here = pods_with[2 * room] | pods_with[2 * room + 1]
@@ -236,9 +234,9 @@ def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
     """`leaves` leaves, whatever their pods, that leave least over."""
     least = need - pool.most(leaves - 1)
     members = [leaf for key in pool.ranked for leaf in _useful(pool, key % pool.pods, least)]
-    picked = least_leftover([[pool.free[leaf] for leaf in members]], [True], need, [(0, leaves)])
+    picked = least_leftover([(True, members)], pool.most_roomy, need, [(0, leaves)])
     assert picked is not None
-    return [members[i] for _, i in picked]
+    return picked[1]
 
 
 def _over_pods(
@@ -271,22 +269,20 @@ def _of_shapes(
     roomy = 0
     for here in pool.pods_with[2 * least :]:
         roomy |= here
-    members = [_useful(pool, p, least) for p in pods if roomy >> p & 1]
-    free = pool.free
-    charge = [pool.pod_of[row[0]] in home for row in members]
-    sizes = [[free[leaf] for leaf in row] for row in members]
-    picked = least_leftover(sizes, charge, need, shapes)
-    return None if picked is None else [members[g][i] for g, i in picked]
+    left = ((p in home, _useful(pool, p, least)) for p in pods if roomy >> p & 1)
+    picked = least_leftover(left, pool.most_roomy, need, shapes)
+    return None if picked is None else picked[1]
 
 
-def _useful(pool: Pool, pod: int, least: int) -> list[int]:
-    """The pod's leaves that have at least this room, but some (with less, even the most roomy others don't make up the
-    sum): broken ones first, then in tree order.
+def _useful(pool: Pool, pod: int, least: int) -> list[tuple[int, int]]:
+    """The pod's leaves, with their room, that have at least this room, but some (with less, even the most roomy others
+    don't make up the sum): broken ones first, then in tree order.
     """
-    free, full, least = pool.free, pool.full, max(least, 1)
-    useful = [leaf for leaf in range(pool.pod_start[pod], pool.pod_start[pod + 1]) if free[leaf] >= least]
-    whole = [leaf for leaf in useful if free[leaf] == full[leaf]]
-    return [leaf for leaf in useful if free[leaf] != full[leaf]] + whole if whole else useful
+    start, full, least = pool.pod_start[pod], pool.full, max(least, 1)
+    rooms = pool.free[start : pool.pod_start[pod + 1]]
+    useful = [pair for pair in enumerate(rooms, start) if pair[1] >= least]
+    whole = [pair for pair in useful if pair[1] == full[pair[0]]]
+    return [pair for pair in useful if pair[1] != full[pair[0]]] + whole if whole else useful
 
 
 def fill(free: Sequence[int], leaves: Iterable[int], need: int) -> tuple[tuple[int, int], ...]:

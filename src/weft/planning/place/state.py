@@ -136,7 +136,12 @@ def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
 
 def lowest(bits: int, count: int) -> int:
     """The lowest `count` set bits; all of them if there are no more."""
-    if bits.bit_count() <= count:
+    beyond = bits.bit_count() - count
+    if beyond <= 0:
+        return bits
+    if beyond < count:
+        for _ in range(beyond):
+            bits ^= 1 << (bits.bit_length() - 1)
         return bits
     rest = bits
     for _ in range(count):
