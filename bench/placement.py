@@ -8,29 +8,17 @@ from __future__ import annotations
 import random
 import resource
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
+from bench.placement_common import Churn, break_some, micro, row, topology
 from bench.placement_peers import slurm_rows
 from bench.placement_quality import quality_rows, trace_rows
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.timeline import Timeline
-from weft.planning.topology import Stand, Topology
 
 SIZES = ((800, 20, 8, 50), (10_000, 20, 20, 75), (100_000, 32, 32, 100))
 """(nodes, nodes a leaf, leaves a pod, goal of p99 in µs)."""
-MIX = dict(
-    zip(
-        (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 128, 250),
-        (200, 120, 80, 100, 80, 100, 60, 80, 50, 50, 30, 25, 10, 8, 4),
-        strict=True,
-    )
-)
-"""Nodes of an order -> weight. On 800 nodes Kueue's rule then takes about 1.12 times the least leaves and 1.05 pods an
-order, near the figures that the goals were set beside (1.14 to 1.17 and 1.04 to 1.05).
-"""
-FULL = 0.92
 DECISIONS = 2500
 
 
@@ -51,87 +39,9 @@ def rows() -> list[dict[str, Any]]:
     return found + slurm_rows()
 
 
-def row(
-    name: str, value: float, unit: str, goal: str = "", met: bool | None = None, compared_with: str = ""
-) -> dict[str, Any]:
-    """A row of the bench's table."""
-    shown = float(f"{value:.4g}")
-    return {
-        "name": name,
-        "value": shown,
-        "unit": unit,
-        "goal": goal,
-        "met": met,
-        "compared_with": compared_with,
-    }
-
-
-def topology(nodes: int, per_leaf: int, per_pod: int) -> Topology:
-    """A regular site by numbers."""
-    return Topology.from_stands(
-        "ib0",
-        (
-            Stand(f"n{i}", f"l{i // per_leaf}", f"p{i // per_leaf // per_pod}", None, ("leaf",))
-            for i in range(nodes)
-        ),
-    )
-
-
-@dataclass(slots=True)
-class Churn:
-    """Orders of the mix come while there is room; when there is none, running ones end by chance."""
-
-    engine: Engine
-    seed: int
-    constraints: bool = True
-    used: int = 0
-    number: int = 0
-    live: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    rng: random.Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rng = random.Random(self.seed)
-        self.nodes = len(self.engine.numbers.nodes)
-
-    nodes: int = 0
-
-    def next(self) -> Ask:
-        """The next order, after making room for it."""
-        count = self.rng.choices(list(MIX), list(MIX.values()))[0]
-        while self.used + count > FULL * self.nodes:
-            self.end(self.rng.randrange(len(self.live)))
-        self.number += 1
-        project = self.number % 40
-        apart = (
-            frozenset((f"p{project + 40}",))
-            if self.constraints and self.number % 4 == 0
-            else frozenset[str]()
-        )
-        return Ask(f"o{self.number}", count, f"p{project}", apart_from=apart)
-
-    def end(self, which: int) -> None:
-        pod, count = self.live.pop(which)
-        self.engine.release(pod)
-        self.used -= count
-
-    def began(self, ask: Ask) -> None:
-        self.live.append((ask.pod, ask.count))
-        self.used += ask.count
-
-
-def break_some(engine: Engine, share: float = 0.01) -> None:
-    """Nodes out of order, for each of the reasons there are."""
-    rng = random.Random(5)
-    for node in rng.sample(engine.numbers.nodes, int(len(engine.numbers.nodes) * share)):
-        engine.block(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")
-
-
 def _speed(nodes: int, engine: Engine, goal: int) -> list[dict[str, Any]]:
+    break_some(engine)
     engine.view(Ask("warm", 1))
-    if nodes < 100_000:
-        break_some(engine)
-    else:
-        break_some(engine, 0.002)
     churn = Churn(engine, 1)
     decided: list[float] = []
     explained: list[float] = []
@@ -217,11 +127,6 @@ def _rate() -> list[dict[str, Any]]:
         engine.release(ask.pod)
     rate = len(asks) / (time.thread_time() - start)
     return [row("placement: place + release, one process", rate, "1/s", "≥ 50,000", rate >= 50_000)]
-
-
-def micro(times: list[float], quantile: float) -> float:
-    """A quantile in microseconds."""
-    return sorted(times)[min(len(times) - 1, int(len(times) * quantile))] * 1e6
 
 
 def _memory() -> float:

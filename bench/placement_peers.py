@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.placement_common import Churn, row, topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
@@ -61,8 +62,6 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 def slurm_rows() -> list[dict[str, Any]]:
     """Decision time, leaves and pods of slurmctld and weft on the same orders; nothing where it isn't installed."""
-    from bench.placement import Churn, row, topology
-
     if shutil.which("slurmctld") is None:
         print("# slurmctld is not installed (apt: slurm-wlm): not compared", flush=True)
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bench.placement_common import Churn, row, topology
 from weft.app.placefiles import read_orders, read_topology
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.engine import Engine
@@ -21,8 +22,6 @@ ORDERS = 2500
 
 def churn(weights: Weights, policy: Policy | None, seed: int) -> tuple[float, float]:
     """(leaves over the least possible, pods an order) on 800 nodes kept 92 % full; refusals end the oldest order."""
-    from bench.placement import Churn, topology
-
     engine = Engine(topology(800, 20, 8), weights=weights, policy=policy)
     orders = Churn(engine, seed, constraints=False)
     leaves = least = pods = counted = 0
@@ -43,7 +42,6 @@ def churn(weights: Weights, policy: Policy | None, seed: int) -> tuple[float, fl
 
 def quality_rows() -> list[dict[str, Any]]:
     """Two seeds each; the least possible is that of an empty site."""
-    from bench.placement import row
 
     def both(weights: Weights, policy: Policy | None = None) -> tuple[float, float]:
         runs = [churn(weights, policy, seed) for seed in (1, 2)]
@@ -77,8 +75,6 @@ def quality_rows() -> list[dict[str, Any]]:
 
 def trace_rows() -> list[dict[str, Any]]:
     """ITP's cluster 01 on the Lingjun topology, one GPU a node, orders inside the nearest level that can hold them."""
-    from bench.placement import row
-
     topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     found: list[dict[str, Any]] = []
     for cluster in ("01",):
