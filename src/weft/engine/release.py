@@ -176,7 +176,7 @@ def make_receipt(pod: PodRecord, read: ReadBack, quarantined: Sequence[str], clo
         ordered_at=pod.created_at,
         released_at=clock.now(),
         nodes=pod.nodes,
-        pkey=format_pkey(pod.plan.allotment.pkey),
+        pkey=format_pkey(pkey) if (pkey := pod.plan.allotment.pkey) is not None else "",
         items=read.items,
         clean=read.clean,
         quarantined=tuple(sorted(quarantined)),

@@ -21,8 +21,8 @@ IPUS_PER_MACHINE = 4
 AGENT_PORT = 8080
 USER_PORT = 8090
 ADMIN_PORT = 8091
-EXPORTER_PORT = 2112
 METRICS_PORT = 2113
+NODE_EXPORTER_PORT = 9100
 SYSLOG_PORT = 514
 """Ports of the V-IPU agent, the controller's two doors, the exporters and the log collector (docs/openvipu.md)."""
 

@@ -16,12 +16,18 @@ from weft.model.resources import Graph
 class Allotment(Document):
     """The numbers that a pod holds alone while it lives."""
 
-    pkey: PKey = Field(
-        description="P_Key on the fabric; the RDMA network's segmentation id is the same number."
+    pkey: PKey | None = Field(
+        default=None,
+        description="P_Key on the fabric; the RDMA network's segmentation id is the same number. None: IPUs.",
     )
     vlan: int = Field(description="VLAN of the management network.")
-    rdma_cidr: str
+    rdma_cidr: str = Field(description="Subnet of the RDMA network, or of the IPU data network.")
     management_cidr: str
+    numbers: Mapping[str, int] = Field(
+        default_factory=dict,
+        description="Space -> number, of everything else: `data/<IPU-POD>` (VLAN), `controller/<IPU-POD>` "
+        "(place in the block of controllers' addresses), `host/<node>` (place on a shared host).",
+    )
 
 
 class UsedNumbers(Document):
@@ -38,6 +44,9 @@ class UsedNumbers(Document):
     )
     management_cidrs: Mapping[str, frozenset[str]] = Field(
         default_factory=dict, description="Cloud -> subnets on management networks."
+    )
+    spaces: Mapping[str, frozenset[int]] = Field(
+        default_factory=dict, description="Space -> numbers, as in `Allotment.numbers`."
     )
 
 

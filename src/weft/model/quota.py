@@ -20,7 +20,7 @@ RULES_OF_A_GROUP = 4
 
 
 def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
-    """Quota's name -> how much the graph needs of it; zeros left out.
+    """Quota's name -> how much of the tenant's the graph needs; zeros left out.
 
     Args:
         vcpus: virtual CPUs of the flavor.
@@ -33,6 +33,8 @@ def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
             needed[name] = needed.get(name, 0) + amount
 
     for resource in graph.resources:
+        if resource.owner == "site":
+            continue  # in the project of weft's service user
         spec = resource.spec
         if spec.kind in _COUNTED:
             add(_COUNTED[spec.kind], 1)
@@ -40,7 +42,7 @@ def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
             add("cores", vcpus)
             add("RAM (MiB)", ram)
         elif spec.kind is Kind.SECURITY_GROUP:
-            add("security group rules", RULES_OF_A_GROUP + len(spec.ssh_from))
+            add("security group rules", RULES_OF_A_GROUP + len(spec.ssh_from) + len(spec.ingress))
         elif spec.kind is Kind.ROUTER:
             # An interface for each subnet and one on the external network are ports too; that last one
             # belongs to no project.

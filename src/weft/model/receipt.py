@@ -31,7 +31,7 @@ class Receipt(Document):
     ordered_at: datetime
     released_at: datetime
     nodes: tuple[str, ...]
-    pkey: str
+    pkey: str = Field(description="P_Key; empty: the pod had none (IPUs).")
     items: tuple[ReceiptItem, ...]
     clean: bool
     quarantined: tuple[str, ...] = Field(

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.errors import WeftError
-from weft.model.ids import Guid, PKey
+from weft.model.ids import Guid, Mac, PKey
 
 
 class Kind(StrEnum):
@@ -31,6 +31,10 @@ class Kind(StrEnum):
     PORT = "port"
     FLOATING_IP = "floating_ip"
     SERVER = "server"
+    VIPU_AGENT = "vipu_agent"
+    VIPU_CLUSTER = "vipu_cluster"
+    VIPU_ALLOCATION = "vipu_allocation"
+    VIPU_USER = "vipu_user"
 
 
 class PartitionSpec(Document):
@@ -70,11 +74,20 @@ class RouterSpec(Document):
     subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
 
 
+class Ingress(Document):
+    """IPv4 traffic that a security group lets in."""
+
+    protocol: Literal["tcp", "udp", "icmp"]
+    port: int | None = Field(default=None, description="Destination port; none: all of the protocol.")
+    source: str = Field(description="CIDR.")
+
+
 class SecurityGroupSpec(Document):
-    """SSH from the given networks, everything inside the group, everything out."""
+    """SSH from the given networks, what else is named, everything inside the group, everything out."""
 
     kind: Literal[Kind.SECURITY_GROUP] = Kind.SECURITY_GROUP
     ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
+    ingress: tuple[Ingress, ...] = Field(default=(), description="What else is let in.")
 
 
 class KeyPairSpec(Document):
@@ -86,12 +99,19 @@ class KeyPairSpec(Document):
 
 class PortSpec(Document):
     kind: Literal[Kind.PORT] = Kind.PORT
-    network: str = Field(description="Key of the network.")
-    subnet: str = Field(description="Key of the subnet.")
+    network: str = Field(description="Key of the network; empty with `site_network`.")
+    subnet: str = Field(description="Key of the subnet; empty with `site_network`.")
+    site_network: str | None = Field(
+        default=None,
+        description="Name of a network of the site's own that is there already: no tenant may see it.",
+    )
     address: str = Field(description="Fixed IPv4 address.")
-    vnic_type: Literal["normal", "direct-physical"]
+    mac: Mac | None = Field(default=None, description="MAC address of a device that is there; none: drawn.")
+    vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
+        description="direct: a virtual function; direct-physical: a whole adapter; baremetal: no server's."
+    )
     security_groups: tuple[str, ...] = Field(default=(), description="Keys; none: port security is off.")
-    host: str = Field(description="Nova host that it must be bound on in the end.")
+    host: str = Field(description="Nova host that it must be bound on in the end; empty: no server's.")
 
 
 class FloatingIPSpec(Document):
@@ -107,8 +127,54 @@ class ServerSpec(Document):
     image: str
     key_pair: str | None = Field(default=None, description="Key of the key pair; none: no key.")
     user_data: str | None = None
+    secrets: tuple[str, ...] = Field(
+        default=(),
+        description="Names of the pod's keys that stand in `user_data` as `${weft:NAME}`; put in when it is made.",
+    )
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
 
+
+class VipuAgentSpec(Document):
+    """An IPU-Machine's agent in the hands of the pod's V-IPU controller."""
+
+    kind: Literal[Kind.VIPU_AGENT] = Kind.VIPU_AGENT
+    controller: str = Field(description="The controller's address on the gateways' network.")
+    machine: str = Field(description="Name of the IPU-Machine; the agent's id.")
+    address: str = Field(description="Address of its gateway.")
+    port: int
+
+
+class VipuClusterSpec(Document):
+    """The pod's IPU-Machines as the controller knows them to be cabled."""
+
+    kind: Literal[Kind.VIPU_CLUSTER] = Kind.VIPU_CLUSTER
+    controller: str
+    name: str
+    topology: Literal["mesh", "torus"]
+    machines: tuple[str, ...] = Field(description="In the order of the cables.")
+
+
+class VipuAllocationSpec(Document):
+    """What of the cluster the tenant may make partitions of: all of it."""
+
+    kind: Literal[Kind.VIPU_ALLOCATION] = Kind.VIPU_ALLOCATION
+    controller: str
+    name: str
+    cluster: str
+    machines: tuple[str, ...]
+
+
+class VipuUserSpec(Document):
+    """The tenant's user of the controller; its key is derived and stands nowhere."""
+
+    kind: Literal[Kind.VIPU_USER] = Kind.VIPU_USER
+    controller: str
+    name: str
+    allocation: str
+    machines: tuple[str, ...]
+
+
+VipuSpec = VipuAgentSpec | VipuClusterSpec | VipuAllocationSpec | VipuUserSpec
 
 Spec = Annotated[
     PartitionSpec
@@ -119,7 +185,11 @@ Spec = Annotated[
     | KeyPairSpec
     | PortSpec
     | FloatingIPSpec
-    | ServerSpec,
+    | ServerSpec
+    | VipuAgentSpec
+    | VipuClusterSpec
+    | VipuAllocationSpec
+    | VipuUserSpec,
     Field(discriminator="kind"),
 ]
 
@@ -130,6 +200,9 @@ class Resource(Document):
     key: str = Field(description="Unique in the pod, such as `port/gpu01/mlx5_0`.")
     name: str = Field(description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`.")
     where: str = Field(description="Name of the cloud or the fabric that it lives in.")
+    owner: Literal["tenant", "site"] = Field(
+        default="tenant", description="Whose project it is made in: the tenant's, or that of weft's service user."
+    )
     needs: tuple[str, ...] = Field(default=(), description="Keys that must be there first.")
     spec: Spec
 

@@ -10,6 +10,8 @@ from weft.model.site import Range, Site
 from weft.planning.siteranges import MAX_VLAN
 from weft.planning.siteseen import Problem, Seen, casefold, known
 
+RESERVED = "controller"
+"""The keys of a pod's resources are made of names: `server/controller` is the V-IPU controller's."""
 KEPT = 32
 """Addresses at the end of a data network's subnet that Poplar servers and the cloud's DHCP ports get."""
 
@@ -144,6 +146,11 @@ def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[Problem]:
 
 
 def _servers(site: Site) -> Iterator[Problem]:
+    named = [("nodes", i, n.name) for i, n in enumerate(site.nodes) if n.role == "poplar"]
+    named += [("ipu_machines", i, m.name) for i, m in enumerate(site.ipu_machines)]
+    for table, i, name in named:
+        if name == RESERVED:
+            yield (table, i, "name"), name, "another name: a pod's own V-IPU controller is called so"
     for i, node in enumerate(site.nodes):
         path: Path = ("nodes", i, "ipu_pod")
         if node.role == "poplar":

@@ -10,6 +10,7 @@ from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, PlacementRequest, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
+from weft.planning.ipuplan import make_ipu_plan
 from weft.planning.placement import place
 from weft.planning.podgraph import members, podgraph, wants_router
 from weft.planning.segments import allot, check_given
@@ -38,10 +39,12 @@ def make_plan(
     """
     cloud = resolve_cloud(order, site)
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
-    accelerators = site.clouds[cloud].flavors[flavor].accelerators
-    fabric = resolve_fabric(order, site, cloud, accelerators)
     if wants_router(order):
         _check_external(order, site.clouds[cloud], cloud)
+    if order.ipus is not None:
+        return make_ipu_plan(pod_id, project, order, order.ipus, site, cloud, flavor, occupancy, used)
+    accelerators = site.clouds[cloud].flavors[flavor].accelerators
+    fabric = resolve_fabric(order, site, cloud, accelerators)
     # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
     check_given(order.network, order.nodes.count, order.fabric.hcas_per_node or 1)
     refused = _not_possible(order, fabric, capabilities.get(fabric))

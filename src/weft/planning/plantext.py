@@ -20,7 +20,12 @@ from weft.model.resources import (
     SecurityGroupSpec,
     ServerSpec,
     SubnetSpec,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuClusterSpec,
+    VipuUserSpec,
 )
+from weft.planning.ipugraph import DATA_NETWORK
 from weft.planning.podgraph import MANAGEMENT_NETWORK, RDMA_NETWORK
 
 _PLURALS = {
@@ -33,6 +38,10 @@ _PLURALS = {
     Kind.PORT: ("port", "ports"),
     Kind.SERVER: ("server", "servers"),
     Kind.FLOATING_IP: ("floating IP", "floating IPs"),
+    Kind.VIPU_AGENT: ("V-IPU agent", "V-IPU agents"),
+    Kind.VIPU_CLUSTER: ("V-IPU cluster", "V-IPU clusters"),
+    Kind.VIPU_ALLOCATION: ("V-IPU allocation", "V-IPU allocations"),
+    Kind.VIPU_USER: ("V-IPU user", "V-IPU users"),
 }
 
 
@@ -82,14 +91,17 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def _nodes(plan: Plan) -> Iterator[str]:
-    locality, placement = plan.order.locality, plan.placement
+    locality, placement, ipus = plan.order.locality, plan.placement, plan.order.ipus
     yield (
-        f"Nodes: {len(placement.nodes)} of cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}; "
+        f"IPU-Machines: {len(placement.nodes)} ({ipus.count} IPUs) of IPU-POD {plan.fabric}; "
+        f"Poplar servers: {plan.order.nodes.count} of cloud {plan.cloud}, flavor {plan.flavor}."
+        if ipus is not None
+        else f"Nodes: {len(placement.nodes)} of cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}; "
         f"all within one {placement.level} (required {locality.required}, preferred {locality.preferred})."
     )
     if plan.order.lease.end is not None:
         yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
-    rows = [["#", "node", "rack", "leaf", "pod"]]
+    rows = [["#", "machine", "rack", "switch", "IPU-POD"] if ipus else ["#", "node", "rack", "leaf", "pod"]]
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
     yield from table(rows)
 
@@ -117,14 +129,17 @@ def _numbers(plan: Plan) -> Iterator[str]:
     on = {k: r.spec.physical_network for k, r in resources.items() if isinstance(r.spec, NetworkSpec)}
     count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
     members = f", {count} full members" if count else ""
-    yield "Numbers:"
-    yield from table(
-        [
+    if numbers.pkey is None:
+        vlan = numbers.numbers[f"data/{plan.fabric}"]
+        rows = [["IPU data", f"VLAN {vlan} on {on[DATA_NETWORK]}, {numbers.rdma_cidr}"]]
+    else:
+        rows = [
             ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}{members}"],
             ["RDMA network", f"segment {numbers.pkey} on {on[RDMA_NETWORK]}, {numbers.rdma_cidr}"],
-            ["management", f"VLAN {numbers.vlan} on {on[MANAGEMENT_NETWORK]}, {numbers.management_cidr}"],
         ]
-    )
+    management = f"VLAN {numbers.vlan} on {on[MANAGEMENT_NETWORK]}, {numbers.management_cidr}"
+    yield "Numbers:"
+    yield from table([*rows, ["management", management]])
 
 
 def _resources(plan: Plan) -> Iterator[str]:
@@ -182,12 +197,21 @@ def _what(r: Resource) -> str:
         case RouterSpec() as s:
             return f"to {s.external_network}"
         case SecurityGroupSpec() as s:
-            return f"SSH from {', '.join(s.ssh_from) or 'the pod only'}"
+            more = f", and {len(s.ingress)} rules by role" if s.ingress else ""
+            return f"SSH from {', '.join(s.ssh_from) or 'the pod only'}{more}"
         case PortSpec() as s:
-            return f"{s.address}, {s.vnic_type}"
+            return f"{s.address}, {s.vnic_type}" + (f", {s.mac}" if s.mac else "")
         case FloatingIPSpec() as s:
             return f"from {s.external_network}"
         case ServerSpec() as s:
             return f"{s.flavor} on host {s.host}, image {s.image}"
+        case VipuAgentSpec() as s:
+            return f"agent of {s.machine}"
+        case VipuClusterSpec() as s:
+            return f"{s.topology} of {len(s.machines)} machines"
+        case VipuAllocationSpec() as s:
+            return f"{len(s.machines)} machines of cluster {s.cluster}"
+        case VipuUserSpec() as s:
+            return f"user {s.name} of allocation {s.allocation}"
         case _:
             return "public key of the tenant"

@@ -17,6 +17,7 @@ from weft.model.plan import Allotment
 from weft.model.resources import (
     FloatingIPSpec,
     Graph,
+    Ingress,
     KeyPairSpec,
     Kind,
     NetworkSpec,
@@ -95,10 +96,10 @@ def podgraph(
     wanted: list[Wanted] = [
         *_partition(inside, allotment, fabric),
         *_networks(order, allotment, site, cloud, fabric),
-        *_access(order),
+        *access(order),
         *_ports(inside, allotment),
         *_servers(inside, order, flavor),
-        *_outside(inside, order, cloud, site.clouds[cloud]),
+        *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     return Graph(
         resources=in_order(
@@ -135,6 +136,7 @@ def wants_router(order: Order) -> bool:
 
 
 def _partition(inside: Sequence[Member], allotment: Allotment, fabric: str) -> Iterator[Wanted]:
+    assert allotment.pkey is not None
     # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
     # Nova, not we, picks which of the physical functions each port gets.
     guids = sorted(h.port_guid for m in inside for h in m.node.hcas_on(fabric))
@@ -142,6 +144,7 @@ def _partition(inside: Sequence[Member], allotment: Allotment, fabric: str) -> I
 
 
 def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric: str) -> Iterator[Wanted]:
+    assert allotment.pkey is not None
     rdma = NetworkSpec(
         physical_network=site.fabrics[fabric].physical_network, segment=allotment.pkey, port_security=False
     )
@@ -165,9 +168,14 @@ def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric
     yield MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,)
 
 
-def _access(order: Order) -> Iterator[Wanted]:
+def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
+    """Security group and key pair of the tenant's servers.
+
+    Args:
+        ingress: what the group lets in besides what the order says.
+    """
     ssh_from = sorted(set(order.access.ssh_from))
-    yield SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from))), ()
+    yield SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress), ()
     if order.access.ssh_key is not None:
         yield KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])), ()
     elif order.access.key_pair is not None:
@@ -215,7 +223,8 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
         yield f"server/{m.node.name}", server, (PARTITION, *key_pair, *ports)
 
 
-def _outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
+def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
+    """Router and floating IPs of the tenant's servers."""
     if not wants_router(order):
         return
     external = place.external_network

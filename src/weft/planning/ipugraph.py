@@ -1,0 +1,296 @@
+"""The graph of an IPU pod: another graph for the same loop.
+
+Released backwards it is: the tenant's user, its partitions with the allocation, the cluster, the agents, the virtual
+machines, the machines' ports, the networks. The controller and its ports belong to the project of weft's service
+user, because it has a leg in the gateways' network: what is the tenant's own, the tenant can rebuild and enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from weft.model.ipusite import (
+    ADMIN_PORT,
+    METRICS_PORT,
+    NODE_EXPORTER_PORT,
+    SYSLOG_PORT,
+    USER_PORT,
+    IpuMachine,
+    IpuPod,
+)
+from weft.model.mark import outside_name
+from weft.model.order import Order
+from weft.model.plan import Allotment
+from weft.model.resources import (
+    Graph,
+    Ingress,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    SecurityGroupSpec,
+    ServerSpec,
+    SubnetSpec,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuClusterSpec,
+    VipuSpec,
+    VipuUserSpec,
+)
+from weft.model.site import Node, Site
+from weft.planning.ipuinit import (
+    ADMIN_KEY,
+    AGENT_KEY,
+    TENANT_KEY,
+    TENANT_USER,
+    controller_init,
+    poplar_init,
+)
+from weft.planning.podgraph import (
+    KEY_PAIR,
+    MANAGEMENT_NETWORK,
+    MANAGEMENT_SUBNET,
+    SECURITY_GROUP,
+    Member,
+    Wanted,
+    access,
+    in_order,
+    outside,
+    wants_router,
+)
+from weft.planning.segments import management_address, management_pool
+
+DATA_NETWORK, DATA_SUBNET = "network/data", "subnet/data"
+CONTROLLER = "server/controller"
+CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT = "port/controller/gateway", "port/controller/management"
+GATEWAY_GROUP, USERS_GROUP = "security_group/controller-gateway", "security_group/controller-management"
+CLUSTER, ALLOCATION, USER = "vipu_cluster", "vipu_allocation", "vipu_user"
+SITES_OWN = frozenset({CONTROLLER, CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT, GATEWAY_GROUP, USERS_GROUP})
+"""Keys of what is made in the project of weft's service user."""
+
+DHCP_PORTS = 14
+"""Addresses at the end of the data network's subnet, for the cloud's DHCP ports; Poplar servers are below them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an IPU pod is made of.
+
+    Attributes:
+        machines: in the order of the cables.
+        ring: whether they are a whole ring.
+        poplars: hosts of the Poplar servers.
+        controller: host of the V-IPU controller.
+    """
+
+    ipu_pod: str
+    machines: tuple[IpuMachine, ...]
+    ring: bool
+    poplars: tuple[Node, ...]
+    controller: Node
+
+
+def gateway_address(pod: IpuPod, number: int) -> str:
+    """A controller's address on the gateways' network: place `number` (from 1) in its block."""
+    return str(pod.gateway.controllers[number])
+
+
+def data_address(cidr: str, server: int) -> str:
+    """Address of Poplar server `server` (from 0) on the data network, from the end of the subnet down."""
+    return str(IPv4Network(cidr)[-2 - DHCP_PORTS - server])
+
+
+def data_pool(cidr: str) -> tuple[str, str]:
+    """First and last address that the cloud itself may give out on the data network."""
+    network = IPv4Network(cidr)
+    return str(network[-1 - DHCP_PORTS]), str(network[-2])
+
+
+def ipu_graph(
+    pod_id: str, order: Order, parts: Parts, allotment: Allotment, site: Site, cloud: str, flavor: str
+) -> Graph:
+    """Every resource of the pod, needs first, then by key. Raises `InputError` for user data that is too long."""
+    graph = _Graph(pod_id, order, parts, allotment, site, cloud, flavor)
+    return Graph(
+        resources=in_order(
+            Resource(
+                key=key,
+                name=outside_name(pod_id, key),
+                where=parts.ipu_pod if isinstance(spec, VipuSpec) else cloud,
+                owner="site" if key in SITES_OWN else "tenant",
+                needs=needs,
+                spec=spec,
+            )
+            for key, spec, needs in graph.wanted()
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    pod_id: str
+    order: Order
+    parts: Parts
+    numbers: Allotment
+    site: Site
+    cloud: str
+    flavor: str
+
+    def wanted(self) -> Iterator[Wanted]:
+        inside = [Member(i, node, ()) for i, node in enumerate(self.parts.poplars)]
+        exporter = Ingress(protocol="tcp", port=NODE_EXPORTER_PORT, source=f"{self._controller_address}/32")
+        yield from self._networks()
+        yield from access(self.order, (exporter,))
+        yield from self._machine_ports()
+        yield from self._controller()
+        yield from self._poplars(inside)
+        yield from self._vipu()
+        yield from outside(inside, self.order, self.cloud, self.site.clouds[self.cloud])
+
+    @property
+    def _pod(self) -> IpuPod:
+        return self.site.ipu_pods[self.parts.ipu_pod]
+
+    @property
+    def _gateway(self) -> str:
+        return gateway_address(self._pod, self.numbers.numbers[f"controller/{self.parts.ipu_pod}"])
+
+    @property
+    def _controller_address(self) -> str:
+        """On the vPOD's management network: after the Poplar servers."""
+        return management_address(self.numbers.management_cidr, len(self.parts.poplars))
+
+    def _networks(self) -> Iterator[Wanted]:
+        data, place = self._pod.data, self.site.clouds[self.cloud].management
+        vlan = self.numbers.numbers[f"data/{self.parts.ipu_pod}"]
+        network = NetworkSpec(physical_network=data.physical_network, segment=vlan, port_security=False)
+        yield DATA_NETWORK, network, ()
+        # DHCP, since IPU-Machines ask for their RNIC's address; no gateway: nothing leaves this network.
+        cidr = self.numbers.rdma_cidr
+        subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
+        yield DATA_SUBNET, subnet, (DATA_NETWORK,)
+        management = NetworkSpec(
+            physical_network=place.physical_network, segment=self.numbers.vlan, port_security=True
+        )
+        yield MANAGEMENT_NETWORK, management, ()
+        cidr = self.numbers.management_cidr
+        subnet = SubnetSpec(
+            network=MANAGEMENT_NETWORK,
+            cidr=cidr,
+            gateway=wants_router(self.order),
+            dhcp=True,
+            pool=management_pool(cidr),
+        )
+        yield MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,)
+
+    def _machine_ports(self) -> Iterator[Wanted]:
+        for machine in self.parts.machines:
+            port = PortSpec(
+                network=DATA_NETWORK,
+                subnet=DATA_SUBNET,
+                address=str(machine.rnic_address),
+                mac=machine.rnic_mac,
+                vnic_type="baremetal",
+                host="",
+            )
+            yield f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET)
+
+    def _controller(self) -> Iterator[Wanted]:
+        """One security group an interface, by role (reference design, table of security groups)."""
+        pod, host = self._pod, self.parts.controller.nova_host
+        weft, gateways = str(pod.gateway.managed_from), str(pod.gateway.addresses)
+        doors = (22, USER_PORT, ADMIN_PORT, METRICS_PORT)
+        ours = [Ingress(protocol="tcp", port=port, source=weft) for port in doors]
+        logs = [Ingress(protocol="udp", port=SYSLOG_PORT, source=gateways)]
+        yield GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(*ours, *logs)), ()
+        users = Ingress(protocol="tcp", port=USER_PORT, source=self.numbers.management_cidr)
+        yield USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)), ()
+        gateway = PortSpec(
+            network="",
+            subnet="",
+            site_network=pod.gateway.network,
+            address=self._gateway,
+            vnic_type="normal",
+            security_groups=(GATEWAY_GROUP,),
+            host=host,
+        )
+        yield CONTROLLER_GATEWAY, gateway, (GATEWAY_GROUP,)
+        management = PortSpec(
+            network=MANAGEMENT_NETWORK,
+            subnet=MANAGEMENT_SUBNET,
+            address=self._controller_address,
+            vnic_type="normal",
+            security_groups=(USERS_GROUP,),
+            host=host,
+        )
+        yield CONTROLLER_MANAGEMENT, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, USERS_GROUP)
+        topology = "torus" if self.parts.ring else "mesh"
+        ports = (CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT)
+        server = ServerSpec(
+            host=host,
+            flavor=pod.controller.flavor,
+            image=pod.controller.image,
+            user_data=controller_init(
+                self.pod_id, self.order.name, self._gateway, self.parts.machines, topology
+            ),
+            secrets=(ADMIN_KEY, AGENT_KEY, TENANT_KEY),
+            ports=ports,
+        )
+        yield CONTROLLER, server, ports
+
+    def _poplars(self, inside: Sequence[Member]) -> Iterator[Wanted]:
+        order = self.order
+        has_key = order.access.ssh_key is not None or order.access.key_pair is not None
+        user_data = poplar_init(order.name, self._controller_address, order.access.user_data)
+        for m in inside:
+            management = PortSpec(
+                network=MANAGEMENT_NETWORK,
+                subnet=MANAGEMENT_SUBNET,
+                address=management_address(self.numbers.management_cidr, m.index),
+                vnic_type="normal",
+                security_groups=(SECURITY_GROUP,),
+                host=m.node.nova_host,
+            )
+            yield m.management_port, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+            data = PortSpec(
+                network=DATA_NETWORK,
+                subnet=DATA_SUBNET,
+                address=data_address(self.numbers.rdma_cidr, m.index),
+                vnic_type="direct",
+                host=m.node.nova_host,
+            )
+            yield f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET)
+            ports = (m.management_port, f"port/{m.node.name}/data")
+            server = ServerSpec(
+                host=m.node.nova_host,
+                flavor=self.flavor,
+                image=order.nodes.image,
+                key_pair=KEY_PAIR if has_key else None,
+                user_data=user_data,
+                secrets=(TENANT_KEY,),
+                ports=ports,
+            )
+            yield f"server/{m.node.name}", server, (*((KEY_PAIR,) if has_key else ()), *ports)
+
+    def _vipu(self) -> Iterator[Wanted]:
+        """What the controller has; its cloud-init makes it, and the driver sees to it."""
+        controller, name = self._gateway, self.order.name
+        machines = tuple(m.name for m in self.parts.machines)
+        for m in self.parts.machines:
+            agent = VipuAgentSpec(
+                controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
+            )
+            yield f"vipu_agent/{m.name}", agent, (CONTROLLER, f"port/{m.name}/rnic")
+        cluster = VipuClusterSpec(
+            controller=controller,
+            name=name,
+            topology="torus" if self.parts.ring else "mesh",
+            machines=machines,
+        )
+        yield CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines)
+        allocation = VipuAllocationSpec(controller=controller, name=name, cluster=name, machines=machines)
+        yield ALLOCATION, allocation, (CLUSTER,)
+        user = VipuUserSpec(controller=controller, name=TENANT_USER, allocation=name, machines=machines)
+        # The Poplar servers too: so partitions are taken away before them.
+        yield USER, user, (ALLOCATION, *(f"server/{node.name}" for node in self.parts.poplars))

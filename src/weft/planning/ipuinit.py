@@ -1,0 +1,189 @@
+"""cloud-init of an IPU pod's virtual machines: the V-IPU controller's, and the Poplar servers'.
+
+Keys stand as `${weft:NAME}`: the cloud's driver puts them in when it makes the server, so that no plan, row or log
+of weft's has them. (cloud-init: "Cloud config data", modules write_files and runcmd; "MIME multi-part archive".)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from weft.model.errors import InputError
+from weft.model.ipusite import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
+
+ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
+"""Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""
+TENANT_USER = "tenant"
+NOVA_LIMIT = 49_149
+"""Bytes: Nova takes 65535 of base64."""
+
+_FOLDER, _STATE = "/etc/openvipu", "/var/lib/openvipu/state.sqlite"
+_BOUNDARY = "===============weft-user-data=="
+
+_UNIT = """\
+[Unit]
+Description=V-IPU controller of pod {pod}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart=openvipu-server --state {state} --user-address 0.0.0.0:{user_port} \
+--admin-address {gateway}:{admin_port} --metrics-address {gateway}:{metrics_port}
+Restart=always
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def secret(name: str) -> str:
+    """The place of one of the pod's keys in a server's user data."""
+    return f"${{weft:{name}}}"
+
+
+def controller_id(pod_id: str) -> str:
+    """What agents know the pod's controller by: the mark by which a leftover is found."""
+    return f"weft-{pod_id}"
+
+
+def controller_init(
+    pod_id: str, pod: str, gateway: str, machines: Sequence[IpuMachine], topology: str
+) -> str:
+    """User data of the controller's virtual machine.
+
+    The administrators' door listens on the gateways' network alone. `openvipu-server --init` runs once (a state
+    file that is there is left alone), `vipu-admin apply` may be repeated.
+
+    Args:
+        gateway: the controller's address on the gateways' network.
+        machines: in the order of the cables.
+        topology: mesh, or torus if they are a whole ring.
+    """
+    ids = [m.name for m in machines]
+    order = {
+        "agents": [{"id": m.name, "host": str(m.gw_address), "port": m.agent_port} for m in machines],
+        "clusters": [{"id": pod, "topology": topology, "agents": ids}],
+        "allocations": [{"id": pod, "cluster": pod, "agents": ids}],
+        "users": [{"id": TENANT_USER, "allocations": [pod], "access_key": secret(TENANT_KEY)}],
+    }
+    client = {"api-host": gateway, "admin-port": str(ADMIN_PORT), "api-user-id": "admin"}
+    unit = _UNIT.format(
+        pod=pod,
+        state=_STATE,
+        user_port=USER_PORT,
+        gateway=gateway,
+        admin_port=ADMIN_PORT,
+        metrics_port=METRICS_PORT,
+    )
+    files = {
+        f"{_FOLDER}/admin.key": secret(ADMIN_KEY) + "\n",
+        f"{_FOLDER}/agents.key": secret(AGENT_KEY) + "\n",
+        f"{_FOLDER}/order.json": json.dumps(order, indent=1) + "\n",
+        f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": secret(ADMIN_KEY)}),
+    }
+    init = [
+        "openvipu-server",
+        "--init",
+        "--secure",
+        "--state",
+        _STATE,
+        "--controller-id",
+        controller_id(pod_id),
+    ]
+    init += ["--admin-key-file", f"{_FOLDER}/admin.key", "--agent-key-file", f"{_FOLDER}/agents.key"]
+    config = {
+        "write_files": [
+            *(_file(path, text) for path, text in files.items()),
+            _file("/etc/systemd/system/openvipu.service", unit, mode="0644"),
+        ],
+        "runcmd": [
+            ["mkdir", "-p", "/var/lib/openvipu"],
+            init,
+            ["systemctl", "enable", "--now", "openvipu.service"],
+            [
+                "vipu-admin",
+                "--config",
+                f"{_FOLDER}/vipu-cli.hcl",
+                "apply",
+                f"{_FOLDER}/order.json",
+                "--wait",
+                "600",
+            ],
+        ],
+    }
+    return _cloud_config(config)
+
+
+def poplar_init(pod: str, controller: str, own: str | None) -> str:
+    """User data of a Poplar server's virtual machine: where the controller is, and the tenant's papers.
+
+    Args:
+        controller: the controller's address on the vPOD's management network.
+        own: the order's own user data; ours is merged into it.
+
+    Raises `InputError` if both together are more than Nova takes.
+    """
+    client = {
+        "api-host": controller,
+        "api-port": str(USER_PORT),
+        "api-user-id": TENANT_USER,
+        "api-access-key": secret(TENANT_KEY),
+    }
+    shell = "".join(
+        f"export {name}={value}\n"
+        for name, value in (
+            ("IPUOF_VIPU_API_HOST", controller),
+            ("IPUOF_VIPU_API_PORT", USER_PORT),
+            ("IPUOF_VIPU_API_PARTITION_ID", pod),
+            ("VIPU_CLI_API_HOST", controller),
+        )
+    )
+    # cloud-init writes files before it makes users: the group of those who administrate is there already.
+    files = [
+        _file("/etc/vipu/vipu-cli.hcl", _hcl(client), mode="0640", owner="root:adm"),
+        _file("/etc/profile.d/vipu.sh", shell, mode="0644"),
+    ]
+    ours = _cloud_config({"write_files": files})
+    if own is None:
+        return ours
+    text = _multipart(own, ours)
+    if len(text.encode()) > NOVA_LIMIT:
+        most = NOVA_LIMIT - len(text.encode()) + len(own.encode())
+        allowed = f"it has {len(own.encode())} bytes; with what a Poplar server needs Nova takes {most}"
+        raise InputError("access.user_data", "…", allowed)
+    return text
+
+
+def _file(path: str, content: str, mode: str = "0600", owner: str = "root:root") -> dict[str, str]:
+    return {"path": path, "owner": owner, "permissions": mode, "content": content}
+
+
+def _hcl(values: dict[str, str]) -> str:
+    return "".join(f'{name}="{value}"\n' for name, value in values.items())
+
+
+def _cloud_config(config: Mapping[str, object]) -> str:
+    # JSON is YAML, and nothing in it has to be quoted by guessing.
+    return "#cloud-config\n" + json.dumps(config, indent=1) + "\n"
+
+
+def _multipart(own: str, ours: str) -> str:
+    """A MIME archive; cloud-init tells by its first line what a part of type text/plain is.
+
+    The order's own part may be cloud-config too: then ours adds to its lists and takes nothing away (cloud-init:
+    "Merging user-data sections"). The boundary is fixed, so that equal orders give equal plans.
+    """
+    boundary = _BOUNDARY
+    while boundary in own:
+        boundary += "="
+    plain = ("MIME-Version: 1.0", 'Content-Type: text/plain; charset="utf-8"')
+    config = (
+        "MIME-Version: 1.0",
+        'Content-Type: text/cloud-config; charset="utf-8"',
+        "X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()",
+    )
+    lines = [f'Content-Type: multipart/mixed; boundary="{boundary}"', "MIME-Version: 1.0", ""]
+    for headers, text in ((plain, own), (config, ours)):
+        lines += [f"--{boundary}", *headers, "", text]
+    return "\n".join([*lines, f"--{boundary}--", ""])

@@ -1,0 +1,212 @@
+"""An order of IPUs into a plan, or a refusal that explains itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
+
+from weft.model.errors import InputError
+from weft.model.ipuorder import IpusOrder
+from weft.model.ipusite import IpuPod
+from weft.model.order import FabricOrder, LocalityOrder, Order
+from weft.model.placement import Explanation, Occupancy, Placement, Refusal
+from weft.model.plan import Allotment, Plan, UsedNumbers
+from weft.model.resources import Graph, NetworkSpec, PortSpec, SubnetSpec
+from weft.model.site import Node, Site
+from weft.planning.ipugraph import Parts, ipu_graph
+from weft.planning.ipurun import choose_run
+from weft.planning.segments import check_given, cut, lowest_free, management_size
+from weft.planning.topology import natural
+
+POPLAR_SERVERS = 16
+"""Most of one pod: so many addresses are kept for them (`weft.planning.ipucheck.KEPT`)."""
+CONTROLLER_ADDRESSES_FROM = 1
+"""The block's first address is its network's."""
+
+
+def make_ipu_plan(
+    pod_id: str,
+    project: str,
+    order: Order,
+    wanted: IpusOrder,
+    site: Site,
+    cloud: str,
+    flavor: str,
+    occupancy: Occupancy,
+    used: UsedNumbers,
+) -> Plan | Refusal:
+    """As `weft.planning.plan.make_plan`, with cloud and flavor resolved."""
+    _check_order(order, wanted, site, cloud)
+    chosen = choose_run(wanted.machines, cloud, wanted.ipu_pod, site, occupancy)
+    if isinstance(chosen, Refusal):
+        return chosen
+    run, placement = chosen
+    name = run.row.ipu_pod
+    poplars = choose_hosts("poplar", name, order.nodes.count, site, cloud, occupancy, used)
+    if isinstance(poplars, Refusal):
+        return poplars
+    controllers = choose_hosts("controller", name, 1, site, cloud, occupancy, used)
+    if isinstance(controllers, Refusal):
+        return controllers
+    parts = Parts(name, run.machines, run.whole_ring, poplars, controllers[0])
+    allotment = allot_ipus(site, cloud, order, parts, used)
+    if isinstance(allotment, Refusal):
+        return allotment
+    graph = ipu_graph(pod_id, order, parts, allotment, site, cloud, flavor)
+    check_reach(graph, site, name)
+    return Plan(
+        pod_id=pod_id,
+        project=project,
+        site=site.name,
+        order=order,
+        cloud=cloud,
+        fabric=name,
+        flavor=flavor,
+        placement=_told(placement, parts),
+        allotment=allotment,
+        graph=graph,
+    )
+
+
+def _check_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:
+    """What is wrong with the order itself."""
+    own = sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud)
+    if wanted.ipu_pod is not None and wanted.ipu_pod not in own:
+        raise InputError(
+            "ipus.ipu_pod", wanted.ipu_pod, f"IPU-PODs of cloud {cloud}: {', '.join(own) or 'none'}"
+        )
+    if not own:
+        raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
+    if order.nodes.count > POPLAR_SERVERS:
+        raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
+    if order.fabric != FabricOrder():
+        raise InputError(
+            "fabric", "given", "an order of IPUs has no fabric but the IPU-POD's own data network"
+        )
+    if order.locality != LocalityOrder():
+        raise InputError("locality", "given", "IPUs are always neighbours in one IPU-POD")
+    if order.network.rdma is not None:
+        allowed = "the subnet of the data network is the IPU-POD's own: leave it out"
+        raise InputError("network.rdma", str(order.network.rdma), allowed)
+    check_given(order.network, order.nodes.count + 1, 0)
+    given = order.network.management
+    for name in own if given is not None else ():
+        for what, block in closed_blocks(site.ipu_pods[name]):
+            if given is not None and given.overlaps(block):
+                allowed = f"it must not overlap the {what} network {block} of IPU-POD {name}"
+                raise InputError("network.management", str(given), allowed)
+
+
+def closed_blocks(pod: IpuPod) -> tuple[tuple[str, IPv4Network], ...]:
+    """Networks that no tenant may reach, with their addresses."""
+    return (("IPU-Gateway", pod.gateway.addresses), ("BMC", pod.bmc.addresses))
+
+
+def choose_hosts(
+    role: str, ipu_pod: str, count: int, site: Site, cloud: str, occupancy: Occupancy, used: UsedNumbers
+) -> tuple[Node, ...] | Refusal:
+    """So many different hosts of that role: those with the most room left, then by name."""
+    what = {"poplar": "Poplar servers", "controller": "nodes for V-IPU controllers"}[role]
+    there = [n for n in site.nodes if n.role == role and n.cloud == cloud and n.ipu_pod in (None, ipu_pod)]
+    told = [(n, _unfit(n, occupancy, used)) for n in there]
+    fit = [n for n, why in told if why is None]
+    if len(fit) >= count:
+        return tuple(sorted(fit, key=lambda n: (-_room(n, used), natural(n.name)))[:count])
+    why = "; ".join(f"{n.name}: {reason}" for n, reason in told if reason is not None)
+    reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with room, {count} are needed" + (
+        f" ({why})" if why else ""
+    )
+    fits = (f"nodes.count: {len(fit)}",) if fit else ()
+    later = ("later, when a pod there is released",) if any(_room(n, used) == 0 for n in there) else ()
+    return Refusal(
+        reason=reason,
+        explanation=Explanation(considered=len(there), chosen=reason),
+        would_fit=(*fits, *later),
+    )
+
+
+def _unfit(node: Node, occupancy: Occupancy, used: UsedNumbers) -> str | None:
+    known = node.maintenance or occupancy.down.get(node.name) or occupancy.quarantined.get(node.name)
+    return known or (None if _room(node, used) else f"all its {node.servers} places are taken")
+
+
+def _room(node: Node, used: UsedNumbers) -> int:
+    return max(0, node.servers - len(used.spaces.get(f"host/{node.name}", ())))
+
+
+def allot_ipus(site: Site, cloud: str, order: Order, parts: Parts, used: UsedNumbers) -> Allotment | Refusal:
+    """VLANs, subnets, the controller's address and a place on each shared host."""
+    pod, management = site.ipu_pods[parts.ipu_pod], site.clouds[cloud].management
+    ranges: dict[str, Sequence[int]] = {
+        f"data/{parts.ipu_pod}": pod.data.segments.numbers(),
+        f"controller/{parts.ipu_pod}": range(
+            CONTROLLER_ADDRESSES_FROM, pod.gateway.controllers.num_addresses - 1
+        ),
+        **{f"host/{n.name}": range(1, n.servers + 1) for n in (*parts.poplars, parts.controller)},
+    }
+    numbers: dict[str, int] = {}
+    for space, numbered in ranges.items():
+        free = next((n for n in numbered if n not in used.spaces.get(space, ())), None)
+        if free is None:
+            what = {
+                "data": "all VLANs of its data network",
+                "controller": "all addresses for V-IPU controllers",
+            }
+            return _exhausted(f"IPU-POD {parts.ipu_pod}: {what[space.split('/')[0]]} are in use")
+        numbers[space] = free
+    vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
+    if vlan is None:
+        return _exhausted(f"cloud {cloud}: all its management VLANs are in use")
+    taken = [IPv4Network(c) for c in sorted(used.management_cidrs.get(cloud, ()))]
+    size = management_size(len(parts.poplars) + 1)
+    cidr = order.network.management or cut(management.addresses, management.prefix, size, taken)
+    if cidr is None:
+        return _exhausted(
+            f"cloud {cloud}: no free subnet is left in management.addresses {management.addresses}"
+        )
+    return Allotment(vlan=vlan, rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)
+
+
+def _exhausted(reason: str) -> Refusal:
+    return Refusal(
+        reason=reason,
+        explanation=Explanation(considered=0, chosen=reason),
+        would_fit=("any order, once a pod there is released or the operator widens the range",),
+    )
+
+
+def check_reach(graph: Graph, site: Site, ipu_pod: str) -> None:
+    """Nothing that is the tenant's has a leg in the gateways' or the BMCs' network.
+
+    Raises ValueError: the site's and the order's checks leave no order for which it is so; a fault of the program.
+    """
+    found = [*_reaching(graph, site.ipu_pods[ipu_pod])]
+    if found:
+        raise ValueError(f"a tenant would reach a network of the site's own: {'; '.join(found)}")
+
+
+def _reaching(graph: Graph, pod: IpuPod) -> Iterator[str]:
+    closed = {(n.physical_network, n.vlan) for n in (pod.gateway, pod.bmc)}
+    for r in graph.resources:
+        match r.spec:
+            case PortSpec(site_network=str() as network) if r.owner == "tenant":
+                yield f"{r.key} is on {network}"
+            case NetworkSpec(physical_network=network, segment=segment) if (network, segment) in closed:
+                yield f"{r.key} is VLAN {segment} on {network}"
+            case SubnetSpec(cidr=cidr):
+                for what, block in closed_blocks(pod):
+                    if IPv4Network(cidr).overlaps(block):
+                        yield f"{r.key} {cidr} overlaps the {what} network {block}"
+            case _:
+                pass
+
+
+def _told(placement: Placement, parts: Parts) -> Placement:
+    """The explanation with the hosts in it."""
+    servers = ", ".join(n.name for n in parts.poplars)
+    text = (
+        f"{placement.explanation.chosen}; Poplar server on {servers}, "
+        f"V-IPU controller on {parts.controller.name}: the hosts with most room"
+    )
+    explanation = placement.explanation.model_copy(update={"chosen": text})
+    return placement.model_copy(update={"explanation": explanation})

@@ -1,0 +1,238 @@
+"""Which IPU-Machines an order gets: a run of neighbours on IPU-Links that breaks as few larger runs as it can.
+
+Partitions are powers of two that lie at multiples of their size (docs/openvipu.md), so what is worth keeping whole
+are the aligned runs of 2, 4, 8 and 16 free machines. Of all runs that fit, the one wins that breaks the fewest of the
+longest aligned runs; then of the next shorter, and so on; then one that is aligned itself, the one in the shortest
+stretch of free machines, the first. In a torus a run may go over the end of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.model.ipusite import IPUS_PER_MACHINE, IpuMachine
+from weft.model.placement import (
+    Candidate,
+    Explanation,
+    FilterReport,
+    Occupancy,
+    PlacedNode,
+    Placement,
+    Refusal,
+)
+from weft.model.site import Site
+from weft.planning.topology import natural
+
+SHOWN = 5
+"""Runs that an explanation compares."""
+SIZES = (16, 8, 4, 2)
+
+Reason = Callable[[IpuMachine], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The machines of one IPU-POD that are free, by position.
+
+    Attributes:
+        ring: how many machines the ring has; 0: the ends are open, or a place in the row is empty.
+    """
+
+    ipu_pod: str
+    ring: int
+    free: Mapping[int, IpuMachine]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Machines in the order of the cables.
+
+    Attributes:
+        broken: how many aligned free runs of 16, 8, 4 and 2 machines it breaks.
+        stretch: how many free neighbours it is taken from.
+    """
+
+    row: Row
+    positions: tuple[int, ...]
+    broken: tuple[int, ...]
+    stretch: int
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        unaligned = (self.positions[0] - 1) % len(self.positions) != 0
+        return (self.broken, unaligned, self.stretch, natural(self.row.ipu_pod), self.positions)
+
+    @property
+    def machines(self) -> tuple[IpuMachine, ...]:
+        return tuple(self.row.free[p] for p in self.positions)
+
+    @property
+    def whole_ring(self) -> bool:
+        return len(self.positions) == self.row.ring
+
+    def text(self) -> str:
+        first, last = self.positions[0], self.positions[-1]
+        return f"{self.row.ipu_pod} {first}" + (f"-{last}" if last != first else "")
+
+    def why(self) -> str:
+        lost = [f"{n} of {size}" for n, size in zip(self.broken, SIZES, strict=True) if n]
+        return f"breaks aligned runs: {', '.join(lost)}" if lost else "breaks no aligned run"
+
+
+def choose_run(
+    machines: int, cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy
+) -> tuple[Run, Placement] | Refusal:
+    """A run of so many machines, or a refusal that says what there is.
+
+    Args:
+        machines: a power of two.
+        ipu_pod: only in this one; none: in any of the cloud.
+    """
+    passing, reports = _eligible(cloud, ipu_pod, site, occupancy)
+    found = sorted(runs(machines, rows(site, passing)), key=lambda r: r.rank)
+    if not found:
+        return _refuse(machines, cloud, ipu_pod, site, occupancy, passing, reports)
+    best = found[0]
+    chosen = f"{best.text()}: {_machines(machines)}, which {best.why()}" + (
+        ", and the whole ring" if best.whole_ring else ""
+    )
+    explanation = Explanation(
+        considered=len(site.ipu_machines),
+        filters=reports,
+        compared=tuple(_candidate(r, r is best) for r in found[:SHOWN]),
+        chosen=chosen,
+    )
+    placed = tuple(
+        PlacedNode(node=m.name, rack=m.rack, leaf=m.rnic_switch, pod=m.ipu_pod) for m in best.machines
+    )
+    switches = {m.rnic_switch for m in best.machines}
+    level = "node" if machines == 1 else "leaf" if len(switches) == 1 else "pod"
+    return best, Placement(nodes=placed, level=level, explanation=explanation)
+
+
+def rows(site: Site, free: Sequence[IpuMachine]) -> list[Row]:
+    """The free machines of each IPU-POD."""
+    found: list[Row] = []
+    for name in sorted(site.ipu_pods, key=natural):
+        there = {m.position for m in site.ipu_machines if m.ipu_pod == name}
+        closed = site.ipu_pods[name].topology == "torus" and there == set(range(1, len(there) + 1))
+        mine = {m.position: m for m in free if m.ipu_pod == name}
+        found.append(Row(name, len(there) if closed else 0, mine))
+    return found
+
+
+def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
+    """Every run of free neighbours of that length."""
+    for row in among:
+        whole = _whole(row, frozenset())
+        for stretch in stretches(row):
+            last = len(stretch) - machines
+            # A ring that is all free has as many runs as machines; one that takes it all begins at its first.
+            turns = len(stretch) if len(stretch) == row.ring and last > 0 else last + 1
+            for start in range(turns):
+                positions = tuple(stretch[(start + i) % len(stretch)] for i in range(machines))
+                left = _whole(row, frozenset(positions))
+                broken = tuple(a - b for a, b in zip(whole, left, strict=True))
+                yield Run(row, positions, broken, len(stretch))
+
+
+def stretches(row: Row) -> list[tuple[int, ...]]:
+    """Free neighbours, as long as they go; in a ring the first may begin before its end."""
+    found: list[list[int]] = []
+    for position in sorted(row.free):
+        if found and found[-1][-1] == position - 1:
+            found[-1].append(position)
+        else:
+            found.append([position])
+    if row.ring and len(found) > 1 and found[0][0] == 1 and found[-1][-1] == row.ring:
+        found[0] = found.pop() + found[0]
+    return [tuple(s) for s in found]
+
+
+def _whole(row: Row, taken: frozenset[int]) -> tuple[int, ...]:
+    """How many aligned runs of each size are free without those taken."""
+    free = row.free.keys() - taken
+    top = max(row.free, default=0)
+    return tuple(
+        sum(all(p in free for p in range(first, first + size)) for first in range(1, top + 1, size))
+        for size in SIZES
+    )
+
+
+def _eligible(
+    cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy
+) -> tuple[tuple[IpuMachine, ...], tuple[FilterReport, ...]]:
+    """Machines that may be chosen, and what each filter removed."""
+    filters: tuple[tuple[str, Reason], ...] = (
+        ("cloud", lambda m: None if site.ipu_pods[m.ipu_pod].cloud == cloud else "belongs to another cloud"),
+        ("ipu_pod", lambda m: None if ipu_pod in (None, m.ipu_pod) else f"stands in IPU-POD {m.ipu_pod}"),
+        ("maintenance", lambda m: m.maintenance),
+        ("down", lambda m: occupancy.down.get(m.name)),
+        ("quarantine", lambda m: occupancy.quarantined.get(m.name)),
+        ("busy", lambda m: _busy(m, occupancy)),
+        ("reserved", lambda m: occupancy.reserved.get(m.name)),
+    )
+    left, reports = site.ipu_machines, list[FilterReport]()
+    for name, reason in filters:
+        told = [(m, reason(m)) for m in left]
+        out = [f"{m.name}: {why}" for m, why in told if why is not None]
+        left = tuple(m for m, why in told if why is None)
+        reports.append(FilterReport(filter=name, removed=len(out), left=len(left), examples=tuple(out[:3])))
+    return left, tuple(reports)
+
+
+def _machines(count: int) -> str:
+    what = "IPU-Machine" if count == 1 else "neighbouring IPU-Machines"
+    return f"{count} {what} ({count * IPUS_PER_MACHINE} IPUs)"
+
+
+def _busy(machine: IpuMachine, occupancy: Occupancy) -> str | None:
+    pod = occupancy.busy.get(machine.name)
+    return None if pod is None else f"held by pod {pod}"
+
+
+def _candidate(run: Run, won: bool) -> Candidate:
+    left = run.stretch - len(run.positions)
+    why = f"{'taken' if won else 'not taken'}: {run.why()}"
+    return Candidate(leaves=(run.text(),), pods=1, leftover=left, why=why)
+
+
+def _refuse(
+    machines: int,
+    cloud: str,
+    ipu_pod: str | None,
+    site: Site,
+    occupancy: Occupancy,
+    passing: Sequence[IpuMachine],
+    reports: tuple[FilterReport, ...],
+) -> Refusal:
+    longest = max((s for row in rows(site, passing) for s in stretches(row)), key=len, default=())
+    where = f"IPU-POD {ipu_pod}" if ipu_pod else f"cloud {cloud}"
+    reason = (
+        f"{where} has no free run of {_machines(machines)}: "
+        f"{len(passing)} are free, the longest run of them is {len(longest)}"
+    )
+    return Refusal(
+        reason=reason,
+        explanation=Explanation(considered=len(site.ipu_machines), filters=reports, chosen=reason),
+        would_fit=tuple(_changes(machines, cloud, ipu_pod, site, occupancy, len(longest))),
+    )
+
+
+def _changes(
+    machines: int, cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy, longest: int
+) -> Iterator[str]:
+    """Fewer IPUs, another IPU-POD, or the release of one pod."""
+
+    def fits(pod: str | None, then: Occupancy) -> bool:
+        return next(runs(machines, rows(site, _eligible(cloud, pod, site, then)[0])), None) is not None
+
+    if longest:
+        yield f"ipus.count: {(1 << (longest.bit_length() - 1)) * IPUS_PER_MACHINE}"
+    if ipu_pod is not None and fits(None, occupancy):
+        yield "no ipus.ipu_pod: another IPU-POD has room"
+    for pod in sorted(set(occupancy.busy.values())):
+        busy = {n: p for n, p in occupancy.busy.items() if p != pod}
+        if fits(ipu_pod, occupancy.model_copy(update={"busy": busy})):
+            yield f"when pod {pod} is released"
