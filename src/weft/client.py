@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
@@ -132,6 +132,28 @@ class Client:
 
     def pod_receipt(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
+
+    def extend_pod(self, name: str, until: str) -> Json:
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/extend", {"until": until})
+
+    def retry_pod(self, name: str) -> Json:
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/retry")
+
+    def capacity(
+        self, accelerator: str | None = None, level: str | None = None, duration: str | None = None
+    ) -> Json:
+        given = {"accelerator": accelerator, "level": level, "duration": duration}
+        query = urlencode({k: v for k, v in given.items() if v is not None})
+        return self._ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))
+
+    def reservations(self) -> list[Json]:
+        return self._ask("GET", "/v1/reservations")["reservations"]
+
+    def create_reservation(self, reservation: Mapping[str, Any]) -> Json:
+        return self._ask("POST", "/v1/reservations", reservation)
+
+    def delete_reservation(self, name: str) -> Json:
+        return self._ask("DELETE", f"/v1/reservations/{_part('name', name)}")
 
     def show_site(self) -> Json:
         return self._ask("GET", "/v1/site")

@@ -11,6 +11,7 @@ from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener
+from weft.engine.dispatcher import Dispatcher
 from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
@@ -71,7 +72,8 @@ class House:
     def new_worker(self, name: str, loop: LoopSettings | None = None) -> Worker:
         loop = loop or self.loop
         reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
-        return Worker(self.database, self.listener, reconciler, self.clock, loop, name)
+        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site, self.clock)
+        return Worker(self.database, self.listener, reconciler, self.clock, loop, dispatcher, name)
 
     def request(self, project: str = "team-a", role: str = "member") -> Request:
         token = self.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))

@@ -34,9 +34,13 @@ def test_every_state_is_reached_and_left() -> None:
 
 
 def test_release_is_always_possible_and_never_undone() -> None:
-    """From every state that isn't already on the way out a release can be asked; from there it only ends."""
-    for state in set(PodState) - {PodState.RELEASING, PodState.RELEASED}:
+    """From every state that isn't already on the way out a release can be asked; from there it only ends.
+
+    An order that waits has nothing to take back: it is RELEASED at once.
+    """
+    for state in set(PodState) - {PodState.PENDING, PodState.RELEASING, PodState.RELEASED}:
         assert PodState.RELEASING in TRANSITIONS[state]
+    assert PodState.RELEASED in TRANSITIONS[PodState.PENDING]
     assert set(TRANSITIONS[PodState.RELEASING]) == {PodState.RELEASED}
     assert not TRANSITIONS[PodState.RELEASED]
     assert {PodState.RELEASED} == ENDED

@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 import weft
-from weft.api import operator, pods, versions
-from weft.api.documents import Problem, QuarantineRequest, RepairRequest
+from weft.api import capacity, operator, pods, versions
+from weft.api.documents import ExtendRequest, Problem, QuarantineRequest, RepairRequest
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
 from weft.app.policy import Policy
@@ -26,6 +26,7 @@ from weft.app.verbs import Verbs
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.order import Order
 from weft.model.problems import TYPE_PREFIX, row_of, to_problem
+from weft.model.reservation import Reservation
 from weft.model.site import Site
 from weft.ports.cloud import Identity
 
@@ -66,7 +67,7 @@ def create_app(
     app.state.public_url = public_url
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
-    for router in (versions.router, pods.router, operator.router):
+    for router in (versions.router, pods.router, capacity.router, operator.router):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))
@@ -127,7 +128,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        bodies = (Order, Site, RepairRequest, QuarantineRequest)
+        bodies = (Order, Site, RepairRequest, QuarantineRequest, ExtendRequest, Reservation)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )

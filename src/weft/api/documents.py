@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from weft.model.base import Document
+from weft.model.reservation import ReservationView
 from weft.model.views import AuditLogEntry, EventView, NodeView, PodSummary
 
 
@@ -24,6 +26,23 @@ class NodeList(Document):
 
 class AuditLog(Document):
     entries: tuple[AuditLogEntry, ...]
+
+
+class ReservationList(Document):
+    reservations: tuple[ReservationView, ...]
+
+
+class ExtendRequest(Document):
+    """Body of POST /v1/pods/{name}/extend."""
+
+    until: datetime = Field(description="When the lease ends, with time zone.")
+
+    @field_validator("until")
+    @classmethod
+    def _zone(cls, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+        return value
 
 
 class RepairRequest(Document):

@@ -10,8 +10,8 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 
-from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, plain_object
-from weft.api.documents import EventList, PodList
+from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, document, plain_object
+from weft.api.documents import EventList, ExtendRequest, PodList
 from weft.app.orderfile import load_order
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -76,6 +76,20 @@ async def pod_events(
 def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
     """Take a pod back; asking twice is fine."""
     return answer(verbs.release_pod(request, name), 202)
+
+
+@router.post(
+    "/{name}/extend", response_model=PodView, status_code=202, openapi_extra=body_schema(ExtendRequest)
+)
+def extend_pod(request: Asker, verbs: Door, name: Named, body: SmallBody) -> Response:
+    """Give a pod's lease a later end."""
+    return answer(verbs.extend_pod(request, name, document(ExtendRequest, body).until), 202)
+
+
+@router.post("/{name}/retry", response_model=PodView, status_code=202)
+def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
+    """Try a pod again that FAILED, from where it failed."""
+    return answer(verbs.retry_pod(request, name), 202)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
+from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.order import Order
+from weft.model.ids import Duration, span
+from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
+from weft.model.views import CapacityRowView, CapacityView, LargestView, SoonView
+from weft.planning.book import Book
+from weft.planning.capacity import CapacityRow, capacity
 from weft.planning.plan import NOT_ORDERED, make_plan
 
 PROJECT = "offline"
@@ -23,6 +29,51 @@ def plan_file(order: Order, site_path: str | Path) -> Plan | Refusal:
     """What the order would be on the empty site of that file. Raises `InputErrors` for what is wrong in it."""
     site = load_site(site_path)
     return make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), static_capabilities(site))
+
+
+def capacity_of(
+    site: Site,
+    health: Occupancy,
+    book: Book,
+    now: datetime,
+    duration: Duration = "24h",
+    project: str = "",
+    accelerator: str | None = None,
+    level: Level | None = None,
+) -> CapacityView:
+    """What could be ordered on every fabric of a site. Raises `InputError` for an accelerator that no node has."""
+    types = sorted({a.type for n in site.nodes if n.role == "compute" for a in n.accelerators})
+    if accelerator is not None and accelerator not in types:
+        known = ", ".join(types) or "none"
+        raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
+    length, at = span(duration).total_seconds(), now.timestamp()
+    rows = [
+        _row(fabric, row, level)
+        for fabric in sorted(site.fabrics)
+        for row in capacity(site, health, book, fabric, at, length, project).rows
+        if accelerator is None or (row.accelerators is not None and row.accelerators.type == accelerator)
+    ]
+    return CapacityView(at=now, duration=duration, rows=tuple(rows))
+
+
+def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
+    return CapacityRowView(
+        fabric=fabric,
+        cloud=row.cloud,
+        accelerators=row.accelerators,
+        nodes=row.nodes,
+        free=row.free,
+        largest=tuple(
+            LargestView(level=x.level, count=x.count, where=x.where)
+            for x in row.largest
+            if level in (None, x.level)
+        ),
+        soon=tuple(
+            SoonView(level=x.level, count=x.count, at=datetime.fromtimestamp(x.at, UTC))
+            for x in row.soon
+            if level in (None, x.level)
+        ),
+    )
 
 
 def static_capabilities(site: Site) -> dict[str, Capabilities]:

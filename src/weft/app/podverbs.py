@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import datetime
 from uuid import uuid4
 
 from weft.app.desk import Desk
 from weft.app.show import pod_view
 from weft.app.verbs import Request
+from weft.engine.agenda import window_of
+from weft.engine.capacity import Capacity, read_capacity
+from weft.engine.ground import Ground, Window, look_around, refused
 from weft.engine.records import PodRecord
-from weft.engine.store import Capacity, read_capacity
-from weft.engine.world import World
-from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
+from weft.engine.waiting import insert_waiting
+from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
+from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
-from weft.model.site import Site
 from weft.model.views import EventView, PodSummary, PodView
-from weft.planning.plan import NOT_ORDERED, make_plan, resolve_cloud, resolve_flavor
+from weft.planning.book import when
+from weft.planning.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
 from weft.ports.cloud import Caller
 
 LONGEST_WAIT = 30.0
 """Seconds that a request for events may wait at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ground:
-    """What an order is planned on: the site, and what cloud and fabric say now.
-
-    Attributes:
-        down: node -> why Nova can't boot on it.
-        pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
-    """
-
-    site: Site
-    world: World
-    down: dict[str, str]
-    pkeys: dict[str, frozenset[int]]
 
 
 class PodVerbs(Desk):
@@ -47,26 +35,56 @@ class PodVerbs(Desk):
         project = self._project(request, "pods:plan")
         ground = self._ground(order)
         order = self._checked(request.caller, project, order, ground)
-        plan = self._plan(NOT_ORDERED, project, order, ground, self._store.capacity())
-        self._check_quotas(project, plan, ground.world)
+        window = self._window(order)
+        plan = self._plan(NOT_ORDERED, project, order, ground, self._store.capacity(), window)
+        if window.start <= window.now:
+            ground.check_quotas(project, plan)
         return plan
 
     def create_pod(self, request: Request, order: Order) -> PodView:
-        """Plan, check quotas, claim nodes and numbers and write all rows in one transaction; the loop does the rest."""
+        """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
         with self._logged(request, "pod create", order.name):
             project = self._project(request, "pods:create")
             ground = self._ground(order)
             order = self._checked(request.caller, project, order, ground)
-            self._check_lease(order)
             pod_id = str(uuid4())
-            self._check_quotas(
-                project, self._plan(pod_id, project, order, ground, self._store.capacity()), ground.world
-            )
-            with self._store.database.transaction() as tx:
-                tx.row("lock_capacity")
-                plan = self._plan(pod_id, project, order, ground, read_capacity(tx))
-                self._store.insert_pod(tx, plan, project, request.caller.user_name)
+            self._window(order)
+            if order.queue:
+                ground.check_possible(pod_id, project, order)
+                self._enqueue(request, project, order, ground, pod_id)
+            else:
+                self._place(request, project, order, ground, pod_id)
             return self._view(self._store.find_pod(pod_id, project))
+
+    def _place(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
+        """Nodes now, or promised for the start that was asked for. Raises `RefusedError`."""
+        window = self._window(order)
+        later = window.start > window.now
+        plan = self._plan(pod_id, project, order, ground, self._store.capacity(), window)
+        if not later:
+            ground.check_quotas(project, plan)
+        with self._store.database.transaction() as tx:
+            tx.row("lock_capacity")
+            capacity = read_capacity(tx, self._clock.now())
+            plan = self._plan(pod_id, project, order, ground, capacity, window)
+            if later:
+                nodes = [n.node for n in plan.placement.nodes]
+                insert_waiting(
+                    self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes
+                )
+            else:
+                self._store.insert_pod(tx, plan, project, request.caller.user_name)
+
+    def _enqueue(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
+        """Into the queue; a start that was asked for is promised at once if it can be."""
+        window = self._window(order)
+        with self._store.database.transaction() as tx:
+            tx.row("lock_capacity")
+            nodes: list[str] = []
+            if window.start > window.now:
+                found = ground.plan(pod_id, project, order, read_capacity(tx, self._clock.now()), window)
+                nodes = [n.node for n in found.placement.nodes] if isinstance(found, Plan) else []
+            insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
     def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
         if all_projects:
@@ -94,11 +112,37 @@ class PodVerbs(Desk):
             self._store.release(pod.id, f"release asked by {request.caller.user_name}")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
+    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
+        """A later end of the lease, if nothing that was promised to others stands in the way."""
+        with self._logged(request, "pod extend", name):
+            pod = self._find(request, "pods:extend", name)
+            with self._store.database.transaction() as tx:
+                tx.row("lock_capacity")
+                _check_extension(pod, until, read_capacity(tx, self._clock.now()))
+                if tx.row("set_lease_end", id=pod.id, lease_end=until) is None:
+                    raise ConflictError(f"pod {pod.name} is being released: it can't be extended any more")
+                message = f"extended until {when(until.timestamp())} by {request.caller.user_name}"
+                at = self._clock.now()
+                tx.run("insert_event", pod_id=pod.id, at=at, type="lease", message=message, key=None)
+                tx.run("touch_queue", at=at)
+                tx.run("notify", pod_id=str(pod.id))
+            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+
+    def retry_pod(self, request: Request, name: str) -> PodView:
+        """A pod that FAILED goes back to where it failed; what broke gets all its tries again."""
+        with self._logged(request, "pod retry", name):
+            pod = self._find(request, "pods:retry", name)
+            if self._store.retry(pod.id, f"retry asked by {request.caller.user_name}") is None:
+                state = "being released" if pod.wanted == "absent" else pod.state
+                raise ConflictError(f"pod {pod.name} is {state}: only a pod that FAILED can be tried again")
+            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name)
         receipt = self._store.receipt(pod.id)
         if receipt is None:
-            raise ConflictError(f"pod {pod.name} is {pod.state}: there is a receipt only once it is RELEASED")
+            why = "it never had anything" if pod.state is PodState.RELEASED else "only once it is RELEASED"
+            raise ConflictError(f"pod {pod.name} is {pod.state}: there is no receipt: {why}")
         return receipt
 
     def _project(self, request: Request, rule: str) -> str:
@@ -127,19 +171,11 @@ class PodVerbs(Desk):
         self._policy.check(rule, caller, pod.project_id)
         return pod
 
-    def _ground(self, order: Order) -> _Ground:
-        site, world = self._store.site().site, self._keeper.world()
-        cloud = resolve_cloud(order, site)
-        hosts = world.clouds[cloud].hosts()
-        down = {
-            n.name: f"Nova host {n.nova_host} is {hosts.get(n.nova_host, 'not known to the cloud')}"
-            for n in site.nodes
-            if n.cloud == cloud and hosts.get(n.nova_host) != "up"
-        }
-        pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
-        return _Ground(site, world, down, pkeys)
+    def _ground(self, order: Order) -> Ground:
+        site = self._store.site().site
+        return look_around(site, self._keeper.world(), resolve_cloud(order, site))
 
-    def _checked(self, caller: Caller, project: str, order: Order, ground: _Ground) -> Order:
+    def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
         """The order with its key pair read, after the cloud confirmed the names in it."""
         cloud = resolve_cloud(order, ground.site)
         facts = ground.world.clouds[cloud]
@@ -150,28 +186,39 @@ class PodVerbs(Desk):
         access = order.access.model_copy(update={"key_pair": None, "ssh_key": key})
         return order.model_copy(update={"access": access})
 
-    def _plan(self, pod_id: str, project: str, order: Order, ground: _Ground, capacity: Capacity) -> Plan:
-        can = {name: fabric.capabilities for name, fabric in ground.world.fabrics.items()}
-        occupancy = capacity.occupancy().model_copy(update={"down": ground.down})
-        pkeys = {f: capacity.used.pkeys.get(f, frozenset()) | there for f, there in ground.pkeys.items()}
-        used = capacity.used.model_copy(update={"pkeys": pkeys})
-        plan = make_plan(pod_id, project, order, ground.site, occupancy, used, can)
+    def _plan(
+        self, pod_id: str, project: str, order: Order, ground: Ground, capacity: Capacity, window: Window
+    ) -> Plan:
+        plan = ground.plan(pod_id, project, order, capacity, window)
         if isinstance(plan, Refusal):
-            raise RefusedError(plan.reason, plan.model_dump(mode="json"))
+            raise refused(plan)
         return plan
 
-    def _check_quotas(self, project: str, plan: Plan, world: World) -> None:
-        rows = world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
-        if rows:
-            said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} wanted > {r.limit}" for r in rows)
-            quotas = [
-                {"resource": r.resource, "limit": r.limit, "used": r.used, "wanted": r.wanted} for r in rows
-            ]
-            raise RefusedError(f"the project's quotas would be exceeded: {said}", {"quotas": quotas})
-
-    def _check_lease(self, order: Order) -> None:
-        if order.lease.end is not None and order.lease.end <= self._clock.now():
-            raise InputError("lease.end", order.lease.end.isoformat(), "a time in the future")
+    def _window(self, order: Order) -> Window:
+        """From when to when. Raises `InputError` for a lease that would be over before it begins."""
+        now = self._clock.now()
+        lease = order.lease
+        if lease.end is not None and lease.end <= now:
+            raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
+        start = max(lease.start, now) if lease.start is not None else now
+        return window_of(order, now.timestamp(), start.timestamp())
 
     def _view(self, pod: PodRecord) -> PodView:
-        return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None)
+        site = pod.placed.site if pod.placed else self._store.site().site.name
+        return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
+
+
+def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity) -> None:
+    """Raise `InputError` or `ConflictError` unless the lease may end then."""
+    if pod.placed is None:
+        raise ConflictError(f"pod {pod.name} hasn't begun: release it and order it with another lease")
+    if pod.lease_end is None:
+        raise ConflictError(f"pod {pod.name} has no end that could be later")
+    end, later = pod.lease_end.timestamp(), until.timestamp()
+    if later <= end:
+        raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
+    taken = capacity.book().conflict(pod.nodes, pod.project_id, end, later, str(pod.id))
+    if taken is not None:
+        raise ConflictError(
+            f"pod {pod.name} can't be extended to {when(later)}: nodes of it are promised to others from {when(taken)}"
+        )

@@ -76,6 +76,31 @@ _RULES = (
         "POST",
     ),
     _documented(
+        "pods:extend",
+        "rule:project_member or rule:operator",
+        "Extend a pod's lease.",
+        "/v1/pods/{name}/extend",
+        "POST",
+    ),
+    _documented(
+        "pods:retry",
+        "rule:project_member or rule:operator",
+        "Try a pod again that FAILED.",
+        "/v1/pods/{name}/retry",
+        "POST",
+    ),
+    _documented("capacity:show", _READER, "See what could be ordered, now and later.", "/v1/capacity"),
+    _documented(
+        "reservations:list", _OPERATOR_READS, "List what is set aside for projects.", "/v1/reservations"
+    ),
+    _documented(
+        "reservations:change",
+        "rule:operator",
+        "Set nodes aside for a project, or end that.",
+        "/v1/reservations",
+        "POST",
+    ),
+    _documented(
         "site:show",
         _OPERATOR_READS,
         "Show the site, its fabrics' managers, and where the cables differ.",

@@ -10,19 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TypeVar, cast
 
 from weft.app.policy import Policy
 from weft.app.verbs import Request, Verbs
 from weft.model.errors import OutsideError, RefusedError, TemporaryError, WeftError
-from weft.model.order import Order
+from weft.model.ids import Duration
+from weft.model.order import Level, Order
 from weft.model.placement import Explanation
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
+from weft.model.reservation import Reservation, ReservationView
 from weft.model.resources import Difference, PartitionSpec, PortSpec, Resource, ServerSpec
 from weft.model.views import (
     AuditLogEntry,
     AuditReport,
+    CapacityView,
     EventView,
     FabricComparison,
     Health,
@@ -70,6 +74,15 @@ def pod(value: PodView) -> PodView:
 def summary(value: _V) -> _V:
     reason = text(value.reason)
     return value if reason == value.reason else value.model_copy(update={"reason": reason})
+
+
+def capacity(value: CapacityView) -> CapacityView:
+    """Sizes, not places."""
+    rows = tuple(
+        row.model_copy(update={"largest": tuple(x.model_copy(update={"where": ""}) for x in row.largest)})
+        for row in value.rows
+    )
+    return value.model_copy(update={"rows": rows})
 
 
 def event(value: EventView) -> EventView:
@@ -165,6 +178,24 @@ class RedactedVerbs:
         with self._errors(request):
             return self._for(request, pod)(self._verbs.release_pod(request, name))
 
+    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
+        with self._errors(request):
+            return self._for(request, pod)(self._verbs.extend_pod(request, name, until))
+
+    def retry_pod(self, request: Request, name: str) -> PodView:
+        with self._errors(request):
+            return self._for(request, pod)(self._verbs.retry_pod(request, name))
+
+    def capacity(
+        self,
+        request: Request,
+        accelerator: str | None = None,
+        level: Level | None = None,
+        duration: Duration = "24h",
+    ) -> CapacityView:
+        with self._errors(request):
+            return self._for(request, capacity)(self._verbs.capacity(request, accelerator, level, duration))
+
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         with self._errors(request):
             return self._verbs.pod_receipt(request, name)
@@ -194,6 +225,18 @@ class RedactedVerbs:
     def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
         with self._errors(request):
             return self._verbs.take_in_cables(request, fabric)
+
+    def reservations(self, request: Request) -> list[ReservationView]:
+        with self._errors(request):
+            return self._verbs.reservations(request)
+
+    def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
+        with self._errors(request):
+            return self._verbs.create_reservation(request, reservation)
+
+    def delete_reservation(self, request: Request, name: str) -> ReservationView:
+        with self._errors(request):
+            return self._verbs.delete_reservation(request, name)
 
     def nodes(self, request: Request) -> list[NodeView]:
         with self._errors(request):

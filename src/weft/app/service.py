@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from weft.app.podverbs import PodVerbs
 from weft.app.siteverbs import SiteVerbs
+from weft.app.timeverbs import TimeVerbs
 from weft.model.errors import WeftError
 from weft.model.fabric import ManagerState
 from weft.model.views import Health
 
 
-class Service(PodVerbs, SiteVerbs):
+class Service(PodVerbs, SiteVerbs, TimeVerbs):
     """Tenants' and operators' verbs over one store."""
 
     def health(self) -> Health:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from weft.engine.capacity import Capacity
 from weft.engine.records import PodRecord, ResourceRecord, RowState
-from weft.engine.store import Capacity, SiteRecord
+from weft.engine.store import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.ids import format_pkey
 from weft.model.resources import PortSpec, ServerSpec
@@ -12,8 +13,9 @@ from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteVi
 from weft.planning.topology import Topology
 
 
-def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool) -> PodView:
-    plan = pod.plan
+def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool, site: str) -> PodView:
+    """Everything of a pod; `site` is the name of the one in force, for an order that waits."""
+    plan = pod.placed
     return PodView(
         id=str(pod.id),
         name=pod.name,
@@ -22,17 +24,19 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool)
         reason=pod.reason,
         since=pod.since,
         created_at=pod.created_at,
-        nodes=plan.order.nodes.count,
-        fabric=plan.fabric,
-        pkey=format_pkey(plan.allotment.pkey),
+        nodes=pod.order.nodes.count,
+        fabric=plan.fabric if plan else None,
+        pkey=format_pkey(plan.allotment.pkey) if plan and plan.allotment.pkey is not None else None,
         lease_end=pod.lease_end,
+        position=pod.position,
+        expected_start=pod.expected_start,
         created_by=pod.created_by,
-        site=plan.site,
-        cloud=plan.cloud,
-        flavor=plan.flavor,
-        vlan=plan.allotment.vlan,
-        order=plan.order,
-        placed=plan.placement.nodes,
+        site=plan.site if plan else site,
+        cloud=plan.cloud if plan else pod.order.cloud,
+        flavor=plan.flavor if plan else pod.order.nodes.flavor,
+        vlan=plan.allotment.vlan if plan else None,
+        order=pod.order,
+        placed=plan.placement.nodes if plan else (),
         servers=_servers(resources),
         resources=tuple(_resource(r) for r in resources),
         has_receipt=has_receipt,

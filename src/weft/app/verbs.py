@@ -7,14 +7,18 @@ Every verb checks the caller's roles by policy, writes the audit log for a chang
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from weft.model.order import Order
+from weft.model.ids import Duration
+from weft.model.order import Level, Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
+from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import (
     AuditLogEntry,
     AuditReport,
+    CapacityView,
     EventView,
     FabricComparison,
     Health,
@@ -53,6 +57,30 @@ class Verbs(Protocol):
         ...
 
     def release_pod(self, request: Request, name: str) -> PodView: ...
+
+    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
+        """A later end of the lease. `ConflictError` if nodes of it are promised to others by then."""
+        ...
+
+    def retry_pod(self, request: Request, name: str) -> PodView:
+        """A pod that FAILED goes back to where it failed."""
+        ...
+
+    def capacity(
+        self,
+        request: Request,
+        accelerator: str | None = None,
+        level: Level | None = None,
+        duration: Duration = "24h",
+    ) -> CapacityView:
+        """What could be ordered now and later, by an order that runs for `duration`."""
+        ...
+
+    def reservations(self, request: Request) -> list[ReservationView]: ...
+
+    def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView: ...
+
+    def delete_reservation(self, request: Request, name: str) -> ReservationView: ...
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt: ...
 

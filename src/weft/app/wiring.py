@@ -19,6 +19,7 @@ from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener, embedded
+from weft.engine.dispatcher import Dispatcher
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
@@ -62,7 +63,8 @@ class Parts:
     def worker(self) -> Worker:
         loop = LoopSettings(pods_at_once=self.settings.workers)
         reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
-        return Worker(self.store.database, self.listener, reconciler, self.clock, loop)
+        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site, self.clock)
+        return Worker(self.store.database, self.listener, reconciler, self.clock, loop, dispatcher)
 
     def service(self, policy: Policy) -> Service:
         return Service(self.store, self.keeper, policy, self.clock, self.listener)

@@ -14,6 +14,8 @@ from weft.model.errors import InputErrors, RefusedError, WeftError
 
 PROVIDERS: dict[str, tuple[str, str]] = {
     "pod": ("weft.cli.pod", "order pods, look at them, release them"),
+    "capacity": ("weft.cli.capacity", "show what could be ordered now, and from when more"),
+    "reservation": ("weft.cli.capacity", "set nodes aside for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.operator", "look at nodes, keep them from being ordered"),
     "fabric": ("weft.cli.operator", "look at fabrics"),

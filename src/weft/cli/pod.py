@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, warn, write_json
+from weft.cli.common import Json, Subparsers, cell, client_of, group, leaf, say, table, warn, write_json
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "release", release, "take a pod back")
     _name(parser)
     _waiting(parser, "RELEASED")
+    parser = leaf(commands, "extend", extend, "give a pod's lease a later end")
+    _name(parser)
+    parser.add_argument(
+        "--until", metavar="TIME", required=True, help="when the lease ends, such as 2027-01-31T18:00Z"
+    )
+    parser = leaf(commands, "retry", retry, "try a pod again that FAILED, from where it failed")
+    _name(parser)
+    _waiting(parser, "READY")
     parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released pod")
     _name(parser)
 
@@ -120,6 +128,26 @@ def release(args: argparse.Namespace) -> int:
     return _ordered(args, pod, "being released")
 
 
+def extend(args: argparse.Namespace) -> int:
+    pod = client_of(args).extend_pod(args.name, args.until)
+    if args.json:
+        write_json(pod)
+    else:
+        say(f"pod {pod['name']}: the lease ends at {cell(pod['lease_end'])}")
+    return 0
+
+
+def retry(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    seen = client.pod_events(args.name) if args.wait else []
+    pod = client.retry_pod(args.name)
+    if args.wait:
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, max((e["sequence"] for e in seen), default=0))
+    return _ordered(args, pod, "tried again")
+
+
 def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
     if args.json:
         write_json(pod)
@@ -155,8 +183,10 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
 
         say()
         say("\n".join(text.pod(pod)))
-    else:
+    elif pod.get("has_receipt"):
         say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
+    else:
+        say(f"pod {pod['name']} is {pod['state']}: it had nothing yet")
     return 0
 
 
@@ -166,13 +196,10 @@ def list_(args: argparse.Namespace) -> int:
         write_json(pods)
         return 0
     project = ("project_id",) if args.all_projects else ()
-    say(
-        "\n".join(
-            table(
-                ("name", *project, "state", "nodes", "fabric", "pkey", "since", "lease_end", "reason"), pods
-            )
-        )
-    )
+    waits = [p for p in pods if p.get("position") or p.get("expected_start")]
+    queue = ("position", "expected_start") if waits else ()
+    columns = ("name", *project, "state", "nodes", "fabric", "pkey", "since", *queue, "lease_end", "reason")
+    say("\n".join(table(columns, pods)))
     return 0
 
 

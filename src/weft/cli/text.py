@@ -37,6 +37,8 @@ def refusal(detail: Mapping[str, Any]) -> str:
             lines += ["What would fit:", *(f"  {change}" for change in value)]
         elif isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
             lines += [f"{key}:", *table(tuple(value[0]), value, "  ")]
+        elif key == "earliest_start" and value:
+            lines.append(f"Fits as it stands from {cell(value)}, if every lease ends when it says.")
         elif key != "reason" and value and not isinstance(value, Mapping):
             lines.append(f"{key.replace('_', ' ')}: {cell(value)}")
     return "\n".join(lines)
@@ -89,6 +91,8 @@ _POD_FIELDS = (
     ("why", "reason"),
     ("since", "since"),
     ("ordered at", "created_at"),
+    ("place in the queue", "position"),
+    ("starts about", "expected_start"),
     ("lease ends", "lease_end"),
     ("site", "site"),
     ("cloud", "cloud"),

@@ -136,6 +136,7 @@ class Held:
         with self.write() as tx:
             for node in nodes:
                 if tx.run("give_back_node", node=node, pod_id=self.pod.id):
+                    tx.run("touch_queue", at=self._clock.now())
                     self._events(tx, [("release", f"{node} was read back clean and is free", None)])
 
     def released(self, receipt: SignedReceipt) -> None:
@@ -149,6 +150,7 @@ class Held:
             tx.run("give_back_nodes", pod_id=self.pod.id)
             tx.run("give_back_numbers", pod_id=self.pod.id)
             tx.run("set_pod_released", id=self.pod.id, at=now)
+            tx.run("touch_queue", at=now)
             self._events(tx, [("receipt", "receipt signed", None), ("state", "RELEASED", None)])
         self.state = PodState.RELEASED
 

@@ -19,7 +19,17 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: node_holds
 -- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id FROM node_hold h JOIN pod p ON p.id = h.pod_id;
+SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id, p.lease_end, p.wanted
+FROM node_hold h JOIN pod p ON p.id = h.pod_id;
+
+-- name: promises
+-- Which nodes orders that wait will have.
+SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id
+FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
+
+-- name: reservations
+-- What is set aside for projects, now or later.
+SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start_at, name;
 
 -- name: number_holds
 -- Which P_Keys and VLANs are taken, by space.
@@ -29,7 +39,7 @@ SELECT space, number, pod_id FROM number_hold;
 -- Address blocks of live pods, by cloud.
 SELECT plan ->> 'cloud' AS cloud, plan -> 'allotment' ->> 'rdma_cidr' AS rdma,
     plan -> 'allotment' ->> 'management_cidr' AS management
-FROM pod WHERE state <> 'RELEASED';
+FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: hold_node
 INSERT INTO node_hold (node, pod_id, since) VALUES (%(node)s, %(pod_id)s, %(at)s);
@@ -58,16 +68,103 @@ ON CONFLICT (node) DO NOTHING;
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: insert_pod
-INSERT INTO pod (id, project_id, name, created_by, created_at, plan, state, since, lease_end, next_at)
-VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(plan)s, %(state)s, %(at)s, %(lease_end)s, %(at)s);
+-- Without a plan it waits: with a start that was promised (`fixed`), or in the queue.
+INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end, placed_at,
+    not_before, fixed, expected_start, next_at)
+VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s, %(state)s, %(reason)s, %(at)s,
+    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now());
 
+-- name: start_pod
+-- An order that waited has its nodes now. No row: it was taken back meanwhile.
+UPDATE pod SET plan = %(plan)s, state = 'PLACED', reason = '', since = %(at)s, lease_end = %(lease_end)s,
+    placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
+WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
+
+-- name: withdraw_pod
+-- An order that waits, or that failed before it had anything, ends at once: nothing of it is outside.
+UPDATE pod SET wanted = 'absent', state = 'RELEASED', reason = '', since = %(at)s, released_at = %(at)s,
+    position = NULL, expected_start = NULL
+WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING id;
+
+-- name: waiting_pods
+SELECT id, project_id, name, created_by, created_at, ordered, reason, lease_end, not_before, fixed, position, expected_start
+FROM pod WHERE plan IS NULL AND state = 'PENDING' ORDER BY created_at, id;
+
+-- name: late_waiting_pods
+-- Orders that wait although their lease is over.
+SELECT id FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s;
+
+-- name: note_waiting
+UPDATE pod SET reason = %(reason)s, position = %(position)s, expected_start = %(expected_start)s
+WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
+
+-- name: fail_waiting
+UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, failed_from = 'PENDING', position = NULL,
+    expected_start = NULL
+WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
+
+-- name: promise
+INSERT INTO promise (pod_id, nodes, start_at, end_at) VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s)
+ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.start_at, end_at = excluded.end_at;
+
+-- name: drop_promise
+DELETE FROM promise WHERE pod_id = %(pod_id)s;
+
+-- name: use_of_projects
+-- Node-seconds of each project, of which those `half_life` seconds old count half: the integral of that decay.
+SELECT project_id, sum(nodes * %(half_life)s / ln(2.0::float8) * (
+    power(2.0::float8, -least(extract(epoch FROM %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s, 900))
+    - power(2.0::float8, -least(extract(epoch FROM %(at)s - placed_at) / %(half_life)s, 900))
+)) AS seconds
+FROM pod WHERE placed_at <= %(at)s
+    AND (released_at IS NULL OR released_at > %(at)s - 20 * %(half_life)s * interval '1 second')
+GROUP BY project_id;
+
+-- name: take_queue
+-- One worker looks at the queue when it is due; if it dies over it, another does after the delay.
+UPDATE queue SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
+
+-- name: touch_queue
+-- Something changed that may let an order start: look at the queue at this time, or sooner.
+UPDATE queue SET next_at = %(at)s WHERE next_at > %(at)s;
+
+-- name: queue_at
+SELECT next_at FROM queue;
+
+-- name: insert_reservation
+INSERT INTO reservation (name, project_id, nodes, start_at, end_at, reason, created_by, created_at)
+VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(created_by)s, %(at)s);
+
+-- name: delete_reservation
+DELETE FROM reservation WHERE name = %(name)s;
+
+-- name: set_lease_end
+-- A pod that is on its way out keeps its end.
+UPDATE pod SET lease_end = %(lease_end)s, lease_warned = false
+WHERE id = %(id)s AND wanted = 'present' AND plan IS NOT NULL RETURNING id;
+
+-- name: warn_leases
+-- Leases that end in an hour, or in the last tenth of a short one, once each.
+UPDATE pod SET lease_warned = true
+WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
+  AND lease_end - least(interval '1 hour', (lease_end - placed_at) / 10) <= %(at)s AND lease_end > %(at)s
+RETURNING id, lease_end;
+
+-- name: retry_pod
+-- Back to the state that it failed in; what broke gets all its tries again.
+UPDATE pod SET state = coalesce(failed_from, 'DEGRADED'), reason = 'retry asked', since = %(at)s, alarmed = false,
+    failed_from = NULL, failures = 0, woken = woken + 1, next_at = now()
+WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING state;
+
+-- name: forget_attempts
+UPDATE resource SET attempts = 0 WHERE pod_id = %(pod_id)s AND state <> 'settled';
 -- name: insert_resource
 INSERT INTO resource (pod_id, key, kind, position, document)
 VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
-SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey
+SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey, position, expected_start
 FROM pod
 WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
   AND (state <> 'RELEASED' OR released_at > %(since)s)
@@ -86,7 +183,8 @@ ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 1;
 SELECT * FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
 
 -- name: live_pods
-SELECT * FROM pod WHERE state <> 'RELEASED' ORDER BY created_at, id;
+-- Those that have, or may have, something outside: not the ones that wait.
+SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY created_at, id;
 
 -- name: count_pods
 -- By state, with the time since which the oldest is in it and how many have been in it too long.
@@ -98,38 +196,38 @@ SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
 
 -- name: release_pod
 -- The wish only; the loop does the work. Waking is part of it.
-UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s, failures = 0
+UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
 WHERE id = %(id)s AND wanted = 'present' RETURNING id;
 
 -- name: mend_pod
 -- An operator wants everything of it mended, servers included.
-UPDATE pod SET mend = true, woken = woken + 1, next_at = %(at)s
+UPDATE pod SET mend = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
 -- name: mended_pod
 UPDATE pod SET mend = false WHERE id = %(id)s;
 
 -- name: wake_pod
-UPDATE pod SET woken = woken + 1, next_at = %(at)s WHERE id = %(id)s AND state <> 'RELEASED';
+UPDATE pod SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.
-UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = %(at)s
-WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' RETURNING id;
+UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
+WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
 
 -- name: take_pod
 -- The pod that has waited longest, if no worker holds it; the token grows, so an older holder is refused.
 UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second'
 WHERE id = (
     SELECT id FROM pod
-    WHERE state <> 'RELEASED' AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    WHERE state <> 'RELEASED' AND plan IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT 1
 ) RETURNING *;
 
 -- name: next_pod_at
 -- Seconds until the next pod is due (or its holder's time is out), to know how long to sleep.
 SELECT extract(epoch FROM min(greatest(next_at, coalesce(held_until, next_at))) - now()) AS seconds
-FROM pod WHERE state <> 'RELEASED';
+FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: extend_lease
 UPDATE pod SET held_until = now() + %(hold)s * interval '1 second'
@@ -148,6 +246,7 @@ WHERE id = %(id)s AND token = %(token)s;
 -- name: set_pod_state
 UPDATE pod SET state = %(state)s, reason = %(reason)s,
     since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END,
+    failed_from = CASE WHEN %(state)s <> 'FAILED' THEN NULL WHEN state = 'FAILED' THEN failed_from ELSE state END,
     alarmed = alarmed AND state = %(state)s
 WHERE id = %(id)s;
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
+from weft.model.errors import ConflictError
+from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Difference, Kind, Resource
@@ -73,14 +75,24 @@ class ResourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """One pod's row; `plan` is the graph that the loop makes true."""
+    """One pod's row.
+
+    Attributes:
+        order: what was ordered, its key read.
+        placed: the plan whose graph the loop makes true; None while the order waits.
+        not_before: of an order that waits: when it may start.
+        fixed: its start was promised with the order; others that wait stand in the queue.
+        position: its place in the queue, from 1.
+        expected_start: when it is expected to start.
+    """
 
     id: UUID
     project_id: str
     name: str
     created_by: str
     created_at: datetime
-    plan: Plan
+    order: Order
+    placed: Plan | None
     wanted: Literal["present", "absent"]
     state: PodState
     reason: str
@@ -91,6 +103,17 @@ class PodRecord:
     woken: int
     token: int
     mend: bool
+    not_before: datetime | None
+    fixed: bool
+    position: int | None
+    expected_start: datetime | None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan. Raises `ConflictError` while the order waits: callers in the loop never see such a pod."""
+        if self.placed is None:
+            raise ConflictError(f"pod {self.name} has no nodes yet: {self.reason or 'it waits'}")
+        return self.placed
 
     @property
     def scope(self) -> Scope:
@@ -108,7 +131,8 @@ class PodRecord:
             name=row["name"],
             created_by=row["created_by"],
             created_at=row["created_at"],
-            plan=Plan.model_validate(row["plan"]),
+            order=Order.model_validate(row["ordered"]),
+            placed=Plan.model_validate(row["plan"]) if row["plan"] is not None else None,
             wanted=row["wanted"],
             state=PodState(row["state"]),
             reason=row["reason"],
@@ -119,6 +143,10 @@ class PodRecord:
             woken=row["woken"],
             token=row["token"],
             mend=row["mend"],
+            not_before=row["not_before"],
+            fixed=row["fixed"],
+            position=row["position"],
+            expected_start=row["expected_start"],
         )
 
 

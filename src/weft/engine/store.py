@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,16 +10,20 @@ from uuid import UUID
 from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 
+from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
-from weft.model.placement import Occupancy
-from weft.model.plan import Plan, UsedNumbers
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, EventView, PodSummary
+from weft.planning.book import when
 from weft.ports.clock import Clock
 
+_EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 SHOWN_AFTER_RELEASE = timedelta(days=1)
 """How long a list goes on showing a released pod."""
 
@@ -33,31 +36,6 @@ class SiteRecord:
     site: Site
     applied_at: datetime
     applied_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What is held by whom, read in one transaction.
-
-    Attributes:
-        holds: node -> row of node, pod_id, since, pod (its name), project_id.
-        quarantines: node -> row of node, reason, since, pod_id.
-        used: P_Keys, VLANs and subnets of live pods.
-    """
-
-    holds: Mapping[str, Row]
-    quarantines: Mapping[str, Row]
-    used: UsedNumbers
-
-    def occupancy(self) -> Occupancy:
-        return Occupancy(
-            busy={node: row["pod"] for node, row in self.holds.items()},
-            quarantined={node: row["reason"] for node, row in self.quarantines.items()},
-        )
-
-
-PKEYS, VLANS = "pkey/", "vlan/"
-"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`."""
 
 
 class Store:
@@ -96,13 +74,14 @@ class Store:
                 at=self.clock.now(),
                 by=by,
             )
+            tx.run("touch_queue", at=self.clock.now())
         return self.site()
 
     # -- capacity -----------------------------------------------------------------------------------------------
 
     def capacity(self) -> Capacity:
         with self.database.transaction() as tx:
-            return read_capacity(tx)
+            return read_capacity(tx, self.clock.now())
 
     def quarantine(self, node: str, reason: str) -> None:
         with self.database.transaction() as tx:
@@ -111,29 +90,44 @@ class Store:
     def clear_quarantine(self, node: str) -> bool:
         """Whether it was in quarantine."""
         with self.database.transaction() as tx:
+            tx.run("touch_queue", at=self.clock.now())
+            tx.run("notify", pod_id="")
             return tx.run("clear_quarantine", node=node) > 0
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
     def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str) -> None:
         """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`)."""
-        now, pod_id = self.clock.now(), plan.pod_id
+        now, order = self.clock.now(), plan.order
+        self.insert_row(
+            tx,
+            order,
+            id=plan.pod_id,
+            project_id=project_id,
+            created_by=created_by,
+            at=now,
+            plan=Jsonb(plan.model_dump(mode="json")),
+            state="PLACED",
+            lease_end=order.lease.ends(now),
+            placed_at=now,
+        )
+        tx.run("insert_event", pod_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None)
+        self.claim(tx, plan)
+
+    def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
+        """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
+        waits = {"placed_at": None, "not_before": None, "fixed": False, "expected_start": None, "reason": ""}
+        document = Jsonb(order.model_dump(mode="json"))
         try:
-            tx.run(
-                "insert_pod",
-                id=pod_id,
-                project_id=project_id,
-                name=plan.order.name,
-                created_by=created_by,
-                at=now,
-                plan=Jsonb(plan.model_dump(mode="json")),
-                state="PLACED",
-                lease_end=plan.order.lease.end,
-            )
+            tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
         except UniqueViolation:
             raise ConflictError(
-                f"name: there is a pod {plan.order.name!r} already; release it first or take another name"
+                f"name: there is a pod {order.name!r} already; release it first or take another name"
             ) from None
+
+    def claim(self, tx: Tx, plan: Plan) -> None:
+        """Resources, nodes and numbers of a plan, for a pod whose row is there."""
+        now, pod_id = self.clock.now(), plan.pod_id
         tx.many(
             "insert_resource",
             [
@@ -151,8 +145,7 @@ class Store:
         tx.run("hold_number", space=PKEYS + plan.fabric, number=plan.allotment.pkey, pod_id=pod_id)
         tx.run("hold_number", space=VLANS + plan.cloud, number=plan.allotment.vlan, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
-        for kind, message in (("state", "PENDING: ordered"), ("state", f"PLACED: {nodes}")):
-            tx.run("insert_event", pod_id=pod_id, at=now, type=kind, message=message, key=None)
+        tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
         tx.run("notify", pod_id=pod_id)
 
     def summaries(self, project_id: str | None) -> list[PodSummary]:
@@ -193,48 +186,72 @@ class Store:
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=pod_id)]
 
     def release(self, pod_id: UUID, message: str) -> bool:
-        """Ask for a pod's release; False if it was asked before."""
+        """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
+        now = self.clock.now()
         with self.database.transaction() as tx:
-            asked = tx.row("release_pod", id=pod_id, at=self.clock.now()) is not None
+            withdrawn = tx.row("withdraw_pod", id=pod_id, at=now) is not None
+            asked = withdrawn or tx.row("release_pod", id=pod_id) is not None
             if asked:
-                tx.run(
-                    "insert_event",
-                    pod_id=pod_id,
-                    at=self.clock.now(),
-                    type="release",
-                    message=message,
-                    key=None,
-                )
-            tx.run("wake_pod", id=pod_id, at=self.clock.now())
+                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
+            if withdrawn:
+                tx.run("drop_promise", pod_id=pod_id)
+                ended = "RELEASED: it had nothing yet"
+                tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=ended, key=None)
+                tx.run("touch_queue", at=now)
+            tx.run("wake_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))
         return asked
 
     def wake(self, pod_id: UUID) -> None:
         with self.database.transaction() as tx:
-            tx.run("wake_pod", id=pod_id, at=self.clock.now())
+            tx.run("wake_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))
 
     def mend(self, pod_id: UUID) -> None:
         """Ask the loop to mend everything of a pod, servers included."""
         with self.database.transaction() as tx:
-            tx.run("mend_pod", id=pod_id, at=self.clock.now())
+            tx.run("mend_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))
 
     def end_leases(self) -> list[UUID]:
-        """Ask for the release of every pod whose lease has ended."""
+        """Ask for the release of every pod whose lease has ended; say of those that end soon that they do."""
+        now = self.clock.now()
         with self.database.transaction() as tx:
-            ended = [row["id"] for row in tx.rows("end_leases", at=self.clock.now())]
-            for pod_id in ended:
-                tx.run(
-                    "insert_event",
-                    pod_id=pod_id,
-                    at=self.clock.now(),
-                    type="release",
-                    message="lease ended",
-                    key=None,
-                )
+            late = [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
+            ended = [row["id"] for row in tx.rows("end_leases", at=now)]
+            soon = [(row["id"], row["lease_end"]) for row in tx.rows("warn_leases", at=now)]
+            said = [(pod, "release", "lease ended") for pod in ended]
+            said += [
+                (pod, "lease", f"the lease ends at {when(end.timestamp())}: {_EXTEND}") for pod, end in soon
+            ]
+            for pod_id, kind, message in said:
+                tx.run("insert_event", pod_id=pod_id, at=now, type=kind, message=message, key=None)
                 tx.run("notify", pod_id=str(pod_id))
-        return ended
+        for pod_id in late:
+            self.release(pod_id, "the lease ended before it could start")
+        return [*late, *ended]
+
+    def retry(self, pod_id: UUID, message: str) -> PodState | None:
+        """A pod that FAILED goes back to where it failed; None if it hasn't, or is being released."""
+        now = self.clock.now()
+        with self.database.transaction() as tx:
+            row = tx.row("retry_pod", id=pod_id, at=now)
+            if row is None:
+                return None
+            state = PodState(row["state"])
+            check_transition(PodState.FAILED, state)
+            tx.run("forget_attempts", pod_id=pod_id)
+            tx.run(
+                "insert_event", pod_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
+            )
+            tx.run("touch_queue", at=now)
+            tx.run("notify", pod_id=str(pod_id))
+        return state
+
+    def count_waiting(self) -> int:
+        """Orders in the queue."""
+        with self.database.transaction() as tx:
+            return sum(not row["fixed"] for row in tx.rows("waiting_pods"))
 
     def counts(self) -> list[Row]:
         """Rows of state, number, oldest (since when), alarmed (how many are in it for too long)."""
@@ -269,25 +286,3 @@ class Store:
             row = tx.row("secret", name=name)
         assert row is not None
         return bytes(row["value"])
-
-
-def read_capacity(tx: Tx) -> Capacity:
-    """Holds and quarantines, inside a transaction of the caller's."""
-    numbers: dict[str, set[int]] = {}
-    for row in tx.rows("number_holds"):
-        numbers.setdefault(row["space"], set()).add(row["number"])
-    rdma: dict[str, set[str]] = {}
-    management: dict[str, set[str]] = {}
-    for row in tx.rows("subnets_in_use"):
-        rdma.setdefault(row["cloud"], set()).add(row["rdma"])
-        management.setdefault(row["cloud"], set()).add(row["management"])
-    return Capacity(
-        holds={row["node"]: row for row in tx.rows("node_holds")},
-        quarantines={row["node"]: row for row in tx.rows("quarantines")},
-        used=UsedNumbers(
-            pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
-            vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
-            rdma_cidrs={cloud: frozenset(n) for cloud, n in rdma.items()},
-            management_cidrs={cloud: frozenset(n) for cloud, n in management.items()},
-        ),
-    )

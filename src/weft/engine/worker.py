@@ -1,4 +1,7 @@
-"""A worker: takes pods that are due, visits each in a thread, gives signs of life, lets go. Any number may run."""
+"""A worker: takes pods that are due, visits each in a thread, gives signs of life, lets go; and tends the queue.
+
+Any number may run.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from weft.engine.database import Database, Listener
+from weft.engine.dispatcher import Dispatcher
 from weft.engine.held import HOLD_SECONDS, Held, LostError
 from weft.engine.reconciler import Look, Reconciler
 from weft.engine.records import PodRecord
@@ -22,6 +26,8 @@ log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 5.0
 """Also when nobody wakes us we look this often: leases of pods end, workers elsewhere die."""
+QUEUE_PAUSE = 0.2
+"""Wake-ups come with every event; the queue need not be asked more often than this."""
 
 
 class Worker:
@@ -34,10 +40,11 @@ class Worker:
         reconciler: Reconciler,
         clock: Clock,
         settings: LoopSettings,
+        dispatcher: Dispatcher,
         name: str | None = None,
     ) -> None:
         self._database, self._listener, self._reconciler = database, listener, reconciler
-        self._clock, self._settings = clock, settings
+        self._clock, self._settings, self._dispatcher = clock, settings, dispatcher
         self._store = Store(database, clock)
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self._stop = threading.Event()
@@ -46,7 +53,11 @@ class Worker:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        for target, name in ((self._run, "worker"), (self._heartbeat, "heartbeat")):
+        for target, name in (
+            (self._run, "worker"),
+            (self._tend_queue, "queue"),
+            (self._heartbeat, "heartbeat"),
+        ):
             thread = threading.Thread(target=target, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -71,12 +82,30 @@ class Worker:
         self._visit(held)
         return True
 
+    def tend_queue(self) -> float:
+        """End what is over, start what may start. Seconds until there is something to do again."""
+        self._store.end_leases()
+        return self._dispatcher.run_due()
+
+    def _tend_queue(self) -> None:
+        while not self._stop.is_set():
+            mark = self._listener.mark()
+            try:
+                pause = self.tend_queue()
+            except WeftError as error:
+                log.warning("worker %s: the queue: %s", self.name, error)
+                pause = 2.0
+            except Exception:
+                log.exception("worker %s: defect in the queue", self.name)
+                pause = LONGEST_SLEEP
+            self._stop.wait(QUEUE_PAUSE)
+            self._listener.wait(mark, min(pause, LONGEST_SLEEP))
+
     def _run(self) -> None:
         with ThreadPoolExecutor(self._settings.pods_at_once, thread_name_prefix="visit") as pool:
             while not self._stop.is_set():
                 mark = self._listener.mark()
                 try:
-                    self._store.end_leases()
                     while self.busy() < self._settings.pods_at_once and (held := self._take()):
                         pool.submit(self._visit, held)
                     pause = self._pause()

@@ -28,8 +28,8 @@ _S = PodState
 TRANSITIONS: Mapping[PodState, Mapping[PodState, str]] = {
     _S.PENDING: {
         _S.PLACED: "nodes, P_Key and VLAN claimed",
-        _S.RELEASING: "released before it was placed",
-        _S.FAILED: "can't be placed",
+        _S.RELEASED: "released before it had anything, or its lease ended",
+        _S.FAILED: "can never be placed",
     },
     _S.PLACED: {
         _S.WIRING: "quotas checked, resource rows written",
@@ -63,6 +63,11 @@ TRANSITIONS: Mapping[PodState, Mapping[PodState, str]] = {
     },
     _S.FAILED: {
         _S.RELEASING: "release asked, or lease ended",
+        _S.RELEASED: "released, and it never had anything",
+        **dict.fromkeys(
+            (_S.PENDING, _S.PLACED, _S.WIRING, _S.BOOTING, _S.VERIFYING, _S.DEGRADED),
+            "retry asked, and it failed there",
+        ),
     },
     _S.RELEASING: {
         _S.RELEASED: "every plane read back clean, receipt signed",

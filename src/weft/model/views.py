@@ -12,10 +12,11 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricDifference, FabricStatus
-from weft.model.order import Order
+from weft.model.order import Level, Order
 from weft.model.placement import PlacedNode
 from weft.model.pod import PodState
 from weft.model.resources import Difference, Kind
+from weft.model.site import AcceleratorCount
 
 
 class ResourceView(Document):
@@ -57,6 +58,13 @@ class PodSummary(Document):
     fabric: str | None = None
     pkey: str | None = None
     lease_end: datetime | None = None
+    position: int | None = Field(
+        default=None, description="Its place in the queue, from 1, while it waits there."
+    )
+    expected_start: datetime | None = Field(
+        default=None,
+        description="When an order that waits is expected to start, if every lease ends when it says.",
+    )
 
 
 class PodView(PodSummary):
@@ -165,3 +173,43 @@ class Health(Document):
 
     ready: bool
     checks: dict[str, str] = Field(description="Part -> `ok`, or what is wrong.")
+
+
+class LargestView(Document):
+    """The largest order that can be had now inside one domain of a level."""
+
+    level: Level
+    count: int = Field(description="Nodes; 0: none.")
+    where: str = Field(default="", description="A domain that has them; operators only.")
+
+
+class SoonView(Document):
+    """From when an order of this size can be had, if every lease ends when it says."""
+
+    level: Level
+    count: int
+    at: datetime
+
+
+class CapacityRowView(Document):
+    """One kind of node of one cloud on one fabric."""
+
+    fabric: str
+    cloud: str
+    accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
+    nodes: int = Field(description="Nodes that could serve if nothing were taken or out of order.")
+    free: int
+    largest: tuple[LargestView, ...]
+    soon: tuple[SoonView, ...] = Field(
+        default=(),
+        description="Larger orders: powers of two, and the largest there could be; left out if not known.",
+    )
+
+
+class CapacityView(Document):
+    """What could be ordered, now and later."""
+
+    at: datetime
+    duration: str = Field(description="For how long an order must be able to run to count.")
+    rows: tuple[CapacityRowView, ...]
+    waiting: int = Field(default=0, description="Orders in the queue, of all projects.")

@@ -102,6 +102,18 @@ class Book:
         kept = self.kept(project, start, end, but)
         return health.model_copy(update={"busy": busy, "reserved": kept})
 
+    def conflict(
+        self, nodes: Iterable[str], project: str, start: float, end: float, but: str = ""
+    ) -> float | None:
+        """When the first of these nodes is promised or set aside for somebody else in this window."""
+        wanted = set(nodes)
+        theirs = (
+            *(p for p in self.promises if p.name != but),
+            *(b for b in self.blocks if b.project != project),
+        )
+        found = [k.start for k in theirs if k.overlaps(start, end) and wanted & set(k.nodes)]
+        return min(found, default=None)
+
     def starts(self, project: str, after: float) -> list[float]:
         """When something that the project can't have begins, the last first."""
         theirs = (*self.promises, *(b for b in self.blocks if b.project != project))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from weft.app.verbs import Request
 from weft.model.fabric import FabricDifference
 from weft.model.order import NodesOrder, Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
@@ -20,7 +21,7 @@ from weft.model.resources import (
     Resource,
     ServerSpec,
 )
-from weft.model.views import Finding, PodView, ResourceView, ServerView, SiteView
+from weft.model.views import AuditLogEntry, Finding, PodView, ResourceView, ServerView, SiteView
 from weft.planning.podgraph import MANAGEMENT_NETWORK, RDMA_NETWORK
 
 NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
@@ -96,6 +97,7 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
         cloud="cloud",
         flavor=ordered.nodes.flavor,
         vlan=101,
+        lease_end=ordered.lease.end,
         order=ordered,
         placed=_PLACED,
         servers=(
@@ -107,6 +109,23 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
             ),
         ),
         resources=resources(PodState.PENDING),
+    )
+
+
+def waiting(view: PodView) -> PodView:
+    """The same order while it waits for its nodes."""
+    return view.model_copy(
+        update={
+            "fabric": None,
+            "pkey": None,
+            "vlan": None,
+            "placed": (),
+            "servers": (),
+            "resources": (),
+            "reason": "waits for room; starts by 2027-01-31T12:00Z, 2 nodes are promised",
+            "position": 1,
+            "expected_start": NOW,
+        }
     )
 
 
@@ -170,6 +189,20 @@ def differences() -> tuple[FabricDifference, ...]:
         FabricDifference(
             kind="missing cable", subject="gpu01/mlx5_0", what="gpu01/mlx5_0 has no cable to leaf1"
         ),
+    )
+
+
+def log_entry(sequence: int, request: Request, action: str, subject: str) -> AuditLogEntry:
+    return AuditLogEntry(
+        sequence=sequence,
+        at=datetime.now(UTC),
+        user=request.caller.user_name,
+        project_id=request.caller.project_id,
+        action=action,
+        subject=subject,
+        address=request.address,
+        request_id=request.request_id,
+        outcome="accepted",
     )
 
 

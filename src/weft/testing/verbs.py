@@ -32,6 +32,7 @@ from weft.model.views import (
 )
 from weft.ports.cloud import Caller
 from weft.testing import examples
+from weft.testing.timeverbs import FakeTime
 
 _FORWARD = (PodState.PLACED, PodState.WIRING, PodState.BOOTING, PodState.VERIFYING, PodState.READY)
 
@@ -58,21 +59,24 @@ class _Pod:
     events: list[EventView] = field(default_factory=list)
 
 
-class FakeVerbs:
+class FakeVerbs(FakeTime):
     """Pods go one state further each time somebody asks for their events, so that nothing needs to sleep.
 
     Attributes:
         fail_with: raised by every verb but `health`, once policy has let the caller through.
         fail_pods: names of pods that end in FAILED instead of READY.
         stuck: pods stay where they are; events then wait.
+        full: an order with `queue` waits; `promote` lets it go on.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__()
         self.policy = policy or Policy()
         self.key = Ed25519PrivateKey.generate()
         self.fail_with: Exception | None = None
         self.fail_pods: set[str] = set()
         self.stuck = False
+        self.full = False
         self.ready = True
         self.findings = examples.findings()
         self.fabrics: tuple[FabricStatus, ...] = ()
@@ -98,8 +102,10 @@ class FakeVerbs:
             if any(p.view.name == order.name and p.view.project_id == project for p in self._live()):
                 raise ConflictError(f"pod {order.name} is there already; release it, or take another name")
             pod = _Pod(examples.pod(str(uuid.uuid4()), order, project, request.caller.user_name))
+            if self.full and order.queue:
+                pod.view = examples.waiting(pod.view)
             self._pods.append(pod)
-            self._event(pod, "state", "PENDING: ordered")
+            self._event(pod, "state", f"PENDING: {pod.view.reason or 'ordered'}")
             self._write(request, "pods:create", order.name)
             return pod.view
 
@@ -131,9 +137,30 @@ class FakeVerbs:
     def release_pod(self, request: Request, name: str) -> PodView:
         pod = self._find(request, "pods:release", name)
         with self._lock:
-            if pod.view.state not in (PodState.RELEASING, PodState.RELEASED):
+            if pod.view.position is not None:
+                self._move(pod, PodState.RELEASED, "it had nothing yet")
+                pod.view = pod.view.model_copy(update={"position": None, "has_receipt": False})
+            elif pod.view.state not in (PodState.RELEASING, PodState.RELEASED):
                 self._move(pod, PodState.RELEASING, "release asked")
             self._write(request, "pods:release", pod.view.name)
+            return pod.view
+
+    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
+        pod = self._find(request, "pods:extend", name)
+        with self._lock:
+            if pod.view.lease_end is None:
+                raise ConflictError(f"pod {pod.view.name} has no end that could be later")
+            pod.view = pod.view.model_copy(update={"lease_end": until})
+            self._event(pod, "lease", f"extended until {until.isoformat()}")
+            return pod.view
+
+    def retry_pod(self, request: Request, name: str) -> PodView:
+        pod = self._find(request, "pods:retry", name)
+        with self._lock:
+            if pod.view.state is not PodState.FAILED:
+                raise ConflictError(f"pod {pod.view.name} is {pod.view.state}: only a pod that FAILED can be")
+            self.fail_pods.discard(pod.view.name)
+            self._move(pod, PodState.WIRING, "retry asked")
             return pod.view
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
@@ -225,7 +252,15 @@ class FakeVerbs:
             view = examples.pod(str(uuid.uuid4()), order, project_id, "somebody")
             self._pods.append(_Pod(view.model_copy(update={"state": PodState.READY})))
 
+    def promote(self, name: str) -> None:
+        """A pod that waits has its nodes now."""
+        pod = next(p for p in self._pods if p.view.name == name)
+        pod.view = pod.view.model_copy(update={"position": None, "expected_start": None})
+
     # -- inside
+
+    def check(self, request: Request, rule: str) -> None:
+        self._may(request, rule, request.caller.project_id if rule == "capacity:show" else None)
 
     def _may(self, request: Request, rule: str, project: str | None) -> str:
         self.policy.check(rule, request.caller, project)
@@ -256,7 +291,11 @@ class FakeVerbs:
 
     def _advance(self, pod: _Pod) -> bool:
         state = pod.view.state
-        if self.stuck or state in (PodState.READY, PodState.FAILED, PodState.RELEASED):
+        if (
+            self.stuck
+            or pod.view.position is not None
+            or state in (PodState.READY, PodState.FAILED, PodState.RELEASED)
+        ):
             return False
         if state is PodState.RELEASING:
             self._move(pod, PodState.RELEASED, "every plane read back clean, receipt signed")
@@ -300,19 +339,7 @@ class FakeVerbs:
         return NodeView(name=name, rack="r1", leaf="leaf1", state=state, reason=reason)
 
     def _write(self, request: Request, action: str, subject: str) -> None:
-        self.log.append(
-            AuditLogEntry(
-                sequence=len(self.log) + 1,
-                at=datetime.now(UTC),
-                user=request.caller.user_name,
-                project_id=request.caller.project_id,
-                action=action,
-                subject=subject,
-                address=request.address,
-                request_id=request.request_id,
-                outcome="accepted",
-            )
-        )
+        self.log.append(examples.log_entry(len(self.log) + 1, request, action, subject))
 
 
 def _project(request: Request) -> str | None:

@@ -172,7 +172,8 @@ class Queue:
 
     def _promise(self, waiting: Waiting, now: float) -> None:
         pod = waiting.ask.pod
-        if sum(not self.waiting[p].fixed for p in self.promised) >= self.settings.promises:
+        floating = sum(not self.waiting[p].fixed for p in self.promised)
+        if not waiting.fixed and floating >= self.settings.promises:
             self.why[pod] = "waits for room"
             return
         start = self._earliest(waiting, now)

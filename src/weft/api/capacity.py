@@ -1,0 +1,56 @@
+"""/v1/capacity and /v1/reservations: what could be ordered, and what is set aside."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, document
+from weft.api.documents import ReservationList
+from weft.model.errors import InputError
+from weft.model.ids import Duration
+from weft.model.order import Level
+from weft.model.reservation import Reservation, ReservationView
+from weft.model.views import CapacityView
+
+router = APIRouter(prefix="/v1", tags=["capacity"])
+
+
+@router.get("/capacity", response_model=CapacityView)
+def capacity(
+    request: Asker,
+    verbs: Door,
+    accelerator: Annotated[
+        str | None, Query(description="Only nodes with accelerators of this type.")
+    ] = None,
+    level: Annotated[
+        Level | None, Query(description="Only sizes inside one of these: leaf, pod or site.")
+    ] = None,
+    duration: Annotated[Duration, Query(description="For how long an order must be able to run.")] = "24h",
+) -> Response:
+    """What could be ordered now, by locality level and accelerator, and from when more."""
+    if level == "node":
+        raise InputError("level", level, "leaf, pod or site")
+    return answer(verbs.capacity(request, accelerator, level, duration))
+
+
+@router.get("/reservations", response_model=ReservationList)
+def reservations(request: Asker, verbs: Door) -> Response:
+    """What is set aside for projects, now or later."""
+    return answer(ReservationList(reservations=tuple(verbs.reservations(request))))
+
+
+@router.post(
+    "/reservations", response_model=ReservationView, status_code=201, openapi_extra=body_schema(Reservation)
+)
+def create_reservation(request: Asker, verbs: Door, body: SmallBody) -> Response:
+    """Set nodes aside for a project."""
+    made = verbs.create_reservation(request, document(Reservation, body))
+    return answer(made, 201, f"/v1/reservations/{made.name}")
+
+
+@router.delete("/reservations/{name}", response_model=ReservationView)
+def delete_reservation(request: Asker, verbs: Door, name: Named) -> Response:
+    """Set aside no longer."""
+    return answer(verbs.delete_reservation(request, name))

@@ -1,0 +1,137 @@
+"""The verbs about capacity in time: what could be ordered, and what is set aside for projects."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from psycopg.errors import UniqueViolation
+
+from weft.app.desk import Desk
+from weft.app.offline import capacity_of
+from weft.app.verbs import Request
+from weft.engine.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.database import Row
+from weft.engine.ground import look_around
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.ids import Duration
+from weft.model.order import Level
+from weft.model.placement import Occupancy
+from weft.model.reservation import Reservation, ReservationView
+from weft.model.site import Site
+from weft.model.views import CapacityView
+from weft.planning.book import when
+from weft.planning.topology import Topology
+
+
+class TimeVerbs(Desk):
+    """See `weft.app.verbs.Verbs`."""
+
+    def capacity(
+        self,
+        request: Request,
+        accelerator: str | None = None,
+        level: Level | None = None,
+        duration: Duration = "24h",
+    ) -> CapacityView:
+        caller = request.caller
+        self._policy.check("capacity:show", caller, caller.project_id)
+        site, world = self._store.site().site, self._keeper.world()
+        down: dict[str, str] = {}
+        for cloud in sorted(site.clouds):
+            down |= look_around(site, world, cloud).down
+        held, now = self._store.capacity(), self._clock.now()
+        quarantined = {node: row["reason"] for node, row in held.quarantines.items()}
+        health = Occupancy(quarantined=quarantined, down=down)
+        view = capacity_of(
+            site, health, held.book(), now, duration, caller.project_id or "", accelerator, level
+        )
+        return view.model_copy(update={"waiting": self._store.count_waiting()})
+
+    def reservations(self, request: Request) -> list[ReservationView]:
+        self._policy.check("reservations:list", request.caller)
+        return [_view(row) for row in self._store.capacity().reservations]
+
+    def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
+        with self._logged(request, "reservation create", reservation.name):
+            self._policy.check("reservations:change", request.caller)
+            now = self._clock.now()
+            nodes = _nodes_of(reservation, self._store.site().site)
+            start = max(reservation.start or now, now)
+            if reservation.end is not None and reservation.end <= now:
+                raise InputError("end", reservation.end.isoformat(), "a time in the future")
+            with self._store.database.transaction() as tx:
+                tx.row("lock_capacity")
+                _check_free(read_capacity(tx, now), reservation, nodes, start)
+                try:
+                    tx.run(
+                        "insert_reservation",
+                        name=reservation.name,
+                        project_id=reservation.project_id,
+                        nodes=nodes,
+                        start=start,
+                        end=reservation.end,
+                        reason=reservation.reason,
+                        created_by=request.caller.user_name,
+                        at=now,
+                    )
+                except UniqueViolation:
+                    raise ConflictError(
+                        f"name: there is a reservation {reservation.name!r} already; delete it first"
+                    ) from None
+                tx.run("touch_queue", at=now)
+            return next(r for r in self.reservations(request) if r.name == reservation.name)
+
+    def delete_reservation(self, request: Request, name: str) -> ReservationView:
+        with self._logged(request, "reservation delete", name):
+            self._policy.check("reservations:change", request.caller)
+            found = [r for r in self.reservations(request) if r.name == name]
+            with self._store.database.transaction() as tx:
+                gone = tx.run("delete_reservation", name=name)
+                tx.run("touch_queue", at=self._clock.now())
+                tx.run("notify", pod_id="")
+            if not gone or not found:
+                raise NotFoundError(f"there is no reservation {name!r}")
+            return found[0]
+
+
+def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
+    """The nodes by name and by leaf. Raises `InputError` for what the site doesn't have."""
+    for node in reservation.nodes:
+        found = site.node_by_name.get(node)
+        if found is None or found.role != "compute":
+            raise InputError("nodes", node, f"compute nodes of site {site.name}")
+    leaves: dict[str, list[str]] = {}
+    for fabric in sorted(site.fabrics):
+        for leaf, members in Topology.of(site, fabric).leaves.items():
+            leaves[leaf] = [n for n in members if site.node_by_name[n].role == "compute"]
+    for leaf in reservation.leaves:
+        if not leaves.get(leaf):
+            raise InputError("leaves", leaf, f"leaves of site {site.name} with compute nodes")
+    return sorted({*reservation.nodes, *(n for leaf in reservation.leaves for n in leaves[leaf])})
+
+
+def _check_free(capacity: Capacity, reservation: Reservation, nodes: list[str], start: datetime) -> None:
+    """What is set aside must be there for its project: nobody else may hold it then, or have been promised it."""
+    book, wanted = capacity.book(), set(nodes)
+    begin, end = start.timestamp(), seconds_of(reservation.end)
+    for keep in (*book.leases, *book.promises, *book.blocks):
+        shared = sorted(wanted & set(keep.nodes))
+        if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
+            until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
+            raise ConflictError(
+                f"nodes: {shared[0]} is {keep.label}'s of project {keep.project} {until}: "
+                "take another node, or a later start"
+            )
+
+
+def _view(row: Row) -> ReservationView:
+    return ReservationView(
+        name=row["name"],
+        project_id=row["project_id"],
+        nodes=tuple(row["nodes"]),
+        start=row["start_at"].astimezone(UTC),
+        end=row["end_at"].astimezone(UTC) if row["end_at"] else None,
+        reason=row["reason"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+    )

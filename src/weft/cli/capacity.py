@@ -1,0 +1,147 @@
+"""`weft capacity` and `weft reservation`: what could be ordered, and what is set aside."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, write_json
+from weft.model.errors import InputError
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    parser = leaf(subparsers, "capacity", capacity, "show what could be ordered now, and from when more")
+    parser.add_argument("--accelerator", metavar="TYPE", help="only nodes with accelerators of this type")
+    parser.add_argument("--level", choices=("leaf", "pod", "site"), help="only sizes inside one of these")
+    parser.add_argument(
+        "--duration", metavar="TIME", default="24h", help="for how long an order must be able to run (24h)"
+    )
+    parser.add_argument("--offline", action="store_true", help="of an empty site, with no server")
+    parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
+    commands = group(subparsers, "reservation", "set nodes aside for a project (operators)")
+    parser = leaf(commands, "create", create, "set nodes aside for a project")
+    parser.add_argument("name", metavar="NAME", help="name of the reservation")
+    parser.add_argument("--project", metavar="ID", required=True, help="id of the project")
+    parser.add_argument("--node", metavar="NODE", action="append", default=[], help="a node; again for more")
+    parser.add_argument(
+        "--leaf",
+        metavar="LEAF",
+        action="append",
+        default=[],
+        help="all compute nodes of a leaf; again for more",
+    )
+    parser.add_argument("--start", metavar="TIME", help="from when, such as 2027-01-31T18:00Z; none: now")
+    parser.add_argument("--end", metavar="TIME", help="until when; none: until it is deleted")
+    parser.add_argument("--reason", metavar="TEXT", help="why")
+    leaf(commands, "list", list_, "list what is set aside, now or later")
+    parser = leaf(commands, "delete", delete, "set aside no longer")
+    parser.add_argument("name", metavar="NAME", help="name of the reservation")
+
+
+def capacity(args: argparse.Namespace) -> int:
+    if args.offline != (args.site is not None):
+        raise InputError("--site", args.site, "--offline and --site FILE go together")
+    found = _offline(args) if args.offline else _asked(args)
+    if args.json:
+        write_json(found)
+        return 0
+    say("\n".join(_text(found)))
+    return 0
+
+
+def _asked(args: argparse.Namespace) -> Json:
+    return client_of(args).capacity(args.accelerator, args.level, args.duration)
+
+
+def _offline(args: argparse.Namespace) -> Json:
+    import re
+    from datetime import UTC, datetime
+
+    from weft.app.offline import capacity_of
+    from weft.app.sitefile import load_site
+    from weft.model.ids import DURATION
+    from weft.model.placement import Occupancy
+    from weft.planning.book import Book
+
+    if not re.fullmatch(DURATION, args.duration):
+        raise InputError(
+            "--duration", args.duration, "a whole number and s, m, h or d, such as 90m, 12h or 7d"
+        )
+    now = datetime.now(UTC)
+    view = capacity_of(
+        load_site(args.site),
+        Occupancy(),
+        Book(),
+        now,
+        args.duration,
+        accelerator=args.accelerator,
+        level=args.level,
+    )
+    return view.model_dump(mode="json")
+
+
+def _text(found: Json) -> list[str]:
+    lines: list[str] = []
+    for row in found["rows"]:
+        kind = row["accelerators"]
+        each = f"{kind['count']} x {kind['type']}" if kind else "any nodes"
+        where = f"fabric {row['fabric']}, cloud {row['cloud']}"
+        lines += ["", f"{each} ({where}): {row['free']} of {row['nodes']} nodes are free"]
+        lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
+    if not found["rows"]:
+        lines = ["", "no node could be ordered at all"]
+    queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "nobody is in the queue"
+    return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
+
+
+def _levels(row: Json) -> list[dict[str, Any]]:
+    return [
+        {
+            "inside_one": one["level"],
+            "now": one["count"],
+            "later": ", ".join(
+                f"{s['count']} from {s['at'][:16]}Z" for s in row["soon"] if s["level"] == one["level"]
+            ),
+            "where": one["where"],
+        }
+        for one in row["largest"]
+    ]
+
+
+def create(args: argparse.Namespace) -> int:
+    given = {"start": args.start, "end": args.end, "reason": args.reason}
+    made = client_of(args).create_reservation(
+        {
+            "name": args.name,
+            "project_id": args.project,
+            "nodes": args.node,
+            "leaves": args.leaf,
+            **{k: v for k, v in given.items() if v is not None},
+        }
+    )
+    if args.json:
+        write_json(made)
+    else:
+        say(
+            f"{len(made['nodes'])} nodes are set aside for project {made['project_id']}: {', '.join(made['nodes'])}"
+        )
+    return 0
+
+
+def list_(args: argparse.Namespace) -> int:
+    found = client_of(args).reservations()
+    if args.json:
+        write_json(found)
+    else:
+        say("\n".join(table(("name", "project_id", "start", "end", "nodes", "reason", "created_by"), found)))
+    return 0
+
+
+def delete(args: argparse.Namespace) -> int:
+    gone = client_of(args).delete_reservation(args.name)
+    if args.json:
+        write_json(gone)
+    else:
+        say(f"reservation {gone['name']} is deleted")
+    return 0

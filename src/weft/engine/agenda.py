@@ -1,0 +1,224 @@
+"""Who of those that wait starts now, who is promised what, and what to tell the others. Pure: rows in, decisions out.
+
+The rules are the queue's of `weft.planning.place.queue`, the same that `weft place` plays on a simulated clock; between
+two looks everything it must remember is in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from weft.engine.capacity import Capacity, seconds_of
+from weft.engine.ground import Window
+from weft.model.errors import InputError
+from weft.model.ids import span
+from weft.model.order import Order
+from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.site import QueuePolicy, Site
+from weft.planning.book import Book, Keep, names, when
+from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import FOREVER
+from weft.planning.place.queue import Queue, QueueSettings, Waiting
+from weft.planning.plan import request_of
+
+EVERY = 30.0
+"""Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """An order that waits, as its row says; see `PodRecord`."""
+
+    id: UUID
+    project: str
+    name: str
+    order: Order
+    created_at: datetime
+    not_before: datetime | None
+    fixed: bool
+    reason: str = ""
+    position: int | None = None
+    expected_start: datetime | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        return cls(
+            row["id"],
+            row["project_id"],
+            row["name"],
+            Order.model_validate(row["ordered"]),
+            row["created_at"],
+            row["not_before"],
+            row["fixed"],
+            row["reason"],
+            row["position"],
+            row["expected_start"],
+        )
+
+    def window(self, now: float) -> Window:
+        """If it starts now."""
+        return window_of(self.order, now, now, str(self.id))
+
+
+def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
+    """From `start` as long as the order says."""
+    lease = order.lease
+    until = seconds_of(lease.end)
+    end = start + span(lease.duration).total_seconds() if lease.duration else until
+    return Window(now, start, end, until, pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is known of an order that goes on waiting.
+
+    Attributes:
+        position: in the queue, from 1; None: it has its start promised, or can't be judged now.
+        expected: when it is expected to start; POSIX time.
+        promise: nodes that are kept for it from then.
+    """
+
+    reason: str
+    position: int | None = None
+    expected: float | None = None
+    promise: Keep | None = None
+
+
+@dataclass(slots=True)
+class Agenda:
+    """What one look at the queue gave.
+
+    Attributes:
+        start: who starts now, the first of them; look again afterwards.
+        notes: of all others, only if nobody starts.
+        impossible: whose order names what the site doesn't have any more.
+        next_at: when to look again at the latest; POSIX time.
+    """
+
+    next_at: float
+    start: Waiter | None = None
+    notes: dict[UUID, Note] = field(default_factory=dict[UUID, Note])
+    impossible: dict[UUID, str] = field(default_factory=dict[UUID, str])
+
+
+def agenda(
+    site: Site,
+    capacity: Capacity,
+    waiting: Sequence[Waiter],
+    used: Mapping[str, float],
+    health: Occupancy,
+    denied: Mapping[UUID, str],
+    now: float,
+) -> Agenda:
+    """One look at everybody who waits.
+
+    Args:
+        used: project -> node-seconds, older ones counted less.
+        health: what is out of order.
+        denied: who can't start now for a reason outside of placement (a cloud's quota, say), and why.
+    """
+    book, found = capacity.book(), Agenda(now + EVERY)
+    asked: dict[UUID, PlacementRequest] = {}
+    for one in waiting:
+        try:
+            asked[one.id] = request_of(one.order, one.project, site)
+        except InputError as error:
+            found.impossible[one.id] = str(error)
+    promised = {p.name: p for p in book.promises}
+    for one in waiting:
+        if one.id in denied:
+            kept = promised.get(str(one.id)) if one.fixed else None
+            found.notes[one.id] = Note(denied[one.id], None, None, kept)
+    for fabric in sorted({r.fabric for r in asked.values()}):
+        mine = [w for w in waiting if w.id in asked and asked[w.id].fabric == fabric]
+        queue = _queue(site, book, fabric, health, used, now)
+        for one in mine:
+            if one.id not in denied:
+                _enter(queue, one, asked[one.id], promised.get(str(one.id)), now)
+            elif not one.fixed:
+                queue.timeline.cancel(str(one.id))
+        started = queue.run(now)
+        if started:
+            first = started[0].waiting.ask.pod
+            found.start = next(w for w in mine if str(w.id) == first)
+            return found
+        found.notes |= _notes(queue, [w for w in mine if w.id not in denied], now)
+        found.next_at = min(found.next_at, _next(queue, now))
+    return found
+
+
+def _queue(
+    site: Site, book: Book, fabric: str, health: Occupancy, used: Mapping[str, float], now: float
+) -> Queue:
+    queue = Queue(book.timeline(site, fabric, health, now), settings_of(site.queue))
+    holds: dict[str, int] = {}
+    for lease in book.leases:
+        holds[lease.project] = holds.get(lease.project, 0) + len(lease.nodes)
+    for project in {*holds, *used}:
+        queue.credit(project, now, used.get(project, 0.0), holds.get(project, 0))
+    return queue
+
+
+def settings_of(policy: QueuePolicy) -> QueueSettings:
+    """The operator's settings as the queue has them."""
+    limits = policy.projects
+    return QueueSettings(
+        patience=span(policy.patience).total_seconds() if policy.patience else 0.0,
+        promises=policy.promises,
+        quotas={p: x.max_nodes for p, x in limits.items() if x.max_nodes is not None},
+        shares={p: x.share for p, x in limits.items() if x.share is not None},
+        half_life=span(policy.half_life).total_seconds(),
+    )
+
+
+def _enter(queue: Queue, one: Waiter, request: PlacementRequest, promise: Keep | None, now: float) -> None:
+    ask = replace(Ask.of(request), pod=str(one.id))
+    window = one.window(now)
+    waiting = Waiting(
+        ask,
+        window.end - now if one.order.lease.duration else FOREVER,
+        one.created_at.timestamp(),
+        window.until,
+        one.not_before.timestamp() if one.not_before else 0.0,
+        one.fixed,
+    )
+    line = queue.timeline
+    line.cancel(ask.pod)
+    bits = tuple(sorted(line.engine.numbers.masks(promise.nodes).items())) if promise else ()
+    if promise and bits:
+        queue.recall(waiting, promise.start, bits)
+    else:
+        queue.submit(waiting)
+
+
+def _notes(queue: Queue, mine: Sequence[Waiter], now: float) -> dict[UUID, Note]:
+    expected = queue.forecast(now)
+    rank = [w.ask.pod for w in queue.ranked(now) if not w.fixed]
+    notes: dict[UUID, Note] = {}
+    for one in mine:
+        pod = str(one.id)
+        position = rank.index(pod) + 1 if pod in rank else None
+        why = queue.why.get(pod, "waits for room")
+        entries = queue.timeline.reservations.of(pod)
+        if pod not in queue.promised or not entries:
+            notes[one.id] = Note(why, position, expected.get(pod))
+            continue
+        entry = entries[0]
+        kept = Keep(pod, one.project, names(queue.timeline, entry.bits), entry.start, entry.end, one.name)
+        if entry.start > now:
+            why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
+            why += f", {len(kept.nodes)} nodes are promised"
+        notes[one.id] = Note(why, position, max(entry.start, now), kept)
+    return notes
+
+
+def _next(queue: Queue, now: float) -> float:
+    """When something is due by itself: a start, or the end of somebody's patience."""
+    moments = [at for at in queue.promised.values() if at > now]
+    for waiting in queue.waiting.values():
+        moments += [t for t in (waiting.submitted + queue.settings.patience, waiting.not_before) if t > now]
+    return min(moments, default=FOREVER)

@@ -1,0 +1,99 @@
+"""What is held, promised, set aside and out of order: one reading of the database, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from weft.engine.database import Row, Tx
+from weft.model.placement import Occupancy
+from weft.model.plan import UsedNumbers
+from weft.planning.book import Book, Keep
+from weft.planning.place.calendar import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What is held by whom, read in one transaction.
+
+    Attributes:
+        holds: node -> row of node, pod_id, since, pod (its name), project_id, lease_end, wanted.
+        quarantines: node -> row of node, reason, since, pod_id.
+        used: P_Keys, VLANs and subnets of live pods.
+        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at.
+        reservations: rows of the table.
+    """
+
+    holds: Mapping[str, Row]
+    quarantines: Mapping[str, Row]
+    used: UsedNumbers
+    promises: Sequence[Row] = ()
+    reservations: Sequence[Row] = ()
+
+    def occupancy(self) -> Occupancy:
+        return Occupancy(
+            busy={node: row["pod"] for node, row in self.holds.items()},
+            quarantined={node: row["reason"] for node, row in self.quarantines.items()},
+        )
+
+    def book(self) -> Book:
+        """What is known of the future, in POSIX time, pods by their ids. A release that was asked for is due now."""
+        rows: dict[UUID, Row] = {}
+        nodes: dict[UUID, list[str]] = {}
+        for node, row in self.holds.items():
+            rows[row["pod_id"]] = row
+            nodes.setdefault(row["pod_id"], []).append(node)
+        leases = [
+            Keep(
+                str(pod),
+                row["project_id"],
+                tuple(sorted(nodes[pod])),
+                row["since"].timestamp(),
+                seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
+                row["pod"],
+            )
+            for pod, row in rows.items()
+        ]
+        promises = [_keep(r, str(r["pod_id"]), r["pod"]) for r in self.promises]
+        blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
+        return Book(tuple(sorted(leases, key=lambda k: k.name)), tuple(promises), tuple(blocks))
+
+
+def seconds_of(moment: datetime | None) -> float:
+    """POSIX time; no moment is never."""
+    return FOREVER if moment is None else moment.timestamp()
+
+
+def _keep(row: Row, name: str, label: str) -> Keep:
+    start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
+    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label)
+
+
+PKEYS, VLANS = "pkey/", "vlan/"
+"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`."""
+
+
+def read_capacity(tx: Tx, now: datetime) -> Capacity:
+    """Holds, promises and what is out of order, inside a transaction of the caller's."""
+    numbers: dict[str, set[int]] = {}
+    for row in tx.rows("number_holds"):
+        numbers.setdefault(row["space"], set()).add(row["number"])
+    rdma: dict[str, set[str]] = {}
+    management: dict[str, set[str]] = {}
+    for row in tx.rows("subnets_in_use"):
+        rdma.setdefault(row["cloud"], set()).add(row["rdma"])
+        management.setdefault(row["cloud"], set()).add(row["management"])
+    return Capacity(
+        holds={row["node"]: row for row in tx.rows("node_holds")},
+        quarantines={row["node"]: row for row in tx.rows("quarantines")},
+        promises=tx.rows("promises"),
+        reservations=tx.rows("reservations", at=now),
+        used=UsedNumbers(
+            pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
+            vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
+            rdma_cidrs={cloud: frozenset(n) for cloud, n in rdma.items()},
+            management_cidrs={cloud: frozenset(n) for cloud, n in management.items()},
+        ),
+    )

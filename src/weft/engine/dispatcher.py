@@ -1,0 +1,229 @@
+"""Lets orders that wait start: looks at the queue when something changed, and gives nodes to who is next.
+
+Any number of workers may do this. Who looks is decided by one row that is moved on; what is given is decided again
+inside the transaction that gives it, under the same lock as every other claim: two can't give one node away twice, and
+one that dies in between has changed nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
+from weft.engine.capacity import Capacity, read_capacity
+from weft.engine.database import Tx
+from weft.engine.ground import Ground, look_around
+from weft.engine.store import Store
+from weft.engine.world import World
+from weft.model.errors import InputError, WeftError
+from weft.model.ids import span
+from weft.model.placement import Occupancy
+from weft.model.plan import Plan
+from weft.model.site import Site
+from weft.planning.book import Keep
+from weft.planning.place.calendar import FOREVER
+from weft.planning.plan import resolve_cloud
+from weft.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+MOST_STEPS = 500
+"""Starts and refusals of one look at the queue; the rest is for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen in one transaction."""
+
+    waiting: dict[UUID, Waiter]
+    capacity: Capacity
+    agenda: Agenda
+
+
+class Dispatcher:
+    """Holds nothing between two looks."""
+
+    def __init__(
+        self, store: Store, world: Callable[[], World], site: Callable[[], Site], clock: Clock
+    ) -> None:
+        self._store, self._world, self._site, self._clock = store, world, site, clock
+
+    def run_due(self) -> float:
+        """Look at the queue if it is due. Seconds until it is due again."""
+        now = self._clock.now()
+        with self._store.database.transaction() as tx:
+            due = tx.row("take_queue", at=now, later=now + timedelta(seconds=EVERY)) is not None
+        if due:
+            self.run()
+        with self._store.database.transaction() as tx:
+            row = tx.row("queue_at")
+        assert row is not None
+        return max(0.0, (row["next_at"] - self._clock.now()).total_seconds())
+
+    def run(self) -> list[str]:
+        """Start everybody who can start now; write down what the others wait for. Names of the pods that started."""
+        with self._store.database.transaction() as tx:
+            waiting = _read_waiting(tx)
+        if not waiting:
+            return []
+        grounds = self._look_around(waiting.values())
+        denied: dict[UUID, str] = {}
+        for one in waiting.values():
+            ground = grounds.get(self._cloud(one))
+            if isinstance(ground, WeftError):
+                denied[one.id] = str(ground)
+        started: list[str] = []
+        for _ in range(MOST_STEPS):
+            with self._store.database.transaction() as tx:
+                chosen = self._look(tx, grounds, denied).agenda.start
+            if chosen is None:
+                if self._write_notes(grounds, denied):
+                    return started
+                continue
+            ground = grounds.get(self._cloud(chosen))
+            if not isinstance(ground, Ground):  # ordered since we looked around: the next look is for it
+                denied[chosen.id] = chosen.reason
+            elif self._try(chosen, ground, grounds, denied):
+                started.append(chosen.name)
+        return started
+
+    def _try(
+        self,
+        chosen: Waiter,
+        ground: Ground,
+        grounds: Mapping[str, Ground | WeftError],
+        denied: dict[UUID, str],
+    ) -> bool:
+        """Ask for quotas, which takes its time, then decide again under the lock; a refusal goes into `denied`."""
+        with self._store.database.transaction() as tx:
+            first = self._plan(chosen, ground, read_capacity(tx, self._clock.now()))
+        reason = first if isinstance(first, str) else _over_quota(ground, chosen, first)
+        if reason:
+            denied[chosen.id] = reason
+            return False
+        with self._store.database.transaction() as tx:
+            tx.row("lock_capacity")
+            look = self._look(tx, grounds, denied)
+            if look.agenda.start is None or look.agenda.start.id != chosen.id:
+                return False  # the world has moved on: look again
+            plan = self._plan(chosen, ground, look.capacity)
+            if isinstance(plan, str):
+                denied[chosen.id] = plan
+                return False
+            self._start(tx, chosen, plan)
+        log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
+        return True
+
+    def _look(self, tx: Tx, grounds: Mapping[str, Ground | WeftError], denied: Mapping[UUID, str]) -> _Look:
+        now, site = self._clock.now(), self._site()
+        waiting = _read_waiting(tx)
+        capacity = read_capacity(tx, now)
+        half_life = span(site.queue.half_life).total_seconds()
+        used = {
+            r["project_id"]: float(r["seconds"] or 0)
+            for r in tx.rows("use_of_projects", at=now, half_life=half_life)
+        }
+        down = {n: why for g in grounds.values() if isinstance(g, Ground) for n, why in g.down.items()}
+        quarantined = {node: row["reason"] for node, row in capacity.quarantines.items()}
+        health = Occupancy(quarantined=quarantined, down=down)
+        found = agenda(site, capacity, list(waiting.values()), used, health, denied, now.timestamp())
+        return _Look(waiting, capacity, found)
+
+    def _plan(self, one: Waiter, ground: Ground, capacity: Capacity) -> Plan | str:
+        """The plan with which it starts now, or why it can't."""
+        window = one.window(self._clock.now().timestamp())
+        try:
+            made = ground.plan(str(one.id), one.project, one.order, capacity, window)
+        except InputError as error:
+            return str(error)
+        return made if isinstance(made, Plan) else made.reason
+
+    def _start(self, tx: Tx, one: Waiter, plan: Plan) -> None:
+        now = self._clock.now()
+        document = Jsonb(plan.model_dump(mode="json"))
+        if tx.row("start_pod", id=one.id, plan=document, at=now, lease_end=one.order.lease.ends(now)):
+            tx.run("drop_promise", pod_id=one.id)
+            self._store.claim(tx, plan)
+
+    def _write_notes(self, grounds: Mapping[str, Ground | WeftError], denied: Mapping[UUID, str]) -> bool:
+        """Reasons, places in the queue and promises; False if somebody could start after all."""
+        with self._store.database.transaction() as tx:
+            tx.row("lock_capacity")
+            look = self._look(tx, grounds, denied)
+            if look.agenda.start is not None:
+                return False
+            promised = {r["pod_id"]: r for r in look.capacity.promises}
+            for pod_id, reason in look.agenda.impossible.items():
+                tx.run("fail_waiting", id=pod_id, reason=reason, at=self._clock.now())
+                tx.run("drop_promise", pod_id=pod_id)
+                self._say(tx, pod_id, "state", f"FAILED: {reason}")
+            for pod_id, note in look.agenda.notes.items():
+                self._note(tx, look.waiting[pod_id], note, promised.get(pod_id))
+            tx.run("touch_queue", at=datetime.fromtimestamp(look.agenda.next_at, UTC))
+        return True
+
+    def _note(self, tx: Tx, one: Waiter, note: Note, promised: Mapping[str, object] | None) -> None:
+        expected = datetime.fromtimestamp(note.expected, UTC) if note.expected is not None else None
+        if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
+            tx.run(
+                "note_waiting", id=one.id, reason=note.reason, position=note.position, expected_start=expected
+            )
+        if note.reason != one.reason:
+            self._say(tx, one.id, "queue", note.reason)
+        if note.promise is None:
+            if promised is not None:
+                tx.run("drop_promise", pod_id=one.id)
+        elif promised is None or _differs(note.promise, promised):
+            keep = note.promise
+            tx.run(
+                "promise", pod_id=one.id, nodes=list(keep.nodes), start=_time(keep.start), end=_time(keep.end)
+            )
+
+    def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
+        tx.run("insert_event", pod_id=pod_id, at=self._clock.now(), type=kind, message=message, key=None)
+        tx.run("notify", pod_id=str(pod_id))
+
+    def _look_around(self, waiting: Iterable[Waiter]) -> dict[str, Ground | WeftError]:
+        """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""
+        site, world = self._site(), self._world()
+        found: dict[str, Ground | WeftError] = {}
+        for cloud in sorted({self._cloud(one) for one in waiting} - {""}):
+            try:
+                found[cloud] = look_around(site, world, cloud)
+            except WeftError as error:
+                found[cloud] = error
+        return found
+
+    def _cloud(self, one: Waiter) -> str:
+        """The order's cloud; empty if the site doesn't have it any more."""
+        try:
+            return resolve_cloud(one.order, self._site())
+        except InputError:
+            return ""
+
+
+def _read_waiting(tx: Tx) -> dict[UUID, Waiter]:
+    return {row["id"]: Waiter.of(row) for row in tx.rows("waiting_pods")}
+
+
+def _over_quota(ground: Ground, one: Waiter, plan: Plan) -> str:
+    try:
+        ground.check_quotas(one.project, plan)
+    except WeftError as error:
+        return str(error)
+    return ""
+
+
+def _time(seconds: float) -> datetime | None:
+    return None if seconds == FOREVER else datetime.fromtimestamp(seconds, UTC)
+
+
+def _differs(keep: Keep, row: Mapping[str, object]) -> bool:
+    same = (list(keep.nodes), _time(keep.start), _time(keep.end))
+    return same != (row["nodes"], row["start_at"], row["end_at"])

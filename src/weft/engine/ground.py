@@ -1,0 +1,127 @@
+"""What an order is planned on: the site, what cloud and fabric say now, and what the database says of now and later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.engine.capacity import Capacity
+from weft.engine.world import World
+from weft.model.errors import RefusedError
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.site import Site
+from weft.planning.advice import advise, over_limit
+from weft.planning.plan import make_plan, request_of
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From when to when an order wants its nodes, in POSIX time.
+
+    Attributes:
+        start: `now`, or later.
+        end: `FOREVER` if the lease has none.
+        until: the end where it is a moment and not a duration: a later start doesn't move it.
+        pod: whose promise doesn't stand in its own way.
+    """
+
+    now: float
+    start: float
+    end: float
+    until: float
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """See the module's docstring.
+
+    Attributes:
+        down: node -> why Nova can't boot on it.
+        pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
+    """
+
+    site: Site
+    world: World
+    down: dict[str, str]
+    pkeys: dict[str, frozenset[int]]
+
+    def health(self, capacity: Capacity) -> Occupancy:
+        """What is out of order now."""
+        quarantined = {node: row["reason"] for node, row in capacity.quarantines.items()}
+        return Occupancy(quarantined=quarantined, down=self.down)
+
+    def plan(
+        self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
+    ) -> Plan | Refusal:
+        """The order in this window, clear of everything that is promised or set aside; or why not.
+
+        Raises `InputError` for names that the site doesn't know.
+        """
+        book = capacity.book()
+        occupancy = book.occupancy(
+            self.health(capacity), project, window.now, window.start, window.end, window.pod
+        )
+        pkeys = {f: capacity.used.pkeys.get(f, frozenset()) | there for f, there in self.pkeys.items()}
+        used = capacity.used.model_copy(update={"pkeys": pkeys})
+        made = self._make(pod_id, project, order, occupancy, used)
+        if isinstance(made, Plan):
+            limit = self.site.queue.projects.get(project)
+            refused = over_limit(limit, book, project, order, window.start, window.end, window.pod)
+            return refused or made
+        if not made.explanation.filters:  # not a matter of room
+            return made
+        request = request_of(order, project, self.site)
+        return advise(
+            made,
+            request,
+            self.site,
+            self.health(capacity),
+            book,
+            window.start,
+            window.end,
+            window.until,
+            window.now,
+        )
+
+    def check_possible(self, pod_id: str, project: str, order: Order) -> None:
+        """Raise `RefusedError` for an order that would not fit even if nobody else were there."""
+        made = self._make(pod_id, project, order, Occupancy(), UsedNumbers())
+        limit = self.site.queue.projects.get(project)
+        if isinstance(made, Plan):
+            made = over_limit(limit, Capacity({}, {}, UsedNumbers()).book(), project, order, 0, 1)
+        if made is not None:
+            raise refused(made)
+
+    def check_quotas(self, project: str, plan: Plan) -> None:
+        """Raise `RefusedError` if the cloud's quotas don't have room for everything that the plan makes."""
+        rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
+        if rows:
+            said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} wanted > {r.limit}" for r in rows)
+            quotas = [
+                {"resource": r.resource, "limit": r.limit, "used": r.used, "wanted": r.wanted} for r in rows
+            ]
+            raise RefusedError(f"the project's quotas would be exceeded: {said}", {"quotas": quotas})
+
+    def _make(
+        self, pod_id: str, project: str, order: Order, occupancy: Occupancy, used: UsedNumbers
+    ) -> Plan | Refusal:
+        can = {name: fabric.capabilities for name, fabric in self.world.fabrics.items()}
+        return make_plan(pod_id, project, order, self.site, occupancy, used, can)
+
+
+def refused(refusal: Refusal) -> RefusedError:
+    return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
+
+
+def look_around(site: Site, world: World, cloud: str) -> Ground:
+    """Ask a cloud and the fabrics how they are. Raises `UnknownError` if one of them can't be asked."""
+    hosts = world.clouds[cloud].hosts()
+    down = {
+        n.name: f"Nova host {n.nova_host} is {hosts.get(n.nova_host, 'not known to the cloud')}"
+        for n in site.nodes
+        if n.cloud == cloud and hosts.get(n.nova_host) != "up"
+    }
+    pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
+    return Ground(site, world, down, pkeys)

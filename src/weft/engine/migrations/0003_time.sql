@@ -1,0 +1,53 @@
+-- Leases in time: orders that wait, what is promised to them, and what is set aside for a project.
+
+-- An order that waits has no plan yet, so the order stands in a column of its own.
+ALTER TABLE pod
+    ADD COLUMN ordered jsonb,
+    ALTER COLUMN plan DROP NOT NULL;
+UPDATE pod SET ordered = plan -> 'order';
+ALTER TABLE pod
+    ALTER COLUMN ordered SET NOT NULL,
+    DROP COLUMN nodes;
+ALTER TABLE pod
+    ADD COLUMN nodes integer GENERATED ALWAYS AS ((ordered -> 'nodes' ->> 'count')::integer) STORED,
+    -- when its nodes became its own; the lease's duration counts from then
+    ADD COLUMN placed_at timestamptz,
+    -- whether it was said that the lease ends soon
+    ADD COLUMN lease_warned boolean NOT NULL DEFAULT false,
+    -- the state that a pod FAILED in, for a retry
+    ADD COLUMN failed_from text,
+    -- of an order that waits: when it may start, whether that was promised with the order, where it stands in the
+    -- queue (NULL: it has its promise and doesn't queue), and when it is expected to start
+    ADD COLUMN not_before timestamptz,
+    ADD COLUMN fixed boolean NOT NULL DEFAULT false,
+    ADD COLUMN position integer,
+    ADD COLUMN expected_start timestamptz;
+UPDATE pod SET placed_at = created_at;
+CREATE INDEX pod_waiting ON pod (created_at) WHERE plan IS NULL AND state = 'PENDING';
+
+-- Nodes that an order which waits will have.
+CREATE TABLE promise (
+    pod_id    uuid        PRIMARY KEY,
+    nodes     text[]      NOT NULL,
+    start_at  timestamptz NOT NULL,
+    end_at    timestamptz
+);
+
+-- Nodes that only one project may have in a window.
+CREATE TABLE reservation (
+    name        text        PRIMARY KEY,
+    project_id  text        NOT NULL,
+    nodes       text[]      NOT NULL,
+    start_at    timestamptz NOT NULL,
+    end_at      timestamptz,
+    reason      text        NOT NULL DEFAULT '',
+    created_by  text        NOT NULL,
+    created_at  timestamptz NOT NULL
+);
+
+-- When the queue is to be looked at again; whoever moves `next_at` on does it.
+CREATE TABLE queue (
+    one      boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    next_at  timestamptz NOT NULL
+);
+INSERT INTO queue (next_at) VALUES (now());
