@@ -37,6 +37,10 @@ class Kind(StrEnum):
     VIPU_USER = "vipu_user"
 
 
+VIPU_KINDS = frozenset({Kind.VIPU_AGENT, Kind.VIPU_CLUSTER, Kind.VIPU_ALLOCATION, Kind.VIPU_USER})
+"""What an IPU-POD's driver has."""
+
+
 class PartitionSpec(Document):
     """Exact members of a P_Key; the set is the truth: nobody else is a member."""
 
@@ -201,7 +205,8 @@ class Resource(Document):
     name: str = Field(description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`.")
     where: str = Field(description="Name of the cloud or the fabric that it lives in.")
     owner: Literal["tenant", "site"] = Field(
-        default="tenant", description="Whose project it is made in: the tenant's, or that of weft's service user."
+        default="tenant",
+        description="Whose project it is made in: the tenant's, or that of weft's service user.",
     )
     needs: tuple[str, ...] = Field(default=(), description="Keys that must be there first.")
     spec: Spec

@@ -200,10 +200,10 @@ class _Graph:
         """One security group an interface, by role (reference design, table of security groups)."""
         pod, host = self._pod, self.parts.controller.nova_host
         weft, gateways = str(pod.gateway.managed_from), str(pod.gateway.addresses)
-        doors = (22, USER_PORT, ADMIN_PORT, METRICS_PORT)
+        doors = (USER_PORT, ADMIN_PORT, METRICS_PORT)
         ours = [Ingress(protocol="tcp", port=port, source=weft) for port in doors]
         logs = [Ingress(protocol="udp", port=SYSLOG_PORT, source=gateways)]
-        yield GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(*ours, *logs)), ()
+        yield GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(weft,), ingress=(*ours, *logs)), ()
         users = Ingress(protocol="tcp", port=USER_PORT, source=self.numbers.management_cidr)
         yield USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)), ()
         gateway = PortSpec(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from weft.model.errors import InputError
 from weft.model.ipusite import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
+from weft.model.podkeys import place
 
 ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
 """Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""
@@ -37,11 +38,6 @@ WantedBy=multi-user.target
 """
 
 
-def secret(name: str) -> str:
-    """The place of one of the pod's keys in a server's user data."""
-    return f"${{weft:{name}}}"
-
-
 def controller_id(pod_id: str) -> str:
     """What agents know the pod's controller by: the mark by which a leftover is found."""
     return f"weft-{pod_id}"
@@ -65,7 +61,7 @@ def controller_init(
         "agents": [{"id": m.name, "host": str(m.gw_address), "port": m.agent_port} for m in machines],
         "clusters": [{"id": pod, "topology": topology, "agents": ids}],
         "allocations": [{"id": pod, "cluster": pod, "agents": ids}],
-        "users": [{"id": TENANT_USER, "allocations": [pod], "access_key": secret(TENANT_KEY)}],
+        "users": [{"id": TENANT_USER, "allocations": [pod], "access_key": place(TENANT_KEY)}],
     }
     client = {"api-host": gateway, "admin-port": str(ADMIN_PORT), "api-user-id": "admin"}
     unit = _UNIT.format(
@@ -77,10 +73,10 @@ def controller_init(
         metrics_port=METRICS_PORT,
     )
     files = {
-        f"{_FOLDER}/admin.key": secret(ADMIN_KEY) + "\n",
-        f"{_FOLDER}/agents.key": secret(AGENT_KEY) + "\n",
+        f"{_FOLDER}/admin.key": place(ADMIN_KEY) + "\n",
+        f"{_FOLDER}/agents.key": place(AGENT_KEY) + "\n",
         f"{_FOLDER}/order.json": json.dumps(order, indent=1) + "\n",
-        f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": secret(ADMIN_KEY)}),
+        f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": place(ADMIN_KEY)}),
     }
     init = [
         "openvipu-server",
@@ -128,7 +124,7 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
         "api-host": controller,
         "api-port": str(USER_PORT),
         "api-user-id": TENANT_USER,
-        "api-access-key": secret(TENANT_KEY),
+        "api-access-key": place(TENANT_KEY),
     }
     shell = "".join(
         f"export {name}={value}\n"

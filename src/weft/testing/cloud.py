@@ -18,14 +18,17 @@ from datetime import timedelta
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.order import Order
 from weft.model.quota import needed_quota
-from weft.model.resources import Graph, Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outcome, Resource
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.resources import Scope
 from weft.testing.cloud_rules import refusal_of_creation, used_quota
 from weft.testing.cloud_state import IMMUTABLE, Fault, caller, oldest, wanted_fields
 from weft.testing.cloud_store import CloudStore
 
-__all__ = ["FakeCloud", "Fault"]
+__all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
+
+SERVICE_PROJECT = "service"
+"""Project of what is the site's own."""
 
 
 class FakeCloud(CloudStore):
@@ -55,7 +58,7 @@ class FakeCloud(CloudStore):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        return frozenset(Kind) - {Kind.PARTITION}
+        return frozenset(Kind) - {Kind.PARTITION} - VIPU_KINDS
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -77,16 +80,15 @@ class FakeCloud(CloudStore):
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
             fields = wanted_fields(resource, ids)
+            project = scope.project_id if resource.owner == "tenant" else SERVICE_PROJECT
             refusal = refusal_of_creation(
-                resource.spec.kind, resource.name, fields, scope.project_id, self.things(), self.offers
+                resource.spec.kind, resource.name, fields, project, self.things(), self.offers
             )
             if refusal is not None:
                 # A conflict with what a lost answer made is no conflict.
                 same = self._mine(scope, ids).get(resource.key)
                 return Outcome(oldest(same).id) if same else self._refused("create", resource, refusal)
-            thing = self._put(
-                resource.kind, resource.name, scope.project_id, scope.mark(resource.key), fields
-            )
+            thing = self._put(resource.kind, resource.name, project, scope.mark(resource.key), fields)
             self._spoil(thing, resource)
             return Outcome(thing.id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.model.quota import RULES_OF_A_GROUP
-from weft.model.resources import Kind
+from weft.model.resources import VIPU_KINDS, Kind
 from weft.testing.cloud_state import Offers, Thing
 
 
@@ -49,7 +49,7 @@ def used_quota(name: str, project_id: str, things: Sequence[Thing], offers: Offe
         return sum(f.vcpus if name == "cores" else f.ram for f in flavors)
     if name == "security group rules":
         groups = [t for t in mine if t.kind is Kind.SECURITY_GROUP]
-        return sum(RULES_OF_A_GROUP + len(_many(g, "ssh_from")) for g in groups)
+        return sum(RULES_OF_A_GROUP + len(_many(g, "ssh_from")) + len(_many(g, "ingress")) for g in groups)
     return sum(1 for t in mine if _QUOTA[t.kind] == name)
 
 
@@ -78,9 +78,9 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], away: bool = False) -
     if server.kind is not Kind.SERVER:
         return
     for port in (things[i] for i in _many(server, "ports") if i in things):
-        physical = port.fields.get("vnic_type") == "direct-physical"
+        vif = {"direct-physical": "hostdev_physical", "direct": "hw_veb"}
         port.facts["device_id"] = "" if away else server.id
-        port.facts["vif_type"] = "unbound" if away else ("hostdev_physical" if physical else "ovs")
+        port.facts["vif_type"] = "unbound" if away else vif.get(str(port.fields.get("vnic_type")), "ovs")
         port.facts["bound_host"] = "" if away else server.fields.get("host")
 
 
@@ -97,10 +97,11 @@ def _network(
 def _port(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
-    where = (fields["network"], fields["address"])
+    where = (fields["network"], fields.get("site_network"), fields["address"])
     for other in same:
-        if (other.fields.get("network"), other.fields.get("address")) == where:
-            return f"HTTP 409: address {where[1]} is in use by {other.name}"
+        there = (other.fields.get("network"), other.fields.get("site_network"), other.fields.get("address"))
+        if there == where:
+            return f"HTTP 409: address {fields['address']} is in use by {other.name}"
     return None
 
 
@@ -150,6 +151,7 @@ _QUOTA = {
     Kind.FLOATING_IP: "floating IPs",
     Kind.SERVER: "servers",
     Kind.PARTITION: "",
+    **dict.fromkeys(VIPU_KINDS, ""),
 }
 
 

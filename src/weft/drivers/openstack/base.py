@@ -13,6 +13,7 @@ from weft.drivers.openstack.session import Json, Project
 from weft.model.errors import PermanentError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 Fields = Mapping[str, Any]
@@ -42,6 +43,8 @@ class Call:
     Attributes:
         project: services with a token of the pod's project.
         own: services with a token of the service user's own project.
+        tenant: services with a token of the tenant's project; `project`, unless the resources are the site's own.
+        keys: the pod's keys, for user data; none: there are none.
         ids: key of a resource of the pod -> its outside id.
         spread: runs calls a few at a time; what it runs must not spread again.
     """
@@ -51,6 +54,8 @@ class Call:
     own: Project
     ids: Mapping[str, str]
     lookups: Lookups
+    tenant: Project
+    keys: PodKeys | None
     spread: ThreadPoolExecutor = field(repr=False)
 
     def id_of(self, key: str) -> str:

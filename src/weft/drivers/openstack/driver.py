@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
@@ -13,9 +14,10 @@ from weft.drivers.openstack.nova import KeyPairs, Servers
 from weft.drivers.openstack.port import FloatingIPs, Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
-from weft.drivers.openstack.session import Project, Sessions
+from weft.drivers.openstack.session import Sessions
 from weft.model.errors import PermanentError, WeftError
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
+from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 KINDS: Mapping[Kind, KindDriver] = {
@@ -44,12 +46,16 @@ class OpenStackDriver:
 
     Args:
         name: the cloud's name in the site: `where` of its resources.
+        keys: where the keys come from that stand in servers' user data.
         requests: how many requests of one batch run at a time.
     """
 
-    def __init__(self, name: str, sessions: Sessions, requests: int = REQUESTS) -> None:
+    def __init__(
+        self, name: str, sessions: Sessions, keys: PodKeys | None = None, requests: int = REQUESTS
+    ) -> None:
         self.name = name
         self._sessions = sessions
+        self._keys = keys
         self._lookups = Lookups()
         # Work on a kind may wait for its requests, requests wait for nothing: two pools can't lock each other up.
         self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
@@ -66,28 +72,23 @@ class OpenStackDriver:
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        call = self._call(scope, ids)
-
-        def one(kind: KindDriver, batch: list[Resource]) -> dict[str, Observed]:
+        def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Observed]:
             found = ours(kind.rows(call, batch), scope, batch, ids)
             chosen = {key: rows[0] for key, rows in found.items()}
             prepared = dict(zip(chosen, kind.prepare(call, list(chosen.values())), strict=True))
             return {r.key: kind.observe(call, r, prepared[r.key]) for r in batch if r.key in prepared}
 
-        return self._each_kind(wanted, one)
+        return self._each_kind(scope, ids, wanted, one)
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        call = self._call(scope, ids)
-        return self._each_kind(wanted, lambda kind, batch: kind.create(call, batch))
+        return self._each_kind(scope, ids, wanted, lambda call, kind, batch: kind.create(call, batch))
 
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        call = self._call(scope, ids)
-
-        def one(kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
+        def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
             found = ours(kind.rows(call, batch), scope, batch, ids)
 
             def mend(resource: Resource) -> str:
@@ -106,14 +107,12 @@ class OpenStackDriver:
 
             return outcomes_of(call, batch, mend)
 
-        return self._each_kind(wanted, one)
+        return self._each_kind(scope, ids, wanted, one)
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        call = self._call(scope, ids)
-
-        def one(kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
+        def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
             found = ours(kind.rows(call, batch), scope, batch, ids)
 
             def remove(resource: Resource) -> str | None:
@@ -124,7 +123,7 @@ class OpenStackDriver:
 
             return outcomes_of(call, batch, remove)
 
-        return self._each_kind(wanted, one)
+        return self._each_kind(scope, ids, wanted, one)
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         own = self._sessions.own()
@@ -167,21 +166,34 @@ class OpenStackDriver:
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
         return Marked(kind.kind, self.name, row.id, row.name, mark.pod_id, row.project_id, facts)
 
-    def _call(self, scope: Scope, ids: Mapping[str, str]) -> Call:
-        project: Project = self._sessions.project(scope.project_id)
-        return Call(scope, project, self._sessions.own(), ids, self._lookups, self._requests)
+    def _call(self, scope: Scope, ids: Mapping[str, str], owner: str) -> Call:
+        tenant, own = self._sessions.project(scope.project_id), self._sessions.own()
+        project = tenant
+        if owner == "site":
+            scope = replace(scope, project_id=own.network.signed_in_project())
+            project = own
+        return Call(scope, project, own, ids, self._lookups, tenant, self._keys, self._requests)
 
     def _each_kind(
-        self, wanted: Sequence[Resource], one: Callable[[KindDriver, list[Resource]], dict[str, T]]
+        self,
+        scope: Scope,
+        ids: Mapping[str, str],
+        wanted: Sequence[Resource],
+        one: Callable[[Call, KindDriver, list[Resource]], dict[str, T]],
     ) -> dict[str, T]:
-        """Each kind of a batch at the same time; the first error of a whole kind is raised when all are through."""
-        batches = {kind: [r for r in wanted if r.kind is kind.kind] for kind in KINDS.values()}
-        batches = {kind: batch for kind, batch in batches.items() if batch}
+        """Each owner's each kind of a batch at the same time; the first error of a whole kind is raised when all are
+        through."""
+        batches: list[tuple[Call, KindDriver, list[Resource]]] = []
+        for owner in sorted({r.owner for r in wanted}):
+            call = self._call(scope, ids, owner)
+            for kind in KINDS.values():
+                batch = [r for r in wanted if r.kind is kind.kind and r.owner == owner]
+                if batch:
+                    batches.append((call, kind, batch))
         found: dict[str, T] = {}
         if len(batches) == 1:
-            ((kind, batch),) = batches.items()
-            return one(kind, batch)
-        futures = [self._by_kind.submit(one, kind, batch) for kind, batch in batches.items()]
+            return one(*batches[0])
+        futures = [self._by_kind.submit(one, *batch) for batch in batches]
         errors = [error for f in futures if (error := f.exception()) is not None]
         if errors:
             raise errors[0]

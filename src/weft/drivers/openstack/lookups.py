@@ -60,6 +60,20 @@ class Lookups:
 
         return self._remembered(("network", str(project.project_id), name), ask)
 
+    def site_network(self, project: Project, name: str) -> Json | None:
+        """A network of the service user's own project, by name or id."""
+
+        def ask() -> Json | None:
+            rows = project.network.listing(
+                f"look for network {name}",
+                "/networks",
+                "networks",
+                {"project_id": project.network.signed_in_project(), "fields": ["id", "name"]},
+            )
+            return next((n for n in rows if name in (n["name"], n["id"])), None)
+
+        return self._remembered(("site network", name), ask)
+
     def id_of(self, what: Callable[[Project, str], Json | None], project: Project, name: str) -> str:
         """The id of what must be there; raises `PermanentError`."""
         row = what(project, name)

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.session import Json, Project
+from weft.model.errors import PermanentError
 from weft.model.mark import Mark
+from weft.model.podkeys import place
 from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
 
 PENDING = frozenset(
@@ -155,7 +157,8 @@ class Servers(KindDriver):
         if spec.key_pair is not None:
             body["key_name"] = call.id_of(spec.key_pair)
         if spec.user_data is not None:
-            body["user_data"] = base64.b64encode(spec.user_data.encode()).decode()
+            text = _with_keys(call, resource.name, spec.user_data, spec.secrets)
+            body["user_data"] = base64.b64encode(text.encode()).decode()
         return body
 
 
@@ -215,6 +218,19 @@ class KeyPairs(KindDriver):
 
     def remove(self, project: Project, row: Row) -> None:
         project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
+
+
+def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
+    """User data with the pod's keys in their places; only those that the server may have."""
+    if not secrets:
+        return text
+    keys = call.keys
+    if keys is None:
+        then = "run it by weft serve or weft worker"
+        raise PermanentError(f"create server {name}", "weft", "its keys can't be made here", then)
+    for secret in secrets:
+        text = text.replace(place(secret), keys.key(call.scope.pod_id, secret))
+    return text
 
 
 def _server_row(raw: Json) -> Row:

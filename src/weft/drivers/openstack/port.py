@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import IDS_IN_A_URL, NeutronKind
@@ -11,7 +12,25 @@ from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Statu
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
+VIRTUAL_FUNCTION_VIFS = ("hw_veb",)
+"""What Neutron's sriovnicswitch binds a `direct` port as."""
 NOT_BOUND = ("unbound", "binding_failed")
+REACH = "weft:reach"
+"""Field that `prepare` adds to a port on a network of the site's own: whether the tenant's project sees it."""
+
+
+_VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
+_VIF_WORDS = {
+    **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
+    **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
+}
+
+
+def _network_id(call: Call, key: str, site_network: str | None) -> str | None:
+    """Id of the pod's network, or of the site's own; none: it isn't known yet."""
+    if site_network is None:
+        return call.ids.get(key)
+    return call.lookups.id_of(call.lookups.site_network, call.own, site_network)
 
 
 class Ports(NeutronKind):
@@ -38,33 +57,57 @@ class Ports(NeutronKind):
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
         """Only ports on the pod's networks, which nobody else has ports on: the project may have thousands."""
-        networks = sorted({r.spec.network for r in wanted if isinstance(r.spec, PortSpec)})
-        known = [call.ids[key] for key in networks if key in call.ids]
-        return {"network_id": known} if known and len(known) == len(networks) else {}
+        specs = [r.spec for r in wanted if isinstance(r.spec, PortSpec)]
+        networks = sorted({(s.network, s.site_network) for s in specs}, key=str)
+        known = [_network_id(call, network, own) for network, own in networks]
+        return {"network_id": [n for n in known if n]} if known and all(known) else {}
+
+    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+        """On a network that is none of the pod's, look at that network from the tenant's project."""
+        ours = set(call.ids.values())
+        foreign = sorted({row.raw["network_id"] for row in rows} - ours)
+        if call.project is call.tenant or not foreign:
+            return rows
+        asked = f"look from project {call.tenant.project_id} for networks that it must not see"
+        params = {"id": foreign, "fields": ("id",)}
+        seen = {n["id"] for n in call.tenant.network.listing(asked, "/networks", "networks", params)}
+        told = {True: f"project {call.tenant.project_id} sees the network", False: "none"}
+        return [
+            replace(row, raw={**row.raw, REACH: told[network in seen]}) if network in foreign else row
+            for row, network in ((row, row.raw["network_id"]) for row in rows)
+        ]
 
     def all_rows(self, own: Project) -> list[Row]:
-        """Marked ports are on marked networks: weft makes them nowhere else."""
+        """Marked ports are on marked networks, or the service user's own: weft makes them nowhere else."""
         networks = own.network.listing(
             "list networks", "/networks", "networks", {"fields": ("id", "description")}
         )
         ids = [n["id"] for n in networks if (n.get("description") or "").startswith("weft site=")]
-        rows: list[Row] = []
+        rows: list[Row] = self._listed(own, {"project_id": own.network.signed_in_project()})
         for start in range(0, len(ids), IDS_IN_A_URL):
             rows.extend(self._listed(own, {"network_id": ids[start : start + IDS_IN_A_URL]}))
-        return [row for row in rows if row.mark is not None]
+        return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
         assert isinstance(spec, PortSpec)
+        fixed = {"ip_address": spec.address}
+        if spec.site_network is None:
+            fixed["subnet_id"] = call.id_of(spec.subnet)
+            network = call.id_of(spec.network)
+        else:
+            network = call.lookups.id_of(call.lookups.site_network, call.own, spec.site_network)
         body: Json = {
-            "network_id": call.id_of(spec.network),
-            "fixed_ips": [{"subnet_id": call.id_of(spec.subnet), "ip_address": spec.address}],
+            "network_id": network,
+            "fixed_ips": [fixed],
             "binding:vnic_type": spec.vnic_type,
             "security_groups": [call.id_of(key) for key in spec.security_groups],
         }
         if not spec.security_groups:
             # A passed-through adapter can't be filtered: Neutron must not pretend that it is.
             body["port_security_enabled"] = False
+        if spec.mac is not None:
+            body["mac_address"] = spec.mac
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
@@ -80,16 +123,21 @@ class Ports(NeutronKind):
         spec = resource.spec
         assert isinstance(spec, PortSpec)
         fields: dict[str, object] = {
-            "network": call.ids.get(spec.network, spec.network),
-            "subnet": call.ids.get(spec.subnet, spec.subnet),
+            "network": _network_id(call, spec.network, spec.site_network) or spec.network,
             "address": (spec.address,),
             "vnic_type": spec.vnic_type,
             "security_groups": frozenset(call.ids.get(key, key) for key in spec.security_groups)
             or "no port security",
             "host": spec.host,
         }
-        if spec.vnic_type == "direct-physical":
-            fields["vif"] = "whole adapter"
+        if spec.site_network is None:
+            fields["subnet"] = call.ids.get(spec.subnet, spec.subnet)
+        else:
+            fields["tenant_reach"] = "none"
+        if spec.mac is not None:
+            fields["mac"] = spec.mac
+        if spec.vnic_type in _VIFS:
+            fields["vif"] = _VIFS[spec.vnic_type]
         return fields
 
     def seen(self, call: Call, row: Row) -> Fields:
@@ -102,12 +150,15 @@ class Ports(NeutronKind):
             "address": tuple(f["ip_address"] for f in fixed),
             "vnic_type": raw.get("binding:vnic_type"),
             "security_groups": frozenset(raw["security_groups"]) if secured else "no port security",
+            "mac": raw["mac_address"],
         }
+        if REACH in raw:
+            fields["tenant_reach"] = raw[REACH]
         if raw.get("device_id") and (vif not in NOT_BOUND or raw["status"] == "ACTIVE"):
             # Before its server boots, a port has no host, and that is as it should be. An active one always has:
             # if we aren't shown it, that is a difference and not a reason to look away.
             fields["host"] = raw.get("binding:host_id")
-            fields["vif"] = "whole adapter" if vif in WHOLE_ADAPTER_VIFS else vif
+            fields["vif"] = _VIF_WORDS.get(vif, vif)
         return fields
 
     def status(self, row: Row) -> tuple[Status, str]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.session import Json
-from weft.model.resources import Kind, Resource, SecurityGroupSpec
+from weft.model.resources import Ingress, Kind, Resource, SecurityGroupSpec
 
 Rule = tuple[tuple[str, object], ...]
 """A rule without its id: sorted pairs, so that rules compare as sets do."""
+INSIDE = "everything inside the group and out"
 COMPARED = (
     "direction",
     "ethertype",
@@ -49,19 +50,19 @@ class SecurityGroups(NeutronKind):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
         assert isinstance(spec, SecurityGroupSpec)
-        return {"ssh_from": frozenset(spec.ssh_from), "rules": "everything inside the group and out"}
+        return {
+            "ssh_from": frozenset(spec.ssh_from),
+            "rules": frozenset({INSIDE, *(_words(_ingress_rule(i)) for i in spec.ingress)}),
+        }
 
     def seen(self, call: Call, row: Row) -> Fields:
         rules = set(_rules_of(row))
         ssh = frozenset(str(dict(r)["remote_ip_prefix"]) for r in rules if _is_ssh(r))
         others = {r for r in rules if not _is_ssh(r)}
         base = set(_base_rules(row.id))
-        text = "everything inside the group and out"
-        if others != base:
-            odd = [_words(r, "too much") for r in sorted(others - base, key=str)]
-            odd += [_words(r, "missing") for r in sorted(base - others, key=str)]
-            text = "; ".join(odd)
-        return {"ssh_from": ssh, "rules": text}
+        told = {_words(r) for r in others - base} | {f"missing: {_words(r)}" for r in base - others}
+        # What everybody's group has is one word, unless some of it is missing.
+        return {"ssh_from": ssh, "rules": frozenset(told if base - others else {INSIDE, *told})}
 
     def facts(self, row: Row) -> dict[str, object]:
         return {"rules": len(row.raw["security_group_rules"])}
@@ -70,7 +71,11 @@ class SecurityGroups(NeutronKind):
         spec = resource.spec
         assert isinstance(spec, SecurityGroupSpec)
         network = call.project.network
-        should = {*_base_rules(row.id), *(_ssh_rule(cidr) for cidr in spec.ssh_from)}
+        should = {
+            *_base_rules(row.id),
+            *(_ssh_rule(cidr) for cidr in spec.ssh_from),
+            *(_ingress_rule(i) for i in spec.ingress),
+        }
         missing = sorted(should - set(_rules_of(row)), key=str)
         if missing:
             bodies = [{"security_group_id": row.id, **dict(rule)} for rule in missing]
@@ -114,10 +119,22 @@ def _ssh_rule(cidr: str) -> Rule:
     )
 
 
+def _ingress_rule(wanted: Ingress) -> Rule:
+    raw: Json = {
+        "direction": "ingress",
+        "ethertype": "IPv4",
+        "protocol": wanted.protocol,
+        "port_range_min": wanted.port,
+        "port_range_max": wanted.port,
+        "remote_ip_prefix": wanted.source,
+    }
+    return _rule(raw)
+
+
 def _is_ssh(rule: Rule) -> bool:
     prefix = dict(rule).get("remote_ip_prefix")
     return prefix is not None and rule == _ssh_rule(str(prefix))
 
 
-def _words(rule: Rule, what: str) -> str:
-    return f"{what}: " + " ".join(str(value) for _, value in rule)
+def _words(rule: Rule) -> str:
+    return " ".join(str(value) for _, value in rule)

@@ -94,6 +94,14 @@ class Service:
             raise self.error(asked, answer, reading)
         return answer
 
+    def signed_in_project(self) -> str:
+        """Id of the project that the token is for."""
+        asked = "sign in"
+        try:
+            return str(self._connected().get_project_id())
+        except OUTSIDE as error:
+            raise error_of_exception(asked, self._of(), error, True) from error
+
     def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
         """The error of an answer that `ask` was told to let through."""
         return error_of_answer(asked, self._of(), answer, reading)

@@ -1,0 +1,32 @@
+"""Pods' keys, derived from one secret in the database: none of them is stored, and none is lost."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from weft.engine.store import Store
+
+_BYTES = 24
+
+
+class DerivedKeys:
+    """`PodKeys`: HKDF (RFC 5869) with SHA-256 over the site's secret, by pod and name.
+
+    Whoever has the database has the keys, as with the key that signs receipts; whoever has a plan, an event, a log
+    or a backup of the clouds' side of weft has none.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secret: bytes | None = None
+
+    def key(self, pod_id: str, name: str) -> str:
+        if self._secret is None:
+            self._secret = self._store.secret("pod-keys", secrets.token_bytes(32))
+        info = f"weft/{pod_id}/{name}".encode()
+        derived = HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=info).derive(self._secret)
+        return base64.urlsafe_b64encode(derived).decode()
