@@ -22,6 +22,7 @@ from weft.engine.world import World
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.site import Site
+from weft.ports.clock import Clock
 from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
 from weftlab.layout import Layout
@@ -49,8 +50,10 @@ def small_site() -> Site:
 class House:
     """See the module's docstring."""
 
-    def __init__(self, database: Database, url: str, loop: LoopSettings = QUICK) -> None:
-        self.clock = SystemClock()
+    def __init__(
+        self, database: Database, url: str, loop: LoopSettings = QUICK, clock: Clock | None = None
+    ) -> None:
+        self.clock = clock or SystemClock()
         self.site = small_site()
         self.cloud = FakeCloud(seed=1, name="lab", latency=0.0)
         self.cloud.offers.images.add("tiny")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, document
 from weft.api.documents import ReservationList
-from weft.model.errors import InputError
 from weft.model.ids import Duration
-from weft.model.order import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import CapacityView
+
+Domain = Literal["leaf", "pod", "site"]
+"""Levels that sizes are told for."""
 
 router = APIRouter(prefix="/v1", tags=["capacity"])
 
@@ -25,13 +26,11 @@ def capacity(
         str | None, Query(description="Only nodes with accelerators of this type.")
     ] = None,
     level: Annotated[
-        Level | None, Query(description="Only sizes inside one of these: leaf, pod or site.")
+        Domain | None, Query(description="Only sizes inside one of these: leaf, pod or site.")
     ] = None,
     duration: Annotated[Duration, Query(description="For how long an order must be able to run.")] = "24h",
 ) -> Response:
     """What could be ordered now, by locality level and accelerator, and from when more."""
-    if level == "node":
-        raise InputError("level", level, "leaf, pod or site")
     return answer(verbs.capacity(request, accelerator, level, duration))
 
 

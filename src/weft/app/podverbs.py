@@ -201,6 +201,11 @@ class PodVerbs(Desk):
         if lease.end is not None and lease.end <= now:
             raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
         start = max(lease.start, now) if lease.start is not None else now
+        if order.ipus is not None and (order.queue or start > now):
+            field = "queue" if order.queue else "lease.start"
+            raise InputError(
+                field, order.queue or start.isoformat(), "left out: IPUs are had at once or refused"
+            )
         return window_of(order, now.timestamp(), start.timestamp())
 
     def _view(self, pod: PodRecord) -> PodView:

@@ -106,7 +106,8 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
             leaves[leaf] = [n for n in members if site.node_by_name[n].role == "compute"]
     for leaf in reservation.leaves:
         if not leaves.get(leaf):
-            raise InputError("leaves", leaf, f"leaves of site {site.name} with compute nodes")
+            known = ", ".join(sorted(name for name, members in leaves.items() if members))
+            raise InputError("leaves", leaf, f"leaves of site {site.name} with compute nodes: {known}")
     return sorted({*reservation.nodes, *(n for leaf in reservation.leaves for n in leaves[leaf])})
 
 
@@ -119,7 +120,7 @@ def _check_free(capacity: Capacity, reservation: Reservation, nodes: list[str], 
         if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
             until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
             raise ConflictError(
-                f"nodes: {shared[0]} is {keep.label}'s of project {keep.project} {until}: "
+                f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: "
                 "take another node, or a later start"
             )
 

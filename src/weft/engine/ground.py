@@ -70,7 +70,7 @@ class Ground:
             limit = self.site.queue.projects.get(project)
             refused = over_limit(limit, book, project, order, window.start, window.end, window.pod)
             return refused or made
-        if not made.explanation.filters:  # not a matter of room
+        if order.ipus is not None or not made.explanation.filters:  # not a matter of nodes
             return made
         request = request_of(order, project, self.site)
         return advise(

@@ -88,7 +88,7 @@ WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING 
 
 -- name: waiting_pods
 SELECT id, project_id, name, created_by, created_at, ordered, reason, lease_end, not_before, fixed, position, expected_start
-FROM pod WHERE plan IS NULL AND state = 'PENDING' ORDER BY created_at, id;
+FROM pod WHERE plan IS NULL AND state = 'PENDING' ORDER BY arrival;
 
 -- name: late_waiting_pods
 -- Orders that wait although their lease is over.

@@ -10,6 +10,8 @@ ALTER TABLE pod
     DROP COLUMN nodes;
 ALTER TABLE pod
     ADD COLUMN nodes integer GENERATED ALWAYS AS ((ordered -> 'nodes' ->> 'count')::integer) STORED,
+    -- in which order pods were ordered, whatever the clocks of several servers say
+    ADD COLUMN arrival bigint GENERATED ALWAYS AS IDENTITY,
     -- when its nodes became its own; the lease's duration counts from then
     ADD COLUMN placed_at timestamptz,
     -- whether it was said that the lease ends soon
@@ -23,7 +25,7 @@ ALTER TABLE pod
     ADD COLUMN position integer,
     ADD COLUMN expected_start timestamptz;
 UPDATE pod SET placed_at = created_at;
-CREATE INDEX pod_waiting ON pod (created_at) WHERE plan IS NULL AND state = 'PENDING';
+CREATE INDEX pod_waiting ON pod (arrival) WHERE plan IS NULL AND state = 'PENDING';
 
 -- Nodes that an order which waits will have.
 CREATE TABLE promise (

@@ -1,0 +1,115 @@
+"""`weft capacity`, the queue, leases and reservations on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.testing.desk import Desk
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "sites"
+
+
+def test_capacity_is_a_table_or_json(desk: Desk) -> None:
+    """Sizes by level with when more becomes free; the same as JSON."""
+    shown = desk.weft("capacity", "--accelerator", "h100")
+    assert shown.code == 0
+    assert "8 x h100 (fabric ib, cloud cloud): 2 of 4 nodes are free" in shown.out
+    assert "4 from 2027-01-31T12:00Z" in shown.out and "1 orders are in the queue" in shown.out
+    assert "leaf1" not in shown.out
+    found = desk.weft("capacity", "--level", "pod", "--json").json
+    assert [x["level"] for x in found["rows"][0]["largest"]] == ["pod"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--accelerator", "abacus"], "types of accelerators of site example: h100"),
+        (["--level", "rack"], "rack"),
+        (["--duration", "long"], "duration"),
+        (["--offline"], "--offline and --site FILE go together"),
+        (["--site", "x.yaml"], "--offline and --site FILE go together"),
+        (["--offline", "--site", "nowhere.yaml"], "an existing file is needed"),
+    ],
+)
+def test_bad_values_of_capacity_are_one_sentence(desk: Desk, words: list[str], says: str) -> None:
+    """Exit code 2, what is allowed, nothing on stdout."""
+    run = desk.weft("capacity", *words)
+    assert (run.code, run.out) == (2, "") and says in run.err
+    assert "Traceback" not in run.err
+
+
+def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
+    """The whole of an empty site, by accelerator and level."""
+    site = next(
+        p for p in sorted(EXAMPLE.glob("*/site.yaml")) if "gpu" in p.read_text() or "h100" in p.read_text()
+    )
+    run = desk.weft("capacity", "--offline", "--site", str(site), "--json", cloud=None)
+    assert run.code == 0, run.err
+    row = run.json["rows"][0]
+    assert row["free"] == row["nodes"] == row["largest"][2]["count"] > 0 and row["soon"] == []
+    bad = desk.weft("capacity", "--offline", "--site", str(site), "--duration", "1y", cloud=None)
+    assert bad.code == 2 and "a whole number and s, m, h or d" in bad.err
+    bad = desk.weft("capacity", "--offline", "--site", str(site), "--accelerator", "abacus", cloud=None)
+    assert bad.code == 2 and "types of accelerators" in bad.err
+
+
+def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
+    """Place, reason and expected start in list and show; release --wait ends at once without a receipt."""
+    desk.verbs.full = True
+    made = desk.weft("pod", "create", "-f", desk.pod_file(queue=True))
+    assert made.code == 0 and "PENDING" in made.out
+    listed = desk.weft("pod", "list").out
+    assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-31 12:00:00Z" in listed
+    shown = desk.weft("pod", "show", "train").out
+    assert "place in the queue  1" in shown and "waits for room" in shown
+    assert "waits for room" in desk.weft("pod", "events", "train").out
+    gone = desk.weft("pod", "release", "train", "--wait")
+    assert gone.code == 0 and "it had nothing yet" in gone.out and "receipt:" not in gone.out
+
+
+def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
+    """`--wait` gives up after its time and says that the pod goes on; promoted, it is READY."""
+    desk.verbs.full = True
+    file = desk.pod_file(queue=True)
+    late = desk.weft("pod", "create", "-f", file, "--wait", "--timeout", "0.2")
+    assert late.code == 1 and "it goes on by itself" in late.err and "waits for room" in late.err
+    desk.verbs.promote("train")
+    desk.verbs.finish("train")
+    assert desk.weft("pod", "list", "--json").json[0]["state"] == "READY"
+
+
+def test_a_lease_is_extended(desk: Desk) -> None:
+    """The new end is told; a time that isn't one is one sentence."""
+    desk.weft("pod", "create", "-f", desk.pod_file(lease={"end": "2027-01-31T18:00:00Z"}))
+    done = desk.weft("pod", "extend", "train", "--until", "2027-02-01T18:00Z")
+    assert (done.code, "2027-02-01 18:00:00Z" in done.out) == (0, True)
+    bad = desk.weft("pod", "extend", "train", "--until", "tomorrow")
+    assert bad.code == 2 and "until" in bad.err
+    assert desk.weft("pod", "extend", "train").code == 2
+
+
+def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
+    """`retry --wait` goes on to READY; what hasn't failed is refused."""
+    desk.verbs.fail_pods.add("train")
+    assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 1
+    done = desk.weft("pod", "retry", "train", "--wait")
+    assert done.code == 0 and "READY" in done.out
+    again = desk.weft("pod", "retry", "train")
+    assert again.code == 2 and "only a pod that FAILED" in again.err
+
+
+def test_an_operator_sets_nodes_aside(desk: Desk) -> None:
+    """create, list, delete; a tenant may not."""
+    words = ("reservation", "create", "block", "--project", "p1", "--node", "gpu01", "--node", "gpu02")
+    made = desk.weft(*words, "--end", "2027-01-31T18:00Z", "--reason", "training", cloud="operator")
+    assert made.code == 0 and "2 nodes are set aside for project p1: gpu01, gpu02" in made.out
+    listed = desk.weft("reservation", "list", cloud="operator").out
+    assert "block" in listed and "training" in listed
+    assert desk.weft(*words).code == 2
+    nothing = desk.weft("reservation", "create", "empty", "--project", "p1", cloud="operator")
+    assert nothing.code == 2 and "give nodes or leaves" in nothing.err
+    assert desk.weft("reservation", "delete", "block", cloud="operator").code == 0
+    assert desk.weft("reservation", "delete", "block", cloud="operator").code == 2
+    assert desk.weft("reservation", "list", "--json", cloud="operator").json == []
