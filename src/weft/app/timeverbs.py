@@ -11,7 +11,7 @@ from weft.app.offline import capacity_of
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
-from weft.engine.ground import look_around
+from weft.engine.ground import down_nodes
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import Duration
 from weft.model.order import Level
@@ -38,7 +38,7 @@ class TimeVerbs(Desk):
         site, world = self._store.site().site, self._keeper.world()
         down: dict[str, str] = {}
         for cloud in sorted(site.clouds):
-            down |= look_around(site, world, cloud).down
+            down |= down_nodes(site, world, cloud)
         held, now = self._store.capacity(), self._clock.now()
         quarantined = {node: row["reason"] for node, row in held.quarantines.items()}
         health = Occupancy(quarantined=quarantined, down=down)

@@ -152,8 +152,9 @@ def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
     if args.json:
         write_json(pod)
     else:
+        why = f": {pod['reason']}" if pod["state"] == "PENDING" and pod.get("reason") else ""
         say(
-            f"pod {pod['name']} is {what} ({pod['id']}, {pod['state']}); "
+            f"pod {pod['name']} is {what} ({pod['id']}, {pod['state']}{why}); "
             f"follow it: weft pod events {pod['name']} --follow"
         )
     return 0

@@ -38,7 +38,7 @@ class Ground:
     """See the module's docstring.
 
     Attributes:
-        down: node -> why Nova can't boot on it.
+        down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
         pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
     """
 
@@ -115,13 +115,25 @@ def refused(refusal: Refusal) -> RefusedError:
     return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
 
 
-def look_around(site: Site, world: World, cloud: str) -> Ground:
-    """Ask a cloud and the fabrics how they are. Raises `UnknownError` if one of them can't be asked."""
+def look_around(site: Site, world: World, cloud: str, machines: bool = False) -> Ground:
+    """Ask a cloud and the fabrics how they are. Raises `UnknownError` if one of them can't be asked.
+
+    Args:
+        machines: ask the cloud's IPU-Machines too.
+    """
+    down = down_nodes(site, world, cloud)
+    for name, reader in world.machines.items() if machines else ():
+        if site.ipu_pods[name].cloud == cloud:
+            down.update(reader.unfit())
+    pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
+    return Ground(site, world, down, pkeys)
+
+
+def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
+    """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud can't be asked."""
     hosts = world.clouds[cloud].hosts()
-    down = {
+    return {
         n.name: f"Nova host {n.nova_host} is {hosts.get(n.nova_host, 'not known to the cloud')}"
         for n in site.nodes
         if n.cloud == cloud and hosts.get(n.nova_host) != "up"
     }
-    pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
-    return Ground(site, world, down, pkeys)

@@ -86,6 +86,7 @@ class Store:
     def quarantine(self, node: str, reason: str) -> None:
         with self.database.transaction() as tx:
             tx.run("quarantine", node=node, reason=reason, at=self.clock.now(), pod_id=None)
+            tx.run("touch_queue", at=self.clock.now())
 
     def clear_quarantine(self, node: str) -> bool:
         """Whether it was in quarantine."""

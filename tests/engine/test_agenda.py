@@ -1,0 +1,188 @@
+"""The queue's rules over a long time, kept only in rows between two looks, as the database keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.house import small_site
+
+from weft.engine.agenda import Agenda, Waiter, agenda
+from weft.engine.capacity import Capacity
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Placement
+from weft.model.plan import UsedNumbers
+from weft.model.site import ProjectLimits, QueuePolicy
+from weft.planning.placement import place
+from weft.planning.plan import request_of
+
+SITE = small_site()
+NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+NAMES = UUID(int=1)
+
+
+@dataclass
+class World:
+    """Rows as the database has them, and the time; leases end when they say."""
+
+    policy: QueuePolicy = field(default_factory=QueuePolicy)
+    now: datetime = NOW
+    holds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    promises: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    waiting: list[Waiter] = field(default_factory=list)
+    first_promise: dict[UUID, datetime] = field(default_factory=dict)
+    started: dict[UUID, datetime] = field(default_factory=dict)
+
+    def order(self, number: int, count: int, hours: int, project: str) -> None:
+        document = {
+            "name": f"p{number}",
+            "nodes": {"count": count, "flavor": "gpu8", "image": "tiny"},
+            "lease": {"duration": f"{hours}h"},
+        }
+        pod = uuid5(NAMES, str(number))
+        order = Order.model_validate(document)
+        self.waiting.append(Waiter(pod, project, order.name, order, self.now, None, False))
+
+    def capacity(self) -> Capacity:
+        rows = sorted(self.promises.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
+        return Capacity(self.holds, {}, UsedNumbers(), rows)
+
+    def look(self) -> Agenda:
+        site = SITE.model_copy(update={"queue": self.policy})
+        return agenda(site, self.capacity(), self.waiting, {}, Occupancy(), {}, self.now.timestamp())
+
+    def run(self) -> None:
+        """As `Dispatcher.run`: start one after another with placement's own choice, then write the promises."""
+        while (found := self.look()).start is not None:
+            self.start(found.start)
+        assert not found.impossible
+        kept: dict[UUID, dict[str, Any]] = {}
+        for pod, note in found.notes.items():
+            if note.promise is None:
+                continue
+            start = datetime.fromtimestamp(note.promise.start, UTC)
+            end = datetime.fromtimestamp(note.promise.end, UTC)
+            row = {"pod_id": pod, "pod": note.promise.label, "project_id": note.promise.project}
+            kept[pod] = {**row, "nodes": list(note.promise.nodes), "start_at": start, "end_at": end}
+            before = self.promises.get(pod)
+            assert before is None or start <= before["start_at"], "a promise moved later"
+            self.first_promise.setdefault(pod, start)
+        assert set(self.promises) - set(self.started) <= set(kept), "a promise was forgotten"
+        self.promises = kept
+        self.check()
+
+    def start(self, one: Waiter) -> None:
+        now, book = self.now.timestamp(), self.capacity().book()
+        window = one.window(now)
+        occupancy = book.occupancy(Occupancy(), one.project, now, now, window.end, str(one.id))
+        made = place(request_of(one.order, one.project, SITE), SITE, occupancy)
+        assert isinstance(made, Placement), "the queue and placement disagree"
+        end = one.order.lease.ends(self.now)
+        for node in made.nodes:
+            assert node.node not in self.holds
+            row = {"pod_id": one.id, "pod": one.name, "project_id": one.project, "since": self.now}
+            self.holds[node.node] = {**row, "node": node.node, "lease_end": end, "wanted": "present"}
+        self.waiting.remove(one)
+        self.promises.pop(one.id, None)
+        self.started[one.id] = self.now
+        if one.id in self.first_promise:
+            assert self.now <= self.first_promise[one.id], "a promised start was delayed"
+
+    def check(self) -> None:
+        """No node is promised twice at one time, nor promised while its lease lasts; no project is over its limit."""
+        rows = list(self.promises.values())
+        for i, a in enumerate(rows):
+            for b in rows[i + 1 :]:
+                if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
+                    assert not set(a["nodes"]) & set(b["nodes"])
+            for node in a["nodes"]:
+                assert node not in self.holds or self.holds[node]["lease_end"] <= a["start_at"]
+        for project, limits in self.policy.projects.items():
+            held = [r for r in self.holds.values() if r["project_id"] == project]
+            assert limits.max_nodes is None or len(held) <= limits.max_nodes
+
+    def forward(self, hours: int) -> None:
+        """Hour by hour; what is over goes first, then the queue is looked at."""
+        for _ in range(hours):
+            self.now += timedelta(hours=1)
+            self.holds = {n: r for n, r in self.holds.items() if r["lease_end"] > self.now}
+            self.run()
+
+
+steps = st.lists(
+    st.tuples(st.integers(1, 16), st.integers(1, 9), st.sampled_from(["a", "b"]), st.integers(0, 3)),
+    min_size=1,
+    max_size=14,
+)
+policies = st.builds(
+    QueuePolicy,
+    promises=st.integers(0, 3),
+    patience=st.sampled_from([None, "2h"]),
+    projects=st.sampled_from(
+        [{}, {"a": ProjectLimits(max_nodes=16)}, {"a": ProjectLimits(share=2), "b": ProjectLimits()}]
+    ),
+)
+
+
+@given(steps, policies)
+@settings(max_examples=40, deadline=None)
+def test_promises_hold_whatever_is_ordered(
+    orders: list[tuple[int, int, str, int]], policy: QueuePolicy
+) -> None:
+    """Random orders, hour by hour: a promise is never forgotten, moved later or given away; all start in the end."""
+    world = World(policy)
+    for number, (count, hours, project, pause) in enumerate(orders):
+        world.order(number, count, hours, project)
+        world.run()
+        world.forward(pause)
+    world.forward(sum(hours for _, hours, _, _ in orders) + 4)
+    assert len(world.started) == len(orders) and not world.waiting
+
+
+@given(steps)
+@settings(max_examples=15, deadline=None)
+def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, int]]) -> None:
+    """Two looks at one state say the same, and change nothing."""
+    world = World()
+    for number, (count, hours, project, _) in enumerate(orders):
+        world.order(number, count, hours, project)
+    world.run()
+    assert world.look().notes == world.look().notes
+
+
+def test_what_breaks_is_promised_elsewhere_at_the_same_time() -> None:
+    """A broken node among the promised is replaced where that is possible, else the promise is kept and waits."""
+    world = World()
+    world.order(0, 12, 5, "a")
+    world.run()
+    world.order(1, 6, 5, "a")
+    world.run()
+    promise = next(iter(world.promises.values()))
+    broken = promise["nodes"][0]
+    site = SITE.model_copy(update={"queue": world.policy})
+    health = Occupancy(quarantined={broken: "DIMM"})
+    again = agenda(site, world.capacity(), world.waiting, {}, health, {}, world.now.timestamp())
+    kept = again.notes[promise["pod_id"]].promise
+    assert kept is not None and broken not in kept.nodes
+    assert kept.start == promise["start_at"].timestamp()
+
+
+def test_who_is_denied_from_outside_keeps_a_fixed_start_and_loses_a_floating_one() -> None:
+    """Over its cloud's quota: what was promised with the order stays, a place in the queue blocks nobody."""
+    world = World(policy=QueuePolicy(promises=2))
+    world.order(0, 16, 5, "a")
+    world.run()
+    world.order(1, 4, 5, "a")
+    world.order(2, 4, 5, "a")
+    world.waiting[1] = replace(world.waiting[1], fixed=True, not_before=NOW + timedelta(hours=5))
+    world.run()
+    denied = {w.id: "over quota" for w in world.waiting}
+    site = SITE.model_copy(update={"queue": world.policy})
+    found = agenda(site, world.capacity(), world.waiting, {}, Occupancy(), denied, world.now.timestamp())
+    floating, fixed = (found.notes[w.id] for w in world.waiting)
+    assert floating.promise is None and fixed.promise is not None
+    assert floating.reason == fixed.reason == "over quota"
