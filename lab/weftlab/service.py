@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Service:
         grace: seconds after which what is left of its session is killed.
         last: it is ended only after everything else, because others would start it again.
         daemons: pid files of processes that it starts outside of its session, see `processes.Record`.
+        around: held while the process is started; what it does at its end comes before `ready` is asked.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Service:
     grace: float = 10.0
     last: bool = False
     daemons: tuple[Path, ...] = ()
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True)

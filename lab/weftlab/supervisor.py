@@ -139,7 +139,7 @@ class Supervisor:
         folder = service.cwd or self.folder
         folder.mkdir(parents=True, exist_ok=True)
         service.log.parent.mkdir(parents=True, exist_ok=True)
-        with service.log.open("ab") as log, _stdin(service.stdin) as stdin, self._lock:
+        with service.around(), service.log.open("ab") as log, _stdin(service.stdin) as stdin, self._lock:
             try:
                 child = subprocess.Popen(
                     service.argv,

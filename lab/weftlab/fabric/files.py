@@ -57,10 +57,8 @@ class Place:
 
 
 def library() -> Path:
-    """ibsim's stand-in for libibumad. Raises `LabError` if it isn't installed."""
-    for path in sorted(Path("/usr/lib").glob("*/umad2sim/libumad2sim.so")):
-        return path
-    raise LabError("libumad2sim.so is not there: install ibsim-utils")
+    """ibsim's stand-in for libibumad; its bare name while ibsim's package is still to be installed."""
+    return next(iter(sorted(Path("/usr/lib").glob("*/umad2sim/libumad2sim.so"))), Path("libumad2sim.so"))
 
 
 def description(node: Node, hca: Hca) -> str:
@@ -124,7 +122,7 @@ def partitions_text(managers: Sequence[int]) -> str:
     )
 
 
-def opensm_text(folder: Path, priority: int) -> str:
+def opensm_text(folder: Path) -> str:
     settings = {
         "partition_config_file": folder / "partitions.conf",
         "log_file": folder / "opensm.log",
@@ -132,7 +130,6 @@ def opensm_text(folder: Path, priority: int) -> str:
         "force_log_flush": "TRUE",
         "log_flags": "0x03",
         "dump_files_dir": folder / "dump",
-        "sm_priority": priority,
         "sminfo_polling_timeout": 1000,
         "polling_retry_number": 2,
         "sweep_interval": 10,
@@ -170,11 +167,11 @@ def write_files(site: Site, place: Place) -> None:
     place.folder.mkdir(parents=True, exist_ok=True)
     place.net.write_text(net_text(site, place.fabric))
     make_certificates(place.tls, {a.name: [urlsplit(a.url).hostname or ""] for a in agents})
-    for number, agent in enumerate(agents):
+    for agent in agents:
         folder = place.of(agent.name)
         for sub in ("dump", "cache", "tmp"):
             (folder / sub).mkdir(parents=True, exist_ok=True)
-        (folder / "opensm.conf").write_text(opensm_text(folder, priority=14 - number))
+        (folder / "opensm.conf").write_text(opensm_text(folder))
         (folder / "agent.yaml").write_text(
             yaml.safe_dump(agent_document(site, place, agent), sort_keys=False)
         )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import ssl
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -14,15 +12,15 @@ import httpx
 from weft.model.agentapi import AgentStatus
 from weft.model.fabric import ManagerState
 from weft.model.site import FabricAgent, Site
+from weftlab.environment import program
+from weftlab.fabric.arrival import arrival
 from weftlab.fabric.files import Place, description, manager_port, write_files
-from weftlab.layout import LabError, Layout
+from weftlab.layout import Layout
 from weftlab.service import Check, Job, Service, Step
 
-_START = 'rm -f opensm.log; echo $$ >opensm.pid; exec env LD_PRELOAD="$1" "$0" -F opensm.conf'
-
-
-SECOND_SWEEP = 10.0
-"""Seconds after the start of the second manager in which the first sweeps again."""
+_START = (
+    'rm -f opensm.log; echo $$ >opensm.pid; exec env LD_PRELOAD="$1" "$0" -F opensm.conf -p "$(cat priority)"'
+)
 
 
 def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[Job, ...]:
@@ -40,14 +38,6 @@ def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[
     return tuple(jobs)
 
 
-def _program(name: str) -> str:
-    """Path of a program; opensm is in /usr/sbin, which a user's PATH may lack."""
-    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
-    if path is None:
-        raise LabError(f"{name} is not installed: apt-get install opensm ibsim-utils infiniband-diags")
-    return path
-
-
 def _ibsim(place: Place) -> Service:
     def ready() -> str | None:
         # ibsim says "ready" before its socket is bound, so the socket is what counts.
@@ -57,7 +47,7 @@ def _ibsim(place: Place) -> Service:
 
     return Service(
         name="ibsim",
-        argv=(_program("ibsim"), "-s", str(place.net)),
+        argv=(program("ibsim") or "ibsim", "-s", str(place.net)),
         log=place.layout.log("ibsim"),
         env={"IBSIM_SOCKNAME": place.socket},
         cwd=place.folder,
@@ -75,32 +65,20 @@ def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service
     client = place.client(description(*manager_port(site, place.fabric, agent)))
     preload = client.pop("LD_PRELOAD")
 
+    others = [place.of(a.name) for a in site.fabrics[place.fabric].manager.agents if a.name != agent.name]
+
     def ready() -> str | None:
         try:
             text = log.read_text(errors="replace")
         except OSError:
             return "no log yet"
-        if "SUBNET UP" not in text and "Entering STANDBY" not in text:
-            return "no sweep has ended yet"
-        # A second manager makes the first sweep again. Clients that come meanwhile can cost it a datagram, and in
-        # the simulator it then waits for ever: so that sweep should end first. It comes soon after the start or,
-        # when the first was started again in the meantime, not at all.
-        first = place.of(site.fabrics[place.fabric].manager.agents[0].name) / "opensm.log"
-        young = time.time() - (folder / "opensm.pid").stat().st_mtime < SECOND_SWEEP
-        if (
-            young
-            and first != log
-            and first.exists()
-            and first.read_text(errors="replace").count("SUBNET UP") < 2
-        ):
-            return "the first manager has not swept again yet"
-        return None
+        return None if "SUBNET UP" in text or "Entering STANDBY" in text else "no sweep has ended yet"
 
     return Service(
         name=f"opensm-{agent.name}",
         # opensm can write no pid file; the shell becomes it, so the number stays. The old log must not look ready.
         # Only opensm may have the simulator's library: a shell with it would be a client too, and never let go.
-        argv=("/bin/sh", "-c", _START, _program("opensm"), preload),
+        argv=("/bin/sh", "-c", _START, program("opensm") or "opensm", preload),
         log=place.layout.log(f"opensm-{agent.name}"),
         logs=(log,),
         env={
@@ -112,6 +90,9 @@ def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service
         ready=ready,
         after=(after,),
         timeout=120,
+        around=lambda: arrival(
+            program("sminfo") or "sminfo", folder, others, {**client, "LD_PRELOAD": preload}
+        ),
     )
 
 
