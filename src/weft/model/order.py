@@ -13,8 +13,8 @@ from weft.model.ids import Duration, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
 
-Level = Literal["node", "leaf", "pod", "site"]
-LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "site")
+Level = Literal["node", "leaf", "pod", "hall", "building", "site"]
+LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "hall", "building", "site")
 
 PodName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,6 +12,22 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.order import Level
 from weft.model.site import AcceleratorCount
+
+
+class Preference(Document):
+    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and pods."""
+
+    kind: Literal["node", "rack", "leaf", "pod", "label", "accelerator"] = Field(
+        description="What `name` is the name of."
+    )
+    name: str = Field(
+        min_length=1, description="Nodes of this name, rack, leaf, pod, label or accelerator type."
+    )
+    cost: int = Field(
+        ge=-1_000_000,
+        le=1_000_000,
+        description="Of each such node, in thousandths of a leaf: above 0 avoided, below 0 preferred.",
+    )
 
 
 class PlacementRequest(Document):
@@ -31,6 +48,19 @@ class PlacementRequest(Document):
     apart_from: tuple[str, ...] = Field(
         default=(), description="Projects whose leaves are not shared with (anti-affinity)."
     )
+    spare: int = Field(
+        default=0,
+        ge=0,
+        description="So many nodes more are kept idle for the pod, in the same domain of the required level.",
+    )
+    preferences: tuple[Preference, ...] = Field(
+        default=(), description="Nodes to prefer or avoid, each at a cost."
+    )
+    bisection_gbps: int = Field(
+        default=0,
+        ge=0,
+        description="Gb/s of each node that the uplinks of its leaf must carry for it; 0: no guarantee.",
+    )
 
 
 class Occupancy(Document):
@@ -45,9 +75,17 @@ class Occupancy(Document):
     segments: Mapping[Name, str] = Field(
         default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
     )
+    keys_left: Mapping[Name, int] = Field(
+        default_factory=dict,
+        description="Node -> further P_Keys or VLANs that the fullest of its ports takes; none: enough.",
+    )
+    uplinks: Mapping[str, int] = Field(
+        default_factory=dict, description="Leaf -> Gb/s of its uplinks that are guaranteed to pods already."
+    )
     reserved: Mapping[Name, str] = Field(
         default_factory=dict,
-        description="Node -> for whom it is kept in the time that is asked for (promised, or set aside).",
+        description="Node -> for whom it is kept in the time that is asked for (promised, or set aside); "
+        "for `place` alone: an engine has a timeline for it.",
     )
     projects: Mapping[Name, str] = Field(
         default_factory=dict, description="Busy node -> project that holds it; for `apart_from`."
@@ -97,6 +135,7 @@ class Placement(Document):
     """Nodes in the order in which servers are numbered: by leaf, then by name."""
 
     nodes: tuple[PlacedNode, ...]
+    spares: tuple[PlacedNode, ...] = Field(default=(), description="Kept idle for the pod.")
     level: Level = Field(description="The nearest level that holds all of them.")
     explanation: Explanation
 

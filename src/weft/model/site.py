@@ -52,6 +52,9 @@ class Node(Document):
     cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
     host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
     maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
+    labels: tuple[Name, ...] = Field(
+        default=(), description="Words that orders may prefer or avoid nodes by; free to choose."
+    )
     ipu_pod: Name | None = Field(
         default=None, description="Poplar server: IPU-POD whose data network it is on."
     )
@@ -86,6 +89,10 @@ class Switch(Document):
     pod: Name | None = Field(
         default=None, description="Group of leaves with their own spines; none: all are one."
     )
+    hall: Name | None = Field(default=None, description="Hall that its pod stands in; none: all are one.")
+    building: Name | None = Field(
+        default=None, description="Building that its hall is in; none: all are one."
+    )
 
 
 class Link(Document):
@@ -95,6 +102,9 @@ class Link(Document):
     a_port: int = Field(ge=1, le=254, description="Port number at that end.")
     b: str = Field(description="The other end: a switch, or node/hca.")
     b_port: int = Field(ge=1, le=254, description="Port number at that end.")
+    rate_gbps: int | None = Field(
+        default=None, ge=1, description="Line rate in Gb/s; none: that of the fabric's fastest adapter."
+    )
 
 
 class FabricAgent(Document):

@@ -29,6 +29,7 @@ def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupa
     """Every filter of this request, in the order in which they are reported: what never changes comes first."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = _leaves_of(request, topology, occupancy)
+    no_keys = keys_gone(occupancy)
     return (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, request.cloud)),
@@ -38,13 +39,19 @@ def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupa
         Filter("maintenance", lambda n: n.maintenance),
         Filter("down", lambda n: occupancy.down.get(n.name)),
         Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
-        Filter("segments", lambda n: occupancy.segments.get(n.name)),
+        Filter("segments", lambda n: occupancy.segments.get(n.name) or no_keys.get(n.name)),
         Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
         Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
         Filter("busy", lambda n: _busy(n, occupancy)),
         *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
         Filter("apart", lambda n: shared.get(topology.stands[n.name].leaf)),
     )
+
+
+def keys_gone(occupancy: Occupancy) -> dict[str, str]:
+    """Node -> why its ports take no further P_Key or VLAN, by their budget."""
+    reason = "the fullest of its ports takes no further P_Key or VLAN"
+    return {node: reason for node, left in occupancy.keys_left.items() if left < 1}
 
 
 def run(

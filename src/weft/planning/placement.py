@@ -6,7 +6,7 @@ names in the occupancy that the site doesn't know (any more) are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.model.errors import InputError
 from weft.model.placement import (
@@ -20,10 +20,13 @@ from weft.model.placement import (
 )
 from weft.model.site import Node, Site
 from weft.planning import filters
-from weft.planning.place.choose import Choice, Home, Room, Weights, choose
+from weft.planning.place.choose import Home, Room, Weights, choose
 from weft.planning.place.explain import compared, refusal_reason, why_chosen
+from weft.planning.place.fit import Decided, Fit
+from weft.planning.place.parts import Tree
+from weft.planning.place.weigh import weigh
 from weft.planning.place.would_fit import smallest_changes
-from weft.planning.topology import Topology, natural
+from weft.planning.topology import Topology
 
 
 def place(
@@ -41,47 +44,70 @@ def place(
         InputError: the request names a fabric that the site doesn't have, or a count that is not whole slices.
     """
     weights = weights or Weights()
-    if request.count % request.slice:
-        raise InputError("count", request.count, f"a multiple of the slice ({request.slice})")
+    _check(request)
     topology = Topology.of(site, request.fabric)
+    if request.bisection_gbps and not topology.uplinks:
+        raise InputError(
+            "bisection_gbps",
+            request.bisection_gbps,
+            f"0: the links of {request.fabric}'s leaves aren't known",
+        )
     able, nodes, reports = filters.able_and_free(request, site, topology, occupancy)
-    rooms = rooms_of(topology, nodes, request.slice, able)
-    choice = _choose(request, topology, rooms, weights)
-    if choice is None:
+    gang = request.model_copy(update={"count": request.count + request.spare, "spare": 0})
+    found = decide(gang, topology, nodes, weights, occupancy.uplinks, able)
+    if found is None:
         return _refuse(request, site, topology, occupancy, weights, nodes, reports)
-    chosen = _nodes(request, topology, nodes, choice)
+    working, spares = _split(request, topology, found.nodes)
     explanation = Explanation(
         considered=len(site.nodes),
         filters=reports,
-        compared=compared(request, topology, rooms, choice, weights),
-        chosen=why_chosen(request, topology, choice, weights),
-    )
-    placed = tuple(
-        PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, pod=s.pod)
-        for s in (topology.stands[n] for n in chosen)
+        compared=compared(gang, topology, rooms_of(topology, nodes, request.slice, able), found, weights),
+        chosen=why_chosen(request, topology, found, weights, spares),
     )
     near = tuple(n for n in request.near if n in topology.stands)
-    return Placement(nodes=placed, level=topology.level_of((*near, *chosen)), explanation=explanation)
+    return Placement(
+        nodes=_placed(topology, working),
+        spares=_placed(topology, spares),
+        level=topology.level_of((*near, *found.nodes)),
+        explanation=explanation,
+    )
+
+
+def _check(request: PlacementRequest) -> None:
+    for field, value in (("count", request.count), ("spare", request.spare)):
+        if value % request.slice:
+            raise InputError(field, value, f"a multiple of the slice ({request.slice})")
 
 
 def decide(
-    request: PlacementRequest, topology: Topology, nodes: Sequence[Node], weights: Weights
-) -> Choice | None:
-    """The leaves for a request out of the nodes that passed the filters."""
-    return _choose(request, topology, rooms_of(topology, nodes, request.slice), weights)
+    request: PlacementRequest,
+    topology: Topology,
+    nodes: Sequence[Node],
+    weights: Weights,
+    carried: Mapping[str, int],
+    able: Sequence[Node] | None = None,
+) -> Decided | None:
+    """The leaves and nodes for a request out of the nodes that passed the filters.
 
-
-def _choose(
-    request: PlacementRequest, topology: Topology, rooms: Sequence[Room], weights: Weights
-) -> Choice | None:
-    return choose(
-        rooms,
-        request.count // request.slice,
-        weights,
-        request.required,
-        request.preferred,
-        home_of(topology, request.near),
-    )
+    Args:
+        carried: leaf -> Gb/s of its uplinks that are guaranteed to others.
+        able: nodes that could ever serve, to know a broken leaf by; none: all.
+    """
+    home = home_of(topology, request.near)
+    fit = Fit(request, topology, Tree.of(topology), nodes, home, carried)
+    units = request.count // request.slice
+    if not request.preferences:
+        rooms = rooms_of(topology, nodes, request.slice, able)
+        choice = choose(rooms, units, weights, request.required, request.preferred, home)
+        if choice is None:
+            return None
+        counts = dict(home.leaves)
+        for leaf, taken in choice.takes:
+            counts[leaf] = counts.get(leaf, 0) + taken * request.slice
+        if not fit.beaten(counts):
+            return fit.decided(choice)
+    weighed = weigh(fit.parts(), units, weights.levels, request.required, request.preferred)
+    return weighed and fit.weighed(weighed)
 
 
 def rooms_of(
@@ -120,23 +146,23 @@ def home_of(topology: Topology, near: Sequence[str]) -> Home:
     return Home(leaves, frozenset(pods[topology.stands[n].pod] for n in near if n in topology.stands))
 
 
-def _nodes(request: PlacementRequest, topology: Topology, nodes: Sequence[Node], choice: Choice) -> list[str]:
-    """The nodes of the chosen leaves: those that have least beyond what is asked, then by name."""
-    names = list(topology.leaves)
-    by_leaf: dict[str, list[Node]] = {}
+def _split(
+    request: PlacementRequest, topology: Topology, nodes: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """(nodes that work, spares): spares are on the leaves that have fewest, so that the others are together."""
+    by_leaf: dict[str, list[str]] = {}
     for node in nodes:
-        by_leaf.setdefault(topology.stands[node.name].leaf, []).append(node)
-    chosen: list[tuple[str, str]] = []
-    for number, take in choice.takes:
-        tightest = sorted(by_leaf[names[number]], key=lambda n: (surplus(n, request), natural(n.name)))
-        chosen += [(names[number], n.name) for n in tightest[: take * request.slice]]
-    return [node for _, node in sorted(chosen, key=lambda c: (natural(c[0]), natural(c[1])))]
+        by_leaf.setdefault(topology.stands[node].leaf, []).append(node)
+    spares: list[str] = []
+    for members in sorted(by_leaf.values(), key=len):
+        if request.spare > len(spares):
+            spares += members[len(spares) - request.spare :]
+    return [n for n in nodes if n not in spares], spares
 
 
-def surplus(node: Node, request: PlacementRequest) -> tuple[int, int]:
-    """What the node has beyond the request: (accelerators, HCAs on the fabric)."""
-    wanted = request.accelerators.count if request.accelerators else 0
-    return len(node.accelerators) - wanted, len(node.hcas_on(request.fabric)) - request.hcas_per_node
+def _placed(topology: Topology, nodes: Sequence[str]) -> tuple[PlacedNode, ...]:
+    stands = [topology.stands[n] for n in nodes]
+    return tuple(PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, pod=s.pod) for s in stands)
 
 
 def _refuse(
@@ -157,7 +183,8 @@ def _refuse(
             idle = then.model_copy(update={"busy": {}})
             passing[key] = filters.eligible(changed, site, topology, idle)[0]
         left = [n for n in passing[key] if n.name not in then.busy]
-        return decide(changed, topology, left, weights) is not None
+        gang = changed.model_copy(update={"count": changed.count + changed.spare, "spare": 0})
+        return decide(gang, topology, left, weights, then.uplinks) is not None
 
     reason = refusal_reason(
         request, topology, rooms_of(topology, nodes), home_of(topology, request.near), reports
@@ -165,5 +192,5 @@ def _refuse(
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=reason),
-        would_fit=smallest_changes(request, occupancy, fits),
+        would_fit=smallest_changes(request, occupancy, fits, topology.levels),
     )

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
 from weft.model.errors import InputError
-from weft.model.order import Level
+from weft.model.order import LEVELS, Level
 from weft.model.site import Hca, Site
 
 NO_POD = "-"
@@ -37,6 +37,8 @@ class Stand:
 
     Attributes:
         rails: leaf of each of its HCAs on the fabric that is cabled, in the node's order of HCAs.
+        hall: hall that its pod stands in, `building` that its hall is in; `-` where there is none.
+        labels: words that orders may prefer or avoid it by.
     """
 
     node: str
@@ -44,6 +46,9 @@ class Stand:
     pod: str
     rack: str | None = None
     rails: tuple[str, ...] = ()
+    hall: str = NO_POD
+    building: str = NO_POD
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Topology:
         leaves: leaf -> its nodes, in tree order.
         pods: pod -> its leaves, in tree order.
         uncabled: node with HCAs on the fabric -> why it has no place on it.
+        above: pod -> (building, hall); empty if the fabric has no level above pods.
+        uplinks: leaf -> Gb/s of its cables to other switches; empty if the cables aren't known.
     """
 
     fabric: str
@@ -63,6 +70,8 @@ class Topology:
     leaves: dict[str, tuple[str, ...]]
     pods: dict[str, tuple[str, ...]]
     uncabled: dict[str, str]
+    above: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    uplinks: dict[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
     def of(cls, site: Site, fabric: str) -> Self:
@@ -73,7 +82,7 @@ class Topology:
             if known is site and name == fabric and isinstance(topology, cls):
                 return topology
         leaf_of = _leaf_of_each_hca(site, fabric)
-        pod_of = {s.name: s.pod or NO_POD for s in site.switches if s.fabric == fabric}
+        switch = {s.name: s for s in site.switches if s.fabric == fabric}
         stands: list[Stand] = []
         uncabled: dict[str, str] = {}
         for node in site.nodes:
@@ -82,32 +91,68 @@ class Topology:
                 leaf_of[f"{node.name}/{h.name}"] for h in hcas if f"{node.name}/{h.name}" in leaf_of
             )
             if rails:
-                stands.append(Stand(node.name, rails[0], pod_of[rails[0]], node.rack, rails))
+                leaf = switch[rails[0]]
+                pod, hall, building = (x or NO_POD for x in (leaf.pod, leaf.hall, leaf.building))
+                stands.append(Stand(node.name, leaf.name, pod, node.rack, rails, hall, building, node.labels))
             elif hcas:
                 uncabled[node.name] = (
                     f"the site has no link from {_names(node.name, hcas)} to a leaf of {fabric}"
                 )
-        found = cls.from_stands(fabric, stands, uncabled)
+        found = cls.from_stands(fabric, stands, uncabled, _uplinks(site, fabric))
         _RECENT.append((site, fabric, found))
         return found
 
     @classmethod
     def from_stands(
-        cls, fabric: str, stands: Iterable[Stand], uncabled: dict[str, str] | None = None
+        cls,
+        fabric: str,
+        stands: Iterable[Stand],
+        uncabled: dict[str, str] | None = None,
+        uplinks: dict[str, int] | None = None,
     ) -> Self:
-        """A topology from where each node stands, whatever told it (site, discovery, CSV)."""
-        ordered = sorted(stands, key=lambda s: (natural(s.pod), natural(s.leaf), natural(s.node)))
+        """A topology from where each node stands, whatever told it (site, discovery, CSV).
+
+        Raises InputError if a pod is in two halls, or a hall in two buildings.
+        """
+        ordered = sorted(
+            stands,
+            key=lambda s: (
+                natural(s.building), natural(s.hall), natural(s.pod), natural(s.leaf), natural(s.node)
+            ),
+        )  # fmt: skip
         leaves: dict[str, list[str]] = {}
         pods: dict[str, dict[str, None]] = {}
+        above: dict[str, tuple[str, str]] = {}
+        building_of: dict[str, str] = {}
         for stand in ordered:
             leaves.setdefault(stand.leaf, []).append(stand.node)
             pods.setdefault(stand.pod, {})[stand.leaf] = None
+            if above.setdefault(stand.pod, (stand.building, stand.hall)) != (stand.building, stand.hall):
+                raise InputError("hall", stand.hall, f"one hall for each pod: {stand.pod} is in two")
+            if building_of.setdefault(stand.hall, stand.building) != stand.building:
+                raise InputError(
+                    "building", stand.building, f"one building for each hall: {stand.hall} is in two"
+                )
+        deep = {domain for domains in above.values() for domain in domains} != {NO_POD}
         return cls(
             fabric,
             {s.node: s for s in ordered},
             {leaf: tuple(nodes) for leaf, nodes in leaves.items()},
             {pod: tuple(members) for pod, members in pods.items()},
             uncabled or {},
+            above if deep else {},
+            uplinks or {},
+        )
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that this fabric has, the nearest first."""
+        halls = {hall for _, hall in self.above.values()}
+        buildings = {building for building, _ in self.above.values()}
+        return tuple(
+            level
+            for level in LEVELS
+            if not (level == "hall" and len(halls) < 2) and not (level == "building" and len(buildings) < 2)
         )
 
     def level_of(self, nodes: Iterable[str]) -> Level:
@@ -117,7 +162,24 @@ class Topology:
             return "node"
         if len({s.leaf for s in stands}) == 1:
             return "leaf"
-        return "pod" if len({s.pod for s in stands}) == 1 else "site"
+        if len({s.pod for s in stands}) == 1:
+            return "pod"
+        levels = self.levels
+        if "hall" in levels and len({s.hall for s in stands}) == 1:
+            return "hall"
+        return "building" if "building" in levels and len({s.building for s in stands}) == 1 else "site"
+
+
+def _uplinks(site: Site, fabric: str) -> dict[str, int]:
+    """Leaf -> Gb/s of its cables to other switches of this fabric."""
+    level = {s.name: s.level for s in site.switches if s.fabric == fabric}
+    fastest = max((h.rate_gbps for n in site.nodes for h in n.hcas_on(fabric)), default=0)
+    found = {name: 0 for name, kind in level.items() if kind == "leaf"}
+    for link in site.links:
+        for one, other in ((link.a, link.b), (link.b, link.a)):
+            if one in found and other in level:
+                found[one] += link.rate_gbps or fastest
+    return found
 
 
 def _leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:

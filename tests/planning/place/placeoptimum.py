@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortools.sat.python import cp_model
 
 from weft.planning.place.exact import LEAF
+from weft.planning.place.weigh import Part
 
 
 def least_cost_and_leftover(
@@ -40,3 +41,50 @@ def least_cost_and_leftover(
         return None
     assert status == cp_model.OPTIMAL
     return divmod(round(solver.objective_value), most)[0], round(solver.objective_value) % most - need
+
+
+def least_weighed(parts: Sequence[Part], need: int, weights: Sequence[int]) -> tuple[int, int] | None:
+    """(cost, leftover) of the best units of these leaves, with their domains' weights; None if they don't fit."""
+    model = cp_model.CpModel()
+    total = need + sum(p.stays for p in parts)
+    home = any(p.stays for p in parts)
+    most = sum(p.free for p in parts) + 1
+    cost: list[cp_model.LinearExprT] = []
+    left: list[cp_model.LinearExprT] = []
+    units: list[cp_model.IntVar] = []
+    used_in: dict[tuple[int, ...], list[cp_model.IntVar]] = {}
+    for number, p in enumerate(parts):
+        allowed = [
+            t
+            for t in range(p.free + 1)
+            if not t or p.limit is None or min(t + p.stays, total - t - p.stays) <= p.limit
+        ]
+        t = model.new_int_var_from_domain(cp_model.Domain.from_values(allowed), f"t{number}")
+        used = model.new_bool_var(f"u{number}")
+        model.add(t >= 1).only_enforce_if(used)
+        model.add(t == 0).only_enforce_if(~used)
+        prefix = [sum(p.costs[:i]) for i in range(p.free + 1)]
+        wish = model.new_int_var(min(prefix), max(prefix), f"w{number}")
+        model.add_element(t, prefix, wish)
+        cost += [wish, 0 if p.stays else LEAF * used]
+        left.append(p.free * used - t)
+        units.append(t)
+        for depth in range(len(p.path)):
+            used_in.setdefault(p.path[: depth + 1], []).append(used)
+    model.add(sum(units) == need)
+    stays_in = {p.path[: depth + 1] for p in parts if p.stays for depth in range(len(p.path))}
+    for domain, leaves in used_in.items():
+        if domain not in stays_in:
+            opened = model.new_bool_var(f"d{domain}")
+            model.add_max_equality(opened, leaves)
+            cost.append(weights[len(domain) - 1] * opened)
+    value = most * sum(cost) + sum(left)
+    model.minimize(value)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None
+    assert status == cp_model.OPTIMAL
+    best, leftover = divmod(round(solver.objective_value), most)
+    return best - (0 if home else sum(weights)), leftover

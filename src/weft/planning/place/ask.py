@@ -7,6 +7,7 @@ from typing import Self
 
 from weft.model.order import Level
 from weft.model.placement import PlacementRequest
+from weft.planning.place.parts import Preferred
 from weft.planning.place.state import Kind
 
 ANY = Kind()
@@ -23,6 +24,9 @@ class Ask:
         near: nodes of the same pod that stay.
         failed: nodes of the pod that are replaced; their leaves come first.
         exclude: nodes that must not be chosen.
+        spare: so many nodes more are kept idle for the pod.
+        preferences: nodes to prefer or avoid, each at a cost.
+        gbps: Gb/s of each node that the uplinks of its leaf must carry for it.
     """
 
     pod: str
@@ -36,6 +40,9 @@ class Ask:
     near: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    spare: int = 0
+    preferences: tuple[Preferred, ...] = ()
+    gbps: int = 0
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
@@ -51,4 +58,7 @@ class Ask:
             near=request.near,
             failed=request.exclude if request.near else (),
             exclude=request.exclude,
+            spare=request.spare,
+            preferences=tuple(Preferred.of(p) for p in request.preferences),
+            gbps=request.bisection_gbps,
         )

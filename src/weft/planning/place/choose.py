@@ -27,13 +27,21 @@ class Weights:
 
     Attributes:
         pod: β, what a further pod costs, counted in leaves; 0.5 favours few leaves, 2 favours few pods.
+        hall: what a further hall costs beside its pod; `building` beside its hall.
     """
 
     pod: float = 0.5
+    hall: float = 1.0
+    building: float = 2.0
 
     @property
     def beta(self) -> int:
         return round(self.pod * LEAF)
+
+    @property
+    def levels(self) -> tuple[int, int, int]:
+        """A building, a hall and a pod, in thousandths of a leaf."""
+        return round(self.building * LEAF), round(self.hall * LEAF), self.beta
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,22 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy
 from weft.model.site import Site
+from weft.planning.filters import keys_gone
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
-from weft.planning.place.ledger import Ledger
 from weft.planning.place.pool import Pool
 from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several, tightest_of_pods
 from weft.planning.place.state import traits_of
 from weft.planning.place.view import View
+from weft.planning.place.weighing import Weighing
 from weft.planning.topology import Topology
 
 _NOTHING: Mapping[int, int] = {}
 
 
-class Engine(Ledger):
+class Engine(Weighing):
     """The state of one fabric.
 
     Args:
@@ -49,7 +50,7 @@ class Engine(Ledger):
             ("maintenance", maintenance),
             ("down", occupancy.down),
             ("quarantine", occupancy.quarantined),
-            ("segments", occupancy.segments),
+            ("segments", {**keys_gone(occupancy), **occupancy.segments}),
         ):
             for node, reason in reasons.items():
                 if node in topology.stands:
@@ -60,6 +61,7 @@ class Engine(Ledger):
                 pods.setdefault((pod, occupancy.projects.get(node, "")), []).append(node)
         for (pod, project), nodes in pods.items():
             engine.hold(pod, nodes, project)
+        engine.carried.update({i: occupancy.uplinks.get(x, 0) for i, x in enumerate(engine.numbers.leaves)})
         return engine
 
     def decide(self, ask: Ask, hidden: Mapping[int, int] | None = None) -> Decision | None:
@@ -75,19 +77,50 @@ class Engine(Ledger):
             raise InputError(
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
             )
+        if ask.spare:
+            return self._with_spares(ask, hidden)
         view = self.view(ask)
         if hidden or ask.exclude or ask.failed:
             pool, hidden = self._without(view, ask, hidden or {})
         else:
             pool, hidden = view.pool, _NOTHING
-        decide = self._beside if ask.near else self._decide
-        return decide(view, pool, ask, hidden)
+        if ask.preferences and self.policy is None:
+            return self._weighed(view, pool, ask, hidden)
+        found = self._beside(view, pool, ask, hidden) if ask.near else self._decide(view, pool, ask, hidden)
+        if found is None or not (ask.gbps or self.tree.deep) or self.policy is not None:
+            return found
+        nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
+        for leaf, bits in self.numbers.masks(ask.near).items():
+            nodes[leaf] = nodes.get(leaf, 0) + bits.bit_count()
+        return found if self.allowed(ask, nodes) else self._weighed(view, pool, ask, hidden)
+
+    def _with_spares(self, ask: Ask, hidden: Mapping[int, int] | None) -> Decision | None:
+        """The order and its spares are one gang; which of them are spare is told by the decision."""
+        if ask.spare % ask.slice:
+            raise InputError("spare", ask.spare, f"a multiple of the slice ({ask.slice})")
+        found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden)
+        return found and found._replace(size=ask.count)
+
+    def _weighed(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
+        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else {}
+        removed = sum(map(pool.free.__getitem__, shared)) * ask.slice
+        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, hidden)
+        if found is None:
+            return None
+        weighed = found.weighed
+        leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
+        halls = self.tree.domains(leaves)
+        total = pool.total if ask.slice == 1 else view.count_free(self.available)
+        decision = self.decided(
+            view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
+        )
+        return decision._replace(preferences=weighed.preferences, halls=halls)
 
     def place(self, ask: Ask) -> Decision | None:
         """Decide and commit."""
         decision = self.decide(ask)
         if decision is not None:
-            self.take(decision.pod, decision.project, decision.bits)
+            self.take(decision.pod, decision.project, decision.bits, decision.gbps)
         return decision
 
     def replace(self, ask: Ask, failed: str) -> Decision | None:
@@ -100,9 +133,9 @@ class Engine(Ledger):
         held = self.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        if ask.slice > 1 or ask.exclude or ask.apart_from:
+        if ask.slice > 1 or ask.exclude or ask.apart_from or ask.preferences or ask.gbps or self.tree.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
-            return self.decide(replace(ask, count=1, slice=1, near=near, failed=(failed,)))
+            return self.decide(replace(ask, count=1, slice=1, spare=0, near=near, failed=(failed,)))
         view = self.view(ask)
         pool, bit = view.pool, numbers.bit[failed]
         here = self.available[leaf] & view.mask[leaf] & ~bit
@@ -281,9 +314,12 @@ class Engine(Ledger):
     ) -> Decision:
         """The decision as a value, with the figures of this moment."""
         size = ask.count if size is None else size
+        numa = -1
+        if view.one_numa is not None:
+            numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
         return Decision._make((
-            self.numbers, ask.pod, ask.project, size, bits, cost, leftover, pods, self.version,
-            view.reports, view.healthy, free, removed, self.weights.pod,
+            self.numbers, ask.pod, ask.project, size, bits, cost, leftover, pods, self.version, view.reports,
+            view.healthy, free, removed, self.weights, (1, 1, pods), 0, ask.gbps, numa,
         ))  # fmt: skip
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:

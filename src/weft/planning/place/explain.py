@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from weft.model.placement import Candidate, FilterReport, PlacementRequest
 from weft.planning.place.choose import Choice, Home, Room, Weights, choose
-from weft.planning.topology import Topology
+from weft.planning.place.fit import Decided
+from weft.planning.topology import NO_POD, Topology
 
 MOST_LEAVES_SHOWN = 8
 
 
 def compared(
-    request: PlacementRequest, topology: Topology, rooms: Sequence[Room], choice: Choice, weights: Weights
+    request: PlacementRequest, topology: Topology, rooms: Sequence[Room], found: Decided, weights: Weights
 ) -> tuple[Candidate, ...]:
     """The winner, then what it was compared with: few leaves at any price, few pods at any price, the next leaf."""
-    winner = _candidate(topology, choice, "taken: " + _why(choice, weights))
+    choice = found.choice
+    winner = _candidate(topology, choice, "taken: " + _why(request, found, weights))
     if request.near:
         return (winner,)
     units = request.count // request.slice
@@ -24,21 +26,27 @@ def compared(
         ("one pod", choose(rooms, units, weights, "pod")),
         ("next leaf", _next_leaf(rooms, units, choice)),
     ]
-    found: dict[tuple[str, ...], Candidate] = {winner.leaves: winner}
+    candidates: dict[tuple[str, ...], Candidate] = {winner.leaves: winner}
     for what, other in others:
         if other is not None:
-            candidate = _candidate(topology, other, f"{what}: {_against(other, choice, weights)}")
-            found.setdefault(candidate.leaves, candidate)
-    return tuple(found.values())
+            against = _against(other, choice, weights)
+            if request.preferences or request.bisection_gbps:
+                against = "without regard to preferences and uplinks"
+            candidate = _candidate(topology, other, f"{what}: {against}")
+            candidates.setdefault(candidate.leaves, candidate)
+    return tuple(candidates.values())
 
 
-def why_chosen(request: PlacementRequest, topology: Topology, choice: Choice, weights: Weights) -> str:
+def why_chosen(
+    request: PlacementRequest, topology: Topology, found: Decided, weights: Weights, spares: Sequence[str]
+) -> str:
     """One sentence on the winner."""
-    names = _leaf_names(topology, choice)
+    names = _leaf_names(topology, found.choice)
     shown = ", ".join(names[:MOST_LEAVES_SHOWN]) + (" …" if len(names) > MOST_LEAVES_SHOWN else "")
     leaves = "1 leaf" if len(names) == 1 else f"{len(names)} leaves"
     beside = " beside the nodes that stay" if request.near else ""
-    return f"{request.count} nodes on {leaves} ({shown}){beside}: {_why(choice, weights)}."
+    spare = f", and {', '.join(spares)} spare," if spares else ""
+    return f"{request.count} nodes{spare} on {leaves} ({shown}){beside}: {_why(request, found, weights)}."
 
 
 def refusal_reason(
@@ -49,18 +57,25 @@ def refusal_reason(
     reports: Sequence[FilterReport],
 ) -> str:
     """One sentence: how many there are of how many, and what stood in the way."""
-    total = sum(r.free for r in rooms)
-    if total < request.count:
+    total, wanted = sum(r.free for r in rooms), request.count + request.spare
+    what = f"{wanted} nodes" + (f" ({request.spare} of them spare)" if request.spare else "")
+    if total < wanted:
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        return f"{request.count} nodes are wanted and {total} are free for this order" + (
+        return f"{what} are wanted and {total} are free for this order" + (
             f" (removed by: {removed})." if removed else "."
         )
     if request.required == "node":
-        return f"{request.count} nodes can't be on one node: locality.required is node."
-    most, where = _most_in_one(request, topology, rooms, home)
+        return f"{what} can't be on one node: locality.required is node."
+    if request.required != "site":
+        most, where = _most_in_one(request, topology, rooms, home)
+        if most < wanted or not request.bisection_gbps:
+            return (
+                f"{total} nodes are free for this order, but at most {most} of the {wanted} inside one "
+                f"{request.required} ({where}), and locality.required is {request.required}."
+            )
     return (
-        f"{total} nodes are free for this order, but at most {most} of the {request.count} inside one "
-        f"{request.required} ({where}), and locality.required is {request.required}."
+        f"{total} nodes are free for this order, but no leaves whose uplinks have {request.bisection_gbps} Gb/s left "
+        f"for each of {what} inside one {request.required}."
     )
 
 
@@ -68,26 +83,45 @@ def _most_in_one(
     request: PlacementRequest, topology: Topology, rooms: Sequence[Room], home: Home
 ) -> tuple[int, str]:
     by_leaf = request.required == "leaf"
+    level = {"building": 0, "hall": 1}.get(request.required)
     names = list(topology.leaves if by_leaf else topology.pods)
-    free: dict[int, int] = {}
+    free: dict[int | str, int] = {}
+
+    def domain_of(leaf: int, pod: int) -> int | str:
+        if by_leaf:
+            return leaf
+        return pod if level is None else topology.above.get(names[pod], (NO_POD, NO_POD))[level]
+
     for room in rooms:
-        domain = room.leaf if by_leaf else room.pod
+        domain = domain_of(room.leaf, room.pod)
         free[domain] = free.get(domain, 0) + room.free
-    stay = set(home.leaves) if by_leaf else set(home.pods)
+    stay = {domain_of(x, 0) for x in home.leaves} if by_leaf else {domain_of(0, p) for p in home.pods}
     if len(stay) > 1:
         return 0, "the nodes that stay are in several"
-    if stay:
-        domain = stay.pop()
-        return free.get(domain, 0), f"{names[domain]}, where the nodes that stay are"
-    domain = min(free, key=lambda d: (-free[d], d))
-    return free[domain], names[domain]
+    domain = stay.pop() if stay else min(free, key=lambda d: (-free[d], str(d) if isinstance(d, str) else d))
+    name = domain if isinstance(domain, str) else names[domain]
+    return free.get(domain, 0), f"{name}, where the nodes that stay are" if home.leaves else name
 
 
-def _why(choice: Choice, weights: Weights) -> str:
+def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
+    choice = found.choice
     rest = "nothing left over" if choice.leftover == 0 else f"{choice.leftover} free nodes stay behind"
-    if len(choice.takes) == 1:
-        return f"the tightest leaf that holds them all, {rest}"
-    return f"the least leaves + {weights.pod:g}·(pods−1), {choice.pods} pod{'s' if choice.pods > 1 else ''}, {rest}"
+    why = "the tightest leaf that holds them all"
+    if len(choice.takes) > 1 or found.preferences:
+        buildings, halls, pods = found.halls
+        why = f"the least leaves + {weights.pod:g}·(pods−1)"
+        why += f" + {weights.hall:g}·(halls−1)" if halls > 1 else ""
+        why += f" + {weights.building:g}·(buildings−1)" if buildings > 1 else ""
+        why += " + preferences" if request.preferences else ""
+        why += f", {pods} pod{'s' if pods > 1 else ''}" + (f", {halls} halls" if halls > 1 else "")
+    parts = [why, rest]
+    if request.preferences:
+        parts.append(f"preferences cost {found.preferences / 1000:g} of {choice.cost / 1000:g}")
+    if request.bisection_gbps:
+        parts.append(f"the uplinks keep {request.bisection_gbps} Gb/s for each node")
+    if found.one_numa is not None:
+        parts.append(f"{found.one_numa} of {len(found.nodes)} nodes have it all on one NUMA node")
+    return ", ".join(parts)
 
 
 def _against(other: Choice, choice: Choice, weights: Weights) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from weft.model.errors import ConflictError, InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
+from weft.planning.place.parts import Tree, crossing
 from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
 from weft.planning.place.view import DYNAMIC, Lens, View
 from weft.planning.topology import Topology
@@ -24,6 +25,7 @@ class Ledger:
         held: pod -> leaf -> its nodes.
         version: grows with every change; `health_version` with every block and unblock.
         mirror: `available` as machine words, if somebody keeps one.
+        carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
     """
 
     def __init__(
@@ -35,10 +37,13 @@ class Ledger:
         policy: Policy | None = None,
     ) -> None:
         self.numbers = numbers = Numbers.of(topology)
+        self.topology = topology
+        self.tree = Tree.of(topology)
         self.weights = weights or Weights()
         self.policy = policy
         same = Traits()
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
+        self.traits = traits or {}
         self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
         self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in (dedicated or {}).items()}
         self._owners = frozenset(self._dedicated.values())
@@ -49,6 +54,9 @@ class Ledger:
         self.held: dict[str, dict[int, int]] = {}
         self._project_of: dict[str, str] = {}
         self._stands_on: dict[str, dict[int, int]] = {}
+        self._gbps: dict[str, int] = {}
+        self._carried: dict[str, dict[int, int]] = {}
+        self.carried: dict[int, int] = {}
         self.version = 0
         self.health_version = 0
         self.mirror: NDArray[np.unsignedinteger] | None = None
@@ -78,7 +86,7 @@ class Ledger:
         for leaf, bits in decision.bits:
             if available[leaf] & bits != bits:
                 raise ConflictError(f"pod {decision.pod}: its nodes were taken since; decide again")
-        self.take(decision.pod, decision.project, decision.bits)
+        self.take(decision.pod, decision.project, decision.bits, decision.gbps)
 
     def hold(self, pod: str, nodes: Iterable[str], project: str = "") -> None:
         """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
@@ -90,8 +98,8 @@ class Ledger:
                     raise ConflictError(f"pod {pod}: {names} held by pod {other}")
         self.take(pod, project, tuple(masks.items()))
 
-    def take(self, pod: str, project: str, places: Iterable[tuple[int, int]]) -> None:
-        """Enter (leaf, bits) as the pod's, unchecked."""
+    def take(self, pod: str, project: str, places: Iterable[tuple[int, int]], gbps: int = 0) -> None:
+        """Enter (leaf, bits) as the pod's, unchecked; each node with so many Gb/s of its leaf's uplinks."""
         held = self.held.setdefault(pod, {})
         if project:
             self._project_of[pod] = project
@@ -107,6 +115,10 @@ class Ledger:
                 mirror[leaf, 0] = left
             for view in views:
                 view.refresh(leaf, left)
+        if gbps:
+            self._gbps[pod] = gbps
+        if self._gbps:
+            self._carry(pod)
         self.version += 1
 
     def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
@@ -132,7 +144,27 @@ class Ledger:
         if not held:
             self.held.pop(pod, None)
             self._project_of.pop(pod, None)
+        if self._gbps:
+            self._carry(pod)
         self.version += 1
+
+    def _carry(self, pod: str) -> None:
+        """What uplinks carry for the pod, counted anew from the nodes that it holds."""
+        for leaf, gbps in self._carried.pop(pod, {}).items():
+            self.carried[leaf] -= gbps
+        held = self.held.get(pod)
+        if not held:
+            self._gbps.pop(pod, None)
+        elif pod in self._gbps:
+            nodes = {leaf: bits.bit_count() for leaf, bits in held.items()}
+            self._carried[pod] = mine = crossing(nodes, self._gbps[pod])
+            for leaf, gbps in mine.items():
+                self.carried[leaf] = self.carried.get(leaf, 0) + gbps
+
+    def carried_for_others(self, pod: str) -> Callable[[int], int]:
+        """Leaf -> Gb/s of its uplinks that are guaranteed to other pods."""
+        own = self._carried.get(pod, {})
+        return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0)
 
     def block(self, node: str, why: str, reason: str) -> None:
         """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""

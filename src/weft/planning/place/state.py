@@ -18,19 +18,24 @@ class Traits:
     Attributes:
         hcas: adapters that are cabled to the fabric.
         accelerators: (type, count), sorted.
+        numa: by NUMA node, the same and how many adapters on the fabric it has; empty: not known.
     """
 
     role: str = "compute"
     cloud: str | None = None
     hcas: int = 1
     accelerators: tuple[tuple[str, int], ...] = ()
+    numa: tuple[tuple[tuple[tuple[str, int], ...], int], ...] = ()
 
     @classmethod
-    def of(cls, node: Node, rails: int) -> Self:
-        counts: dict[str, int] = {}
-        for accelerator in node.accelerators:
-            counts[accelerator.type] = counts.get(accelerator.type, 0) + 1
-        return cls(node.role, node.cloud, rails, tuple(sorted(counts.items())))
+    def of(cls, node: Node, rails: int, fabric: str) -> Self:
+        """The traits of a node with `rails` adapters that are cabled to this fabric."""
+        hcas = node.hcas_on(fabric)
+        numa = tuple(
+            (_counts(a.type for a in node.accelerators if a.numa == i), sum(h.numa == i for h in hcas))
+            for i in sorted({a.numa for a in node.accelerators})
+        )
+        return cls(node.role, node.cloud, rails, _counts(a.type for a in node.accelerators), numa)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,22 @@ class Kind:
             return "accelerators"
         return None
 
-    def surplus(self, traits: Traits) -> tuple[int, int]:
-        """What a node has beyond the order: (accelerators, adapters)."""
-        return sum(n for _, n in traits.accelerators) - self.accelerators, traits.hcas - self.hcas
+    def surplus(self, traits: Traits) -> tuple[int, int, int]:
+        """What a node has beyond the order: (0 if one NUMA node has all that is wanted, accelerators, adapters)."""
+        beyond = sum(n for _, n in traits.accelerators) - self.accelerators
+        return self.is_part(traits) and not self.on_one_numa(traits), beyond, traits.hcas - self.hcas
+
+    def is_part(self, traits: Traits) -> bool:
+        """Whether only some of the node's accelerators are wanted, so that it matters which."""
+        has = dict(traits.accelerators).get(self.accelerator or "", 0)
+        return bool(traits.numa) and 0 < self.accelerators < has
+
+    def on_one_numa(self, traits: Traits) -> bool:
+        """Whether one NUMA node has the accelerators and the adapters that are wanted."""
+        return any(
+            dict(types).get(self.accelerator or "", 0) >= self.accelerators and hcas >= self.hcas
+            for types, hcas in traits.numa
+        )
 
 
 @dataclass(slots=True)
@@ -128,10 +146,17 @@ class Numbers:
 def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
     """The traits of each of the site's nodes that stands on the fabric."""
     return {
-        node.name: Traits.of(node, len(topology.stands[node.name].rails))
+        node.name: Traits.of(node, len(topology.stands[node.name].rails), topology.fabric)
         for node in site.nodes
         if node.name in topology.stands
     }
+
+
+def _counts(types: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for one in types:
+        found[one] = found.get(one, 0) + 1
+    return tuple(sorted(found.items()))
 
 
 def lowest(bits: int, count: int) -> int:

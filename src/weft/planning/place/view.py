@@ -32,9 +32,10 @@ class View:
         eligible: how many these are; `healthy` of them are not blocked.
         reports: what each filter removed whose result doesn't depend on the order, with examples.
         pool: their free units by leaf; a unit is a node, or a slice of several.
+        one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted.
     """
 
-    __slots__ = ("_static", "_tiers", "eligible", "healthy", "lens", "mask", "pool", "reports")
+    __slots__ = ("_static", "_tiers", "eligible", "healthy", "lens", "mask", "one_numa", "pool", "reports")
 
     def __init__(
         self,
@@ -47,11 +48,16 @@ class View:
         self.lens = lens
         self.reports: tuple[FilterReport, ...] = ()
         self.mask = [0] * len(numbers.leaves)
-        tiers: dict[tuple[int, int], list[int]] = {}
+        tiers: dict[tuple[int, int, int], list[int]] = {}
+        self.one_numa: list[int] | None = None
         out: dict[str, list[tuple[int, int]]] = {name: [] for name in (*STATIC, "dedicated")}
         for traits, bits in groups.items():
             why = lens.kind.refuses(traits)
             tier = [0] * len(numbers.leaves)
+            if why is None and lens.kind.is_part(traits):
+                self.one_numa = self.one_numa or [0] * len(numbers.leaves)
+                for leaf, members in bits.items() if lens.kind.on_one_numa(traits) else ():
+                    self.one_numa[leaf] |= members
             if why is None:
                 tier = tiers.setdefault(lens.kind.surplus(traits), tier)
             for leaf, members in bits.items():
@@ -97,6 +103,10 @@ class View:
         size = self.lens.slice
         count = (available & self.mask[leaf]).bit_count()
         self.pool.set(leaf, count if size == 1 else count // size)
+
+    def tier(self, leaf: int, bit: int) -> int:
+        """How many kinds of node fit the order better than this one."""
+        return next(i for i, tier in enumerate(self._tiers) if tier[leaf] & bit)
 
     def take(self, leaf: int, available: int, units: int) -> int:
         """The bits of the nodes to take: those with the least beyond what is asked first, then by name."""

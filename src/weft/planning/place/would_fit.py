@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from weft.model.order import LEVELS
+from weft.model.order import Level
 from weft.model.placement import Occupancy, PlacementRequest
 
 Fits = Callable[[PlacementRequest, Occupancy], bool]
 MOST_PODS_TRIED = 50
 
 
-def smallest_changes(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> tuple[str, ...]:
+def smallest_changes(
+    request: PlacementRequest, occupancy: Occupancy, fits: Fits, levels: Sequence[Level]
+) -> tuple[str, ...]:
     """One sentence a change: fewer nodes, a weaker level, fewer HCAs, nothing excluded, another pod's end.
 
     Args:
         fits: whether a changed request fits a changed occupancy.
+        levels: those that the fabric has, the nearest first.
     """
     found = (
         _fewer_nodes(request, occupancy, fits),
-        _weaker_level(request, occupancy, fits),
+        _weaker_level(request, occupancy, fits, levels),
+        _no_spares(request, occupancy, fits),
+        _less_bandwidth(request, occupancy, fits),
         _fewer_hcas(request, occupancy, fits),
         _without_exclusions(request, occupancy, fits),
         _without_quarantine(request, occupancy, fits),
@@ -40,11 +45,36 @@ def _fewer_nodes(request: PlacementRequest, occupancy: Occupancy, fits: Fits) ->
     return f"count: {low * size} instead of {request.count}" if low else None
 
 
-def _weaker_level(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    for level in LEVELS[LEVELS.index(request.required) + 1 :]:
+def _weaker_level(
+    request: PlacementRequest, occupancy: Occupancy, fits: Fits, levels: Sequence[Level]
+) -> str | None:
+    for level in levels[levels.index(request.required) + 1 :] if request.required in levels else ():
         if fits(request.model_copy(update={"required": level}), occupancy):
             return f"locality.required: {level} instead of {request.required}"
     return None
+
+
+def _no_spares(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    for spare in range(request.spare - request.slice, -1, -request.slice):
+        if fits(request.model_copy(update={"spare": spare}), occupancy):
+            return f"spare: {spare} instead of {request.spare}"
+    return None
+
+
+def _less_bandwidth(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    """The most that could be guaranteed."""
+    low, high = -1, request.bisection_gbps
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(request.model_copy(update={"bisection_gbps": middle}), occupancy):
+            low = middle
+        else:
+            high = middle
+    return (
+        f"bisection_gbps: {low} instead of {request.bisection_gbps}"
+        if low >= 0 and request.bisection_gbps
+        else None
+    )
 
 
 def _fewer_hcas(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:

@@ -1,0 +1,97 @@
+"""What both doors need to weigh an order: what each node costs it, and its leaves as parts of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from weft.model.placement import Preference
+from weft.planning.place.weigh import Part
+from weft.planning.topology import Stand, Topology
+
+
+class Preferred(NamedTuple):
+    """Nodes that an order would rather have (cost below 0) or not (above), in thousandths of a leaf each."""
+
+    kind: str
+    name: str
+    cost: int
+
+    @classmethod
+    def of(cls, preference: Preference) -> Preferred:
+        return cls(preference.kind, preference.name, preference.cost)
+
+    def meets(self, stand: Stand, types: Iterable[str]) -> bool:
+        """Whether it is about a node that stands there and has accelerators of these types."""
+        if self.kind == "label":
+            return self.name in stand.labels
+        if self.kind == "accelerator":
+            return self.name in types
+        where = {"node": stand.node, "rack": stand.rack, "leaf": stand.leaf, "pod": stand.pod}
+        return where[self.kind] == self.name
+
+
+class Tree(NamedTuple):
+    """The topology's leaves by number, with the domains above each.
+
+    Attributes:
+        paths: by leaf, numbers of its building, hall and pod.
+        uplinks: by leaf, Gb/s to other switches; None: not known.
+    """
+
+    paths: list[tuple[int, int, int]]
+    uplinks: list[int] | None
+
+    @classmethod
+    def of(cls, topology: Topology) -> Tree:
+        buildings: dict[str, int] = {}
+        halls: dict[str, int] = {}
+        paths: list[tuple[int, int, int]] = []
+        for number, (pod, leaves) in enumerate(topology.pods.items()):
+            building, hall = topology.above.get(pod, ("-", "-"))
+            above = buildings.setdefault(building, len(buildings)), halls.setdefault(hall, len(halls))
+            paths += [(*above, number)] * len(leaves)
+        known = [topology.uplinks.get(leaf, 0) for leaf in topology.leaves] if topology.uplinks else None
+        return cls(paths, known)
+
+    @property
+    def deep(self) -> bool:
+        """Whether there is more than one hall or building."""
+        return self.paths[-1][:2] != (0, 0) if self.paths else False
+
+    def domains(self, leaves: Iterable[int]) -> tuple[int, int, int]:
+        """How many buildings, halls and pods these leaves are in."""
+        paths = [self.paths[leaf] for leaf in leaves]
+        return len({p[0] for p in paths}), len({p[1] for p in paths}), len({p[2] for p in paths})
+
+
+def part(
+    tree: Tree,
+    leaf: int,
+    nodes: Sequence[int],
+    size: int,
+    stays: int,
+    gbps: int,
+    guaranteed: Callable[[int], int],
+) -> Part:
+    """A leaf as a part.
+
+    Args:
+        nodes: what each node that the order could have costs, the cheapest first.
+        size: nodes of a unit.
+        stays: nodes of the order's pod that are on it already.
+        gbps: what its uplinks must carry for each node; 0: nothing.
+        guaranteed: leaf -> Gb/s that other pods have of its uplinks.
+    """
+    free = len(nodes) // size
+    costs = tuple(sum(nodes[i * size : (i + 1) * size]) for i in range(free)) if any(nodes) else ()
+    limit = None
+    if gbps and tree.uplinks is not None:
+        limit = max(tree.uplinks[leaf] - guaranteed(leaf), 0) // (gbps * size)
+    return Part(leaf, tree.paths[leaf], free, costs, -(-stays // size), limit)
+
+
+def crossing(nodes: Mapping[int, int], gbps: int) -> dict[int, int]:
+    """Leaf -> Gb/s that its uplinks carry at most between the pod's nodes on it and its others."""
+    total = sum(nodes.values())
+    return {leaf: min(n, total - n) * gbps for leaf, n in nodes.items() if 0 < n < total}

@@ -1,0 +1,104 @@
+"""The engine's slow way: orders with preferences, guaranteed uplinks, or more than one hall to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from weft.model.errors import InputError
+from weft.planning.place.ask import Ask
+from weft.planning.place.ledger import Ledger
+from weft.planning.place.parts import Preferred, crossing, part
+from weft.planning.place.pool import Pool
+from weft.planning.place.view import View
+from weft.planning.place.weigh import Part, Weighed, weigh
+
+
+class Found(NamedTuple):
+    """What was weighed, and (leaf, bits) of the nodes."""
+
+    weighed: Weighed
+    bits: tuple[tuple[int, int], ...]
+
+
+class Weighing(Ledger):
+    """A ledger that can weigh."""
+
+    _about: dict[tuple[str, str], dict[int, int]] | None = None
+
+    def allowed(self, ask: Ask, nodes: Mapping[int, int]) -> bool:
+        """Whether a choice made without regard to halls and uplinks is the optimum with it: leaf -> nodes, all of them.
+
+        One that is inside one hall costs nothing more, so none is better; one in several may be beaten.
+        """
+        if self.tree.deep and self.tree.domains(nodes)[:2] != (1, 1):
+            return False
+        return not ask.gbps or self._fits_uplinks(ask, nodes)
+
+    def weigh(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Found | None:
+        """The best leaves for an ask with preferences, uplinks or halls; `pool` has what it may be given."""
+        if ask.gbps and self.tree.uplinks is None:
+            raise InputError(
+                "bisection_gbps", ask.gbps, "0 on a fabric whose cables between switches aren't known"
+            )
+        stay = {leaf: bits.bit_count() for leaf, bits in self.numbers.masks(ask.near).items()}
+        touched = self._touched(ask)
+        guaranteed = self.carried_for_others(ask.pod)
+        nodes: dict[int, list[tuple[int, int, int]]] = {}
+        parts: list[Part] = []
+        for leaf, free in enumerate(pool.free):
+            if not free and leaf not in stay:
+                continue
+            costs = [0] * (free * ask.slice)
+            if free and leaf in touched:
+                nodes[leaf] = self._by_cost(
+                    view, leaf, self.available[leaf] & ~hidden.get(leaf, 0), ask.preferences
+                )
+                costs = [cost for cost, _, _ in nodes[leaf]]
+            parts.append(part(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed))
+        weighed = weigh(parts, ask.count // ask.slice, self.weights.levels, ask.required, ask.preferred)
+        if weighed is None:
+            return None
+        bits: list[tuple[int, int]] = []
+        for leaf, units in weighed.takes:
+            if leaf in nodes:
+                bits.append((leaf, sum(bit for _, _, bit in nodes[leaf][: units * ask.slice])))
+            else:
+                bits.append((leaf, view.take(leaf, self.available[leaf] & ~hidden.get(leaf, 0), units)))
+        return Found(weighed, tuple(bits))
+
+    def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int]) -> bool:
+        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod)
+        return uplinks is not None and all(
+            guaranteed(leaf) + gbps <= uplinks[leaf] for leaf, gbps in crossing(nodes, ask.gbps).items()
+        )
+
+    def _touched(self, ask: Ask) -> set[int]:
+        return {leaf for one in ask.preferences for leaf in self._masks(one)}
+
+    def _masks(self, one: Preferred) -> dict[int, int]:
+        """Leaf -> nodes that a preference is about; looked for once."""
+        if self._about is None:
+            self._about = {}
+        found = self._about.get((one.kind, one.name))
+        if found is None:
+            stands, traits = self.topology.stands, self.traits
+            found = self._about[one.kind, one.name] = self.numbers.masks(
+                name
+                for name, stand in stands.items()
+                if one.meets(stand, dict(traits[name].accelerators) if name in traits else ())
+            )
+        return found
+
+    def _by_cost(
+        self, view: View, leaf: int, available: int, preferences: tuple[Preferred, ...]
+    ) -> list[tuple[int, int, int]]:
+        """(cost, tier, bit) of the leaf's nodes: the cheapest first, then the best fit, then by name."""
+        found: list[tuple[int, int, int]] = []
+        left = available & view.mask[leaf]
+        about = [(one.cost, self._masks(one).get(leaf, 0)) for one in preferences]
+        while left:
+            bit = left & -left
+            found.append((sum(cost for cost, mask in about if mask & bit), view.tier(leaf, bit), bit))
+            left ^= bit
+        return sorted(found)
