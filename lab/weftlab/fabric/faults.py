@@ -109,13 +109,7 @@ class Faults:
         self._supervisor.stop([name], giving_up=False)
 
     def start(self, name: str) -> None:
-        """Start it again and wait until it is ready; a manager alone on its port first, then its agent again."""
-        what, _, agent = name.partition("-")
-        if what == "opensm" and self._supervisor.alive(f"agent-{agent}"):
-            self.stop(f"agent-{agent}")
-            self.start(name)
-            self.start(f"agent-{agent}")
-            return
+        """Start `opensm-NAME` or `agent-NAME` again and wait until it is ready."""
         service = next(j for j in self._jobs if isinstance(j, Service) and j.name == name)
         self._supervisor.start(service)
         self._supervisor.await_ready(service)
