@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
+from weftlab.layout import LabError, free_ports
+from weftlab.supervisor import JobError
 
 POD = """\
 name: demo
@@ -87,6 +88,9 @@ def main() -> int:
         try:
             lab.up()
             Demo(lab, Path(folder)).run()
+        except (LabError, JobError) as error:
+            print(f"weft demo: {error}", file=sys.stderr)
+            return 1
         finally:
             print("\n== taking the lab down", flush=True)
             lab.down()

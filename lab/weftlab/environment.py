@@ -30,6 +30,7 @@ FABRIC_PACKAGES = {
 }
 CLOUD_PACKAGES = {
     "mariadbd": "mariadb-server-core",  # the program alone: no service of the machine comes with it
+    "my_print_defaults": "mariadb-client-core",  # mariadb-install-db calls it
     "/usr/lib/rabbitmq/bin/rabbitmq-server": "rabbitmq-server",
     "epmd": "erlang-base",
 }
