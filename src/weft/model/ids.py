@@ -105,6 +105,15 @@ Name = Annotated[
 ]
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
 
+
+def _words(value: Any) -> Any:
+    """A cell of a table holds one text."""
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[Name, ...], BeforeValidator(_words)]
+"""Several names; in a cell of a table with spaces between them."""
+
 DURATION = r"^[1-9][0-9]{0,6}[smhd]$"
 Duration = Annotated[
     str, StringConstraints(pattern=DURATION), WithJsonSchema({"type": "string", "pattern": DURATION})

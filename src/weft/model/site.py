@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Duration, Guid, Mac, Name, PciAddress
+from weft.model.ids import Duration, Guid, Mac, Name, PciAddress, Words
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.ranges import Range
 
@@ -52,8 +52,9 @@ class Node(Document):
     cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
     host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
     maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
-    labels: tuple[Name, ...] = Field(
-        default=(), description="Words that orders may prefer or avoid nodes by; free to choose."
+    labels: Words = Field(
+        default=(),
+        description="Words that orders may prefer or avoid nodes by; in a table with spaces between them.",
     )
     ipu_pod: Name | None = Field(
         default=None, description="Poplar server: IPU-POD whose data network it is on."

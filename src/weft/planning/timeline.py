@@ -5,8 +5,9 @@ Times are seconds of one clock, chosen by the caller; there is no clock here. A 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +33,11 @@ class Start:
 
 
 class Timeline:
-    """An engine with a calendar: `engine` is the state now, the calendars what is known of the future."""
+    """An engine with a calendar: `engine` is the state now, the calendars what is known of the future.
+
+    Attributes:
+        looked: how many windows were looked at so far.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -40,6 +45,7 @@ class Timeline:
         self.leases = Calendar(every)
         self.reservations = Calendar(every)
         self._aside: dict[str, Calendar] = {}
+        self.looked = 0
         self._usable: dict[int, tuple[int, Words, Words]] = {}
 
     def start(self, ask: Ask, now: float, end: float = FOREVER) -> Decision | None:
@@ -85,7 +91,7 @@ class Timeline:
         """The reservation goes; none is no error."""
         self.reservations.remove(pod)
 
-    def begin(self, pod: str, project: str = "") -> Entry:
+    def begin(self, pod: str, project: str = "", gbps: int = 0) -> Entry:
         """A reservation becomes a lease. Raises ConflictError if a node of it is still held or out of order."""
         entries = self.reservations.of(pod)
         if not entries:
@@ -98,7 +104,7 @@ class Timeline:
         if gone:
             raise ConflictError(f"pod {pod}: {', '.join(gone)} not free at the start of its reservation")
         nodes = [n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits)]
-        self.engine.hold(pod, nodes, project)
+        self.engine.hold(pod, nodes, project, gbps)
         self.reservations.remove(pod)
         self.leases.add(entry)
         return entry
@@ -124,7 +130,8 @@ class Timeline:
             until: when it ends at the latest, however late it starts.
             now: the present, if `begin` is later: what is free now counts only for a start now.
 
-        Only ends can make room, so only they are looked at.
+        Only ends can make room, so only they are looked at; those after which the leases alone still leave no room
+        are passed over by bisection, since leases only end.
         """
         present = now is None or begin <= now
         first = self.decide if present else self.at
@@ -133,13 +140,26 @@ class Timeline:
         ends: set[float] = set()
         for calendar in (self.leases, self.reservations, *self._aside.values()):
             ends.update(calendar.ends(begin))
-        for moment in sorted(e for e in ends if e < until):
+        moments = [begin, *sorted(e for e in ends if e < until)]
+        first_room = bisect_left(moments, True, key=lambda moment: self._has_room(ask, moment))
+        for moment in moments[max(first_room, 1) :]:
             decision = self.at(ask, moment, min(moment + duration, until))
             if decision is not None:
                 return Start(moment, decision)
         return None
 
+    def _has_room(self, ask: Ask, moment: float) -> bool:
+        """Whether the order would fit at that moment if there were nothing but the leases of now."""
+        self.looked += 1
+        view = self.engine.view(ask)
+        healthy, _ = self._healthy(view)
+        return self._fitting(ask, view, healthy & ~self.leases.taken(moment, FOREVER)) is not None
+
     def _in_window(self, ask: Ask, start: float, end: float, present: bool) -> Decision | None:
+        if ask.spare:
+            gang = replace(ask, count=ask.count + ask.spare, spare=0)
+            found = self._in_window(gang, start, end, present)
+            return found and found._replace(size=ask.count)
         engine = self.engine
         view = engine.view(ask)
         healthy, mask = self._healthy(view)
@@ -152,9 +172,12 @@ class Timeline:
         for project, calendar in self._aside.items():
             if project != ask.project:
                 taken |= calendar.taken(start, end)
+        self.looked += 1
+        return self._fitting(ask, view, usable & ~taken)
+
+    def _fitting(self, ask: Ask, view: View, left: Words) -> Decision | None:
         if ask.exclude:
-            taken |= self.reservations.words(engine.numbers.masks(ask.exclude))
-        left = usable & ~taken
+            left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
         counts = np.bitwise_count(left)
         units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
         if ask.slice > 1:
@@ -164,7 +187,8 @@ class Timeline:
     def _choose(self, view: View, ask: Ask, left: Words, units: Words) -> Decision | None:
         need = ask.count // ask.slice
         engine = self.engine
-        pool: Pool | None = None
+        if ask.preferences and engine.policy is None:
+            return self._weighed(view, ask, left, units)
         fits = np.flatnonzero(units >= need)
         if len(fits) and engine.policy is None:
             leaf = int(fits[int(units[fits].argmin())])
@@ -180,8 +204,16 @@ class Timeline:
             if choice is None:
                 return None
             takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
+        unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
+        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}):
+            return self._weighed(view, ask, left, units)
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
         return engine.decided(view, ask, bits, cost, leftover, pods, free=int(units.sum(dtype=np.int64)))
+
+    def _weighed(self, view: View, ask: Ask, left: Words, units: Words) -> Decision | None:
+        """With preferences, halls and uplinks; what uplinks carry then is taken to be what they carry now."""
+        pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
+        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf))
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the room, before anything slower is done."""

@@ -23,6 +23,7 @@ from weft.planning.place.engine import Engine
 from weft.planning.place.parts import Preferred
 from weft.planning.place.weigh import Part, weigh
 from weft.planning.placement import place
+from weft.planning.timeline import Timeline
 from weft.planning.topology import Stand, Topology
 
 STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500")) // 5
@@ -363,3 +364,29 @@ def test_a_port_without_keys_left_takes_no_pod() -> None:
     report = next(f for f in answer.explanation.filters if f.filter == "segments")
     assert report.examples == ("gpu1: the fullest of its ports takes no further P_Key or VLAN",)
     assert Engine.of(site, "ib0", occupancy).decide(Ask.of(build_request(2))) is None
+
+
+def test_a_future_window_is_weighed_as_the_present_is() -> None:
+    """On an empty calendar an order for later gets the nodes it would get now: preferences, halls, uplinks, spares."""
+    rng = random.Random(31)
+    for _ in range(40):
+        site = wired(
+            [[rng.randint(1, 5) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))], 1
+        )
+        timeline = Timeline(Engine.of(site, "ib0", Occupancy()))
+        wish = Preferred("rack", "r0-0", rng.choice([-900, 600]))
+        ask = replace(
+            Ask.of(build_request(rng.randint(1, 9))), spare=rng.choice([0, 1]), gbps=rng.choice([0, 100]),
+            preferences=rng.choice([(), (wish,)]), required=rng.choice(["pod", "hall", "site"]),
+        )  # fmt: skip
+        now, later = timeline.decide(ask, 0, 100), timeline.at(ask, 10, 100)
+        assert (now and (now.cost, now.leftover)) == (later and (later.cost, later.leftover)), ask
+        if now and later:
+            assert len(later.working) == ask.count
+            assert len(later.spares) == ask.spare
+
+
+def test_labels_of_a_table_are_words() -> None:
+    """A cell holds them with spaces between."""
+    site = build_site([[1]], node=lambda _: {"labels": "new liquid-cooled"})
+    assert site.nodes[0].labels == ("new", "liquid-cooled")

@@ -6,7 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -85,14 +85,14 @@ class Engine(Weighing):
         else:
             pool, hidden = view.pool, _NOTHING
         if ask.preferences and self.policy is None:
-            return self._weighed(view, pool, ask, hidden)
+            return self.weighed(view, pool, ask, self._bits(hidden))
         found = self._beside(view, pool, ask, hidden) if ask.near else self._decide(view, pool, ask, hidden)
-        if found is None or not (ask.gbps or self.tree.deep) or self.policy is not None:
+        if found is None or not (ask.gbps or self.deep) or self.policy is not None:
             return found
         nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
         for leaf, bits in self.numbers.masks(ask.near).items():
             nodes[leaf] = nodes.get(leaf, 0) + bits.bit_count()
-        return found if self.allowed(ask, nodes) else self._weighed(view, pool, ask, hidden)
+        return found if self.allowed(ask, nodes) else self.weighed(view, pool, ask, self._bits(hidden))
 
     def _with_spares(self, ask: Ask, hidden: Mapping[int, int] | None) -> Decision | None:
         """The order and its spares are one gang; which of them are spare is told by the decision."""
@@ -101,10 +101,14 @@ class Engine(Weighing):
         found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden)
         return found and found._replace(size=ask.count)
 
-    def _weighed(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
+    def _bits(self, hidden: Mapping[int, int]) -> Callable[[int], int]:
+        return lambda leaf: self.available[leaf] & ~hidden.get(leaf, 0)
+
+    def weighed(self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int]) -> Decision | None:
+        """The decision for an ask with preferences, uplinks or halls; the arguments are those of `weigh`."""
         shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else {}
         removed = sum(map(pool.free.__getitem__, shared)) * ask.slice
-        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, hidden)
+        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, bits_of)
         if found is None:
             return None
         weighed = found.weighed
@@ -133,7 +137,7 @@ class Engine(Weighing):
         held = self.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        if ask.slice > 1 or ask.exclude or ask.apart_from or ask.preferences or ask.gbps or self.tree.deep:
+        if ask.slice > 1 or ask.exclude or ask.apart_from or ask.preferences or ask.gbps or self.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
             return self.decide(replace(ask, count=1, slice=1, spare=0, near=near, failed=(failed,)))
         view = self.view(ask)

@@ -25,6 +25,7 @@ class Ledger:
         held: pod -> leaf -> its nodes.
         version: grows with every change; `health_version` with every block and unblock.
         mirror: `available` as machine words, if somebody keeps one.
+        deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
     """
 
@@ -39,6 +40,7 @@ class Ledger:
         self.numbers = numbers = Numbers.of(topology)
         self.topology = topology
         self.tree = Tree.of(topology)
+        self.deep = self.tree.deep
         self.weights = weights or Weights()
         self.policy = policy
         same = Traits()
@@ -88,7 +90,7 @@ class Ledger:
                 raise ConflictError(f"pod {decision.pod}: its nodes were taken since; decide again")
         self.take(decision.pod, decision.project, decision.bits, decision.gbps)
 
-    def hold(self, pod: str, nodes: Iterable[str], project: str = "") -> None:
+    def hold(self, pod: str, nodes: Iterable[str], project: str = "", gbps: int = 0) -> None:
         """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
         masks = self.numbers.masks(nodes)
         for other, held in self.held.items():
@@ -96,7 +98,7 @@ class Ledger:
                 if held.get(leaf, 0) & bits:
                     names = ", ".join(self.numbers.names(leaf, held[leaf] & bits))
                     raise ConflictError(f"pod {pod}: {names} held by pod {other}")
-        self.take(pod, project, tuple(masks.items()))
+        self.take(pod, project, tuple(masks.items()), gbps)
 
     def take(self, pod: str, project: str, places: Iterable[tuple[int, int]], gbps: int = 0) -> None:
         """Enter (leaf, bits) as the pod's, unchecked; each node with so many Gb/s of its leaf's uplinks."""

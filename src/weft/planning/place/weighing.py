@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from weft.model.errors import InputError
@@ -31,12 +31,16 @@ class Weighing(Ledger):
 
         One that is inside one hall costs nothing more, so none is better; one in several may be beaten.
         """
-        if self.tree.deep and self.tree.domains(nodes)[:2] != (1, 1):
+        if self.deep and self.tree.domains(nodes)[:2] != (1, 1):
             return False
         return not ask.gbps or self._fits_uplinks(ask, nodes)
 
-    def weigh(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Found | None:
-        """The best leaves for an ask with preferences, uplinks or halls; `pool` has what it may be given."""
+    def weigh(self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int]) -> Found | None:
+        """The best leaves for an ask with preferences, uplinks or halls.
+
+        Args:
+            pool: what it may be given; `bits_of`: leaf -> its nodes that are free.
+        """
         if ask.gbps and self.tree.uplinks is None:
             raise InputError(
                 "bisection_gbps", ask.gbps, "0 on a fabric whose cables between switches aren't known"
@@ -51,9 +55,7 @@ class Weighing(Ledger):
                 continue
             costs = [0] * (free * ask.slice)
             if free and leaf in touched:
-                nodes[leaf] = self._by_cost(
-                    view, leaf, self.available[leaf] & ~hidden.get(leaf, 0), ask.preferences
-                )
+                nodes[leaf] = self._by_cost(view, leaf, bits_of(leaf), ask.preferences)
                 costs = [cost for cost, _, _ in nodes[leaf]]
             parts.append(part(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed))
         weighed = weigh(parts, ask.count // ask.slice, self.weights.levels, ask.required, ask.preferred)
@@ -64,7 +66,7 @@ class Weighing(Ledger):
             if leaf in nodes:
                 bits.append((leaf, sum(bit for _, _, bit in nodes[leaf][: units * ask.slice])))
             else:
-                bits.append((leaf, view.take(leaf, self.available[leaf] & ~hidden.get(leaf, 0), units)))
+                bits.append((leaf, view.take(leaf, bits_of(leaf), units)))
         return Found(weighed, tuple(bits))
 
     def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int]) -> bool:
