@@ -30,6 +30,19 @@ def answers_http(port: int, path: str = "/") -> Check:
     return check
 
 
+def answers_tcp(host: str, port: int) -> Check:
+    """Somebody takes connections there."""
+
+    def check() -> str | None:
+        try:
+            socket.create_connection((host, port), timeout=SECONDS).close()
+        except OSError as error:
+            return f"no answer at {host}:{port}: {error}"
+        return None
+
+    return check
+
+
 def greets(path: Path) -> Check:
     """A MariaDB on a unix socket sends its greeting by itself."""
 

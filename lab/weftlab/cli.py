@@ -22,6 +22,7 @@ def add_commands(subparsers: Any) -> None:
     up.add_argument("--spines", type=int, help="spine switches (default 2; half as many as leaves)")
     up.add_argument("--hcas", type=int, help="HCAs a node (default 2; 1 where a leaf has no room)")
     up.add_argument("--computes", type=int, help="nodes that Nova has too (default: all, at most 16)")
+    up.add_argument("--ipus", type=int, help="IPUs of the IPU-POD: 0, 4, 16 or 64 (default 16)")
     up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
     up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
     up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
@@ -76,6 +77,7 @@ def _up(args: argparse.Namespace) -> int:
         spines=args.spines,
         hcas=args.hcas,
         computes=args.computes,
+        ipus=args.ipus,
         left_out=tuple(args.without),
         fabric_only=args.only == "fabric",
     )

@@ -6,11 +6,13 @@ import json
 import signal
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from weft.model.site import Site
-from weftlab import checks, config
+from weft.model.site import Node, Site
+from weftlab import checks, config, ipu
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
+from weftlab.guests import started_folder
 from weftlab.layout import Layout
 from weftlab.service import Check, Service
 
@@ -38,7 +40,8 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
         # Without it the compute would invent an identity at each start.
         (data / "compute_id").write_text(config.compute_id(host))
     _write_plan(layout, site)
-    rails = {n.nova_host: [h.name for h in n.hcas] for n in config.compute_nodes(site)}
+    started_folder(layout).mkdir(parents=True, exist_ok=True)
+    rails = {n.nova_host: _mapped(n) for n in config.compute_nodes(site)}
     _hosts_path(layout).write_text(json.dumps(rails))
 
 
@@ -106,10 +109,13 @@ def _plan_path(layout: Layout) -> Path:
 
 def _write_plan(layout: Layout, site: Site) -> None:
     """What the fleet forks, see `programs/fleet.py`."""
+    guests = {n.nova_host for n in config.compute_nodes(site) if n.role != "compute"}
     children = [_child(layout, name, "nova.conf") for name in ("nova-conductor", "nova-scheduler")]
     for host in hosts(site):
         child = _child(layout, f"nova-compute@{host}", "nova-compute.conf", f"{host}.conf")
         child["env"] = {"WEFT_LAB_DEVICES": str(layout.etc / "nova" / f"{host}.devices.json")}
+        if host in guests:
+            child["env"]["WEFT_LAB_GUESTS"] = str(started_folder(layout))
         children.append(child)
     discover = _child(layout, "nova-discover", "nova.conf")
     discover["env"] = {
@@ -125,7 +131,14 @@ def _write_plan(layout: Layout, site: Site) -> None:
     _plan_path(layout).write_text(json.dumps(plan, indent=1))
 
 
-def _child(layout: Layout, name: str, *files: str) -> dict[str, object]:
+def _mapped(node: Node) -> dict[str, list[str]]:
+    """Physical network -> devices, as a host's SR-IOV agent has them."""
+    if node.role == "poplar":
+        return {ipu.PHYSICAL_NETWORK: ["rnic0"]}
+    return {"ibnet": [h.name for h in node.hcas]} if node.hcas else {}
+
+
+def _child(layout: Layout, name: str, *files: str) -> dict[str, Any]:
     etc = layout.etc / "nova"
     argv = [word for file in files for word in ("--config-file", str(etc / file))]
     return {

@@ -6,11 +6,12 @@ Only what differs from the defaults is written; each comment says why it does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
-from weft.model.site import Node, Site
+from weft.model.site import BOOTABLE, Node, Site
+from weftlab import ipu
 from weftlab.layout import Layout
 
 SECRET = "weft-lab"
@@ -167,7 +168,7 @@ def neutron(layout: Layout, env: Path) -> Sections:
         },
         # Tenants' own networks get VLANs 2000 to 2999. The ranges that weft gives out are in no pool of Neutron's:
         # otherwise Neutron could give one of them to somebody else.
-        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet"},
+        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,datanet"},
         "ml2_type_flat": {"flat_networks": "physext"},
         "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},
         "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},
@@ -260,18 +261,27 @@ def nova_host(layout: Layout, node: Node) -> Sections:
             "instances_path": data / "instances",
         },
         "oslo_concurrency": {"lock_path": data / "lock"},
-        "pci": {"device_spec": [json.dumps(spec) for spec in (gpus, *hcas)]},
+        "pci": {"device_spec": [json.dumps(spec) for spec in _specs(node, gpus, hcas)]},
     }
 
 
 def compute_nodes(site: Site) -> tuple[Node, ...]:
     """The nodes that have a nova-compute."""
-    return tuple(n for n in site.nodes if n.role == "compute" and n.maintenance is None)
+    return tuple(n for n in site.nodes if n.role in BOOTABLE and n.maintenance is None)
+
+
+def _specs(
+    node: Node, gpus: Mapping[str, str], hcas: Sequence[Mapping[str, str]]
+) -> tuple[Mapping[str, str], ...]:
+    specs = {"compute": (gpus, *hcas), "poplar": (ipu.device_spec(),)}
+    return specs.get(node.role, ())
 
 
 def devices(node: Node) -> list[dict[str, object]]:
     """The host's PCI devices as Nova's virt drivers report them (`pci_passthrough_devices`), see
     nova/virt/libvirt/host.py; `mac` is for our driver's stand-in for sysfs."""
+    if node.role == "poplar":
+        return ipu.devices()
 
     def device(vendor: str, product: str, kind: str, address: str, numa: int) -> dict[str, object]:
         return {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.model.site import Site
-from weftlab import bootstrap, checks, cloud, database, infra
+from weftlab import bootstrap, checks, cloud, database, infra, ipujobs
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
@@ -59,7 +59,8 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
         Step(
             "policies",
             lambda: cloud.read_policies(layout),
-            after=(*(a.name for a in API_SERVICES), *(("bootstrap",) if fresh else ())),
+            # Not while MariaDB is away for the golden image.
+            after=(*(a.name for a in API_SERVICES), *(("golden image",) if fresh else ())),
         ),
         Step(
             "computes",
@@ -88,6 +89,12 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
     jobs: tuple[Job, ...] = fabric_jobs(layout, site)
     if not settings.fabric_only:
         jobs += cloud_jobs(layout, site, golden, pause)
+        if site.ipu_pods:
+            jobs += (
+                ipujobs.simulation(layout, settings.ipus),
+                ipujobs.guests(layout, ("keystone", "nova")),
+                ipujobs.network_step(layout, ("policies",)),
+            )
         jobs += (weft_service(layout, site),)
     return without(jobs, frozenset(settings.left_out))
 
@@ -111,7 +118,7 @@ def weft_service(layout: Layout, site: Site) -> Service:
         log=layout.log("weft"),
         cwd=layout.work / "weft",
         ready=checks.answers_http(layout.port("weft"), "/readyz"),
-        after=("keystone", *agents),
+        after=("keystone", *agents, *(("ipu-pod",) if site.ipu_pods else ())),
         grace=20,
         daemons=(state / POSTMASTER,),
     )

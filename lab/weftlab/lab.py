@@ -34,7 +34,7 @@ class Lab:
         state, cache: folders; none: the user's usual ones.
         ports: first of its TCP ports.
         say: told what is being done, a line each.
-        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `left_out`, `fabric_only`; see `layout.Settings`.
+        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`: `layout.Settings`.
             They count for `up` alone: a lab that is up keeps what it was started with.
     """
 

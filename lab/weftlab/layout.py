@@ -51,6 +51,7 @@ class Settings:
     Attributes:
         nodes, leaves, spines, hcas: shape of the fabric.
         computes: how many of the nodes have a nova-compute.
+        ipus: IPUs of the IPU-POD beside them; 0: none.
         ports: first of `PORTS_EACH` TCP ports on loopback.
         left_out: services that aren't started.
         fabric_only: no OpenStack at all.
@@ -61,6 +62,7 @@ class Settings:
     spines: int
     hcas: int
     computes: int
+    ipus: int = 16
     ports: int = DEFAULT_PORTS
     left_out: tuple[str, ...] = ()
     fabric_only: bool = False

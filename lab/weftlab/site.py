@@ -31,6 +31,7 @@ from weft.model.site import (
     Site,
     Switch,
 )
+from weftlab import ipu
 from weftlab.layout import LabError, Layout, Settings
 
 FABRIC = "ib0"
@@ -55,6 +56,7 @@ def settings(
     spines: int | None = None,
     hcas: int | None = None,
     computes: int | None = None,
+    ipus: int | None = None,
     **rest: Any,
 ) -> Settings:
     """Fill in what wasn't said: 4 leaves and 2 spines up to 16 nodes; beyond, 20 nodes a leaf (never fewer than
@@ -74,6 +76,7 @@ def settings(
     computes = min(nodes, 16) if computes is None else computes
     if not 1 <= computes <= nodes:
         raise LabError(f"--computes {computes} is not allowed: 1 to the number of nodes, {nodes}")
+    ipus = ipu.check_size(16 if ipus is None else ipus)
     if leaves > SWITCH_PORTS:
         raise LabError(f"--leaves {leaves} is not allowed: a spine has {SWITCH_PORTS} ports")
     if hcas > 16:
@@ -86,20 +89,30 @@ def settings(
         )
     if leaves < 2:
         raise LabError(f"--leaves {leaves} is not allowed: the two subnet managers are on different leaves")
-    return Settings(nodes=nodes, leaves=leaves, spines=spines, hcas=hcas, computes=computes, **rest)
+    return Settings(
+        nodes=nodes, leaves=leaves, spines=spines, hcas=hcas, computes=computes, ipus=ipus, **rest
+    )
 
 
 def make_site(settings: Settings, layout: Layout) -> Site:
     """The whole site. Equal settings and layout give an equal site."""
     nodes = [*_gpu_nodes(settings), *_sm_nodes(settings)]
+    cloud_nodes = () if settings.fabric_only or not settings.ipus else ipu.nodes()
+    there = bool(cloud_nodes)
     return Site(
         name="lab",
         clouds={CLOUD: _cloud()},
         fabrics={FABRIC: _fabric(layout)},
-        racks=(Rack(name="core"), *(Rack(name=_rack(i)) for i in range(settings.leaves))),
+        racks=(
+            Rack(name="core"),
+            *(Rack(name=_rack(i)) for i in range(settings.leaves)),
+            *((Rack(name=ipu.RACK),) if there else ()),
+        ),
         switches=tuple(_switches(settings)),
         links=tuple(_links(settings, nodes)),
-        nodes=tuple(nodes),
+        nodes=(*nodes, *cloud_nodes),
+        ipu_pods={ipu.IPU_POD: ipu.ipu_pod(layout, settings.ipus, "cpu1", "tiny")} if there else {},
+        ipu_machines=ipu.machines(layout, settings.ipus) if there else (),
     )
 
 
@@ -263,8 +276,10 @@ def write_site(site: Site, folder: Path) -> Path:
     """`site.yaml` and its tables as CSV files beside it; returns the path of `site.yaml`."""
     folder.mkdir(parents=True, exist_ok=True)
     document = site.model_dump(mode="json", exclude_none=True)
-    tables: dict[str, list[dict[str, Any]]] = {name: document.pop(name) for name in ("switches", "links")}
-    tables["nodes"] = document.pop("nodes")
+    own = ("switches", "links", "ipu_machines")
+    tables: dict[str, list[dict[str, Any]]] = {name: rows for name in own if (rows := document.pop(name))}
+    # A list has no place in a cell: the lab's nodes have none but those that are tables of their own.
+    tables["nodes"] = [{k: v for k, v in row.items() if v != []} for row in document.pop("nodes")]
     for name in ("hcas", "accelerators"):
         tables[name] = [
             {"node": node["name"], **row} for node in tables["nodes"] for row in node.pop(name, [])

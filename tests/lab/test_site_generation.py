@@ -57,13 +57,14 @@ def test_the_default_is_sixteen_nodes_on_four_leaves() -> None:
 
 
 def test_800_nodes_are_the_reference_tree() -> None:
-    """40 leaves with 20 nodes each and 20 spines, of 40-port switches; 16 of the nodes are in the cloud."""
+    """40 leaves with 20 nodes each and 20 spines, of 40-port switches; 16 of the nodes are in the cloud, and the
+    IPU-POD's two hosts."""
     site = site_of(nodes=800)
     assert Counter(s.level for s in site.switches) == {"leaf": 40, "spine": 20}
     hosts = Counter(x.a for x in site.links if x.b.startswith("gpu"))
     assert set(hosts.values()) == {20}
     assert {s.ports for s in site.switches} == {40}
-    assert len(compute_nodes(site)) == 16
+    assert Counter(n.role for n in compute_nodes(site)) == {"compute": 16, "poplar": 1, "controller": 1}
 
 
 def test_the_subnet_managers_are_on_two_leaves() -> None:
@@ -102,3 +103,22 @@ def test_a_tree_that_cannot_be_cabled_is_refused(asked: dict[str, int], word: st
     """The sentence names the option, the value and what is allowed."""
     with pytest.raises(LabError, match=word):
         settings(**asked)
+
+
+@pytest.mark.parametrize(("ipus", "topology"), [(4, "mesh"), (16, "mesh"), (64, "torus")])
+def test_the_ipu_pod_is_on_this_labs_own_loopback(ipus: int, topology: str, tmp_path: Path) -> None:
+    """Machines in the order of their cables, gateways where this lab's agents listen; another lab's are elsewhere."""
+    first = Layout(tmp_path, tmp_path, 21000)
+    site = make_site(settings(ipus=ipus), first)
+    assert len(site.ipu_machines) == ipus // 4 and site.ipu_pods["ipupod1"].topology == topology
+    other = make_site(settings(ipus=ipus), Layout(tmp_path, tmp_path, 21060))
+    mine, theirs = ({m.gw_address for m in s.ipu_machines} for s in (site, other))
+    assert all(a.is_loopback for a in mine) and not mine & theirs
+    assert load_site(write_site(site, tmp_path)).ipu_machines == site.ipu_machines
+
+
+def test_a_lab_without_an_ipu_pod() -> None:
+    """`--ipus 0`, and the fabric alone, have none; other sizes aren't built."""
+    assert not site_of(ipus=0).ipu_pods and not site_of(fabric_only=True).ipu_machines
+    with pytest.raises(LabError, match="--ipus 8 is not allowed: 0, 4, 16, 64"):
+        settings(ipus=8)

@@ -87,3 +87,28 @@ def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
         wanted["allocations"][0]["agents"] = 5
         wrong = apply()
         assert (wrong.returncode, "allocations[0]: agents must be a list" in wrong.stderr) == (2, True)
+
+
+def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> None:
+    """cloud-init starts the service and goes on at once: apply is patient, and says so when it isn't to be."""
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    file = tmp_path / "order.json"
+    file.write_text("{}")
+    state = tmp_path / "state"
+    assert run("openvipu-server", "--state", str(state), "--init").returncode == 0
+    with program(*server(state)) as (_, line):
+        _, admin_port = ports(line)
+    early = run("vipu-admin", "-P", admin_port, "apply", str(file), env=env, cwd=tmp_path)
+    assert (early.returncode, "can't be reached" in early.stderr) == (1, True)
+    words = [*server(state)]
+    words[words.index("--admin-address") + 1] = f"127.0.0.1:{admin_port}"
+    late: list[subprocess.CompletedProcess[str]] = []
+    waiting = threading.Thread(
+        target=lambda: late.append(
+            run("vipu-admin", "-P", admin_port, "apply", str(file), "--wait", "60", env=env, cwd=tmp_path)
+        )
+    )
+    waiting.start()
+    with program(*words):
+        waiting.join()
+    assert late[0].returncode == 0, late[0].stderr

@@ -37,7 +37,7 @@ def states(host, devices):
     yield {
         "binary": "neutron-sriov-nic-agent",
         "agent_type": "NIC Switch agent",
-        "configurations": {"device_mappings": {"ibnet": devices}, "extensions": [], "devices": 0},
+        "configurations": {"device_mappings": devices, "extensions": [], "devices": 0},
     }
     yield {
         "binary": "neutron-openvswitch-agent",

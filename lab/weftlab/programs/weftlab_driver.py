@@ -33,6 +33,36 @@ class SiteDriver(fake.FakeDriverWithoutFakeNodes):
         # Nova reads a physical function's MAC address from the host's sysfs; these hosts have none of their own.
         pci_utils.get_mac_by_pci_address = lambda address, pf_interface=False: macs[address]
 
+    # A file by the server's id says to `weftlab.guests` that it was started here, and whether its power is on.
+
+    def _tell(self, instance, state):
+        folder = os.environ.get("WEFT_LAB_GUESTS")
+        if not folder:
+            return
+        path = Path(folder) / instance.uuid
+        if state is None:
+            path.unlink(missing_ok=True)
+        else:
+            unfinished = path.with_suffix(".new")
+            unfinished.write_text(state)
+            unfinished.replace(path)
+
+    def spawn(self, context, instance, *args, **more):
+        super().spawn(context, instance, *args, **more)
+        self._tell(instance, "on" if more.get("power_on", True) else "off")
+
+    def power_on(self, context, instance, *args, **more):
+        super().power_on(context, instance, *args, **more)
+        self._tell(instance, "on")
+
+    def power_off(self, instance, *args, **more):
+        super().power_off(instance, *args, **more)
+        self._tell(instance, "off")
+
+    def destroy(self, context, instance, *args, **more):
+        super().destroy(context, instance, *args, **more)
+        self._tell(instance, None)
+
     def get_info(self, instance, use_cache=True):
         """After a restart of the compute, what the database calls active is running, as with a real hypervisor."""
         if instance.uuid not in self.instances and instance.vm_state == "active":

@@ -1,6 +1,6 @@
 """``vipu-admin apply FILE``: make agents, clusters, allocations and users as a JSON file lists them.
 
-For cloud-init: it may be run again, waits for agents that don't answer yet, makes what is missing,
+For cloud-init: it may be run again, waits for a controller and agents that don't answer yet, makes what is missing,
 and refuses (changing nothing of it) what is there but differs. It removes nothing.
 """
 
@@ -35,6 +35,9 @@ FIELDS: dict[str, dict[str, type]] = {
 PAUSE = 1.0
 """Seconds between two tries for an agent that doesn't answer."""
 
+CONTROLLER_PAUSE = 0.2
+"""Seconds between two tries for the controller itself."""
+
 Entry = dict[str, Any]
 
 
@@ -59,6 +62,7 @@ def apply(session: Session, arguments: argparse.Namespace) -> None:
     """Make everything, in the order in which one needs the other."""
     wanted = read(Path(arguments.file))
     ends = time.monotonic() + arguments.wait
+    _await_controller(session, ends)
     for entry in wanted["agents"]:
         _make(f"create agent ({entry['id']})", lambda entry=entry: _agent(session, entry, ends))
     for entry in wanted["clusters"]:
@@ -68,6 +72,19 @@ def apply(session: Session, arguments: argparse.Namespace) -> None:
     known = session.call("list users", session.admin.ListUsers, pb.ListUsersRequest()).users
     for entry in wanted["users"]:
         _make(f"create user ({entry['id']})", lambda entry=entry: _user(session, entry, list(known)))
+
+
+def _await_controller(session: Session, ends: float) -> None:
+    """At boot the controller was started a moment ago, and may not listen yet."""
+    while True:
+        try:
+            session.call("apply", session.admin.ListAgents, pb.ListAgentsRequest())
+        except CommandError as failure:
+            if "can't be reached" not in str(failure) or time.monotonic() > ends:
+                raise
+            time.sleep(CONTROLLER_PAUSE)
+        else:
+            return
 
 
 def _checked(entry: Any, kind: str, where: str) -> Entry:

@@ -173,7 +173,8 @@ class PodVerbs(Desk):
 
     def _ground(self, order: Order) -> Ground:
         site = self._store.site().site
-        return look_around(site, self._keeper.world(), resolve_cloud(order, site))
+        cloud = resolve_cloud(order, site)
+        return look_around(site, self._keeper.world(), cloud, machines=order.ipus is not None)
 
     def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
         """The order with its key pair read, after the cloud confirmed the names in it."""

@@ -22,7 +22,18 @@ from weft.model.placement import Explanation
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.resources import Difference, PartitionSpec, PortSpec, Resource, ServerSpec
+from weft.model.resources import (
+    Difference,
+    PartitionSpec,
+    PortSpec,
+    Resource,
+    ServerSpec,
+    Spec,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuClusterSpec,
+    VipuUserSpec,
+)
 from weft.model.views import (
     AuditLogEntry,
     AuditReport,
@@ -40,13 +51,14 @@ from weft.model.views import (
 HIDDEN = "(hidden)"
 _GUID = re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|\b(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}\b|\b[0-9a-fA-F]{16}\b")
 _URL = re.compile(r"\b(?:https?|postgresql|amqp)://[^\s;,)\"']+")
+_SERVICE = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d+\b")
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound=PodSummary)
 
 
 def text(value: str) -> str:
-    """A sentence without GUIDs and URLs."""
-    return _URL.sub(HIDDEN, _GUID.sub(HIDDEN, value))
+    """A sentence without GUIDs, URLs and addresses of services."""
+    return _SERVICE.sub(HIDDEN, _URL.sub(HIDDEN, _GUID.sub(HIDDEN, value)))
 
 
 def plan(value: Plan) -> Plan:
@@ -105,7 +117,13 @@ def _outside(value: OutsideError) -> tuple[str, str, str, str]:
 
 
 def _resource(value: Resource) -> Resource:
+    if value.owner == "site":
+        return value.model_copy(update={"spec": _sites_own(value.spec)})
     match value.spec:
+        case VipuAgentSpec():
+            spec = value.spec.model_copy(update={"controller": HIDDEN, "address": HIDDEN})
+        case VipuClusterSpec() | VipuAllocationSpec() | VipuUserSpec():
+            spec = value.spec.model_copy(update={"controller": HIDDEN})
         case PartitionSpec():
             spec = value.spec.model_copy(update={"members": ()})
         case ServerSpec() | PortSpec():
@@ -113,6 +131,17 @@ def _resource(value: Resource) -> Resource:
         case _:
             return value
     return value.model_copy(update={"spec": spec})
+
+
+def _sites_own(spec: Spec) -> Spec:
+    """What the site has made for the pod in its own project: that it is there, and not how it is reached."""
+    hidden = {"user_data": None, "secrets": (), "host": HIDDEN, "image": HIDDEN, "flavor": HIDDEN}
+    hidden |= {"ingress": (), "ssh_from": (), "address": HIDDEN}
+    if isinstance(spec, PortSpec) and spec.site_network is None:
+        del hidden["address"]  # the tenant's own network: there its users' door is
+    elif isinstance(spec, PortSpec):
+        hidden["site_network"] = HIDDEN
+    return spec.model_copy(update={n: v for n, v in hidden.items() if n in type(spec).model_fields})
 
 
 def _resource_view(value: ResourceView) -> ResourceView:

@@ -7,6 +7,7 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.store import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.ids import format_pkey
+from weft.model.ipusite import IpuMachine
 from weft.model.resources import PortSpec, ServerSpec
 from weft.model.site import Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
@@ -50,6 +51,8 @@ def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
         spec = record.resource.spec
         if not isinstance(spec, ServerSpec) or record.state is RowState.ABSENT:
             continue
+        if record.resource.owner == "site":
+            continue  # nobody of the tenant's signs in there
         ports = [by_key[key].resource.spec for key in spec.ports]
         addresses = [p for p in ports if isinstance(p, PortSpec)]
         node = record.key.split("/", 1)[1]
@@ -99,18 +102,20 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
 
 
 def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
-    """Every node, in the site's order."""
+    """Every node, then every IPU-Machine, in the site's order."""
     leaves: dict[str, str] = {}
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
             leaves.setdefault(node, stand.leaf)
-    return [_node(node, leaves.get(node.name, "-"), capacity) for node in site.nodes]
+    nodes = [_node(n, leaves.get(n.name, "-"), n.role == "compute", capacity) for n in site.nodes]
+    return nodes + [_node(m, m.rnic_switch, True, capacity) for m in site.ipu_machines]
 
 
-def _node(node: Node, leaf: str, capacity: Capacity) -> NodeView:
+def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -> NodeView:
+    """A node, or an IPU-Machine; `whole`: pods get it whole."""
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     state, reason, since = "free", "", None
-    if node.role != "compute":
+    if not whole:
         state = "not-compute"
     elif quarantine is not None:
         state, reason, since = "quarantined", quarantine["reason"], quarantine["since"]

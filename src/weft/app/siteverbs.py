@@ -91,13 +91,13 @@ class SiteVerbs(Desk):
     def _check_holds(self, site: Site) -> None:
         """A site may not lose what live pods stand on."""
         for node, row in sorted(self._store.capacity().holds.items()):
-            if node not in site.node_by_name:
+            if node not in site.node_by_name and node not in site.machine_by_name:
                 raise ConflictError(
                     f"nodes: {node} is missing, and pod {row['pod']} holds it: release the pod first"
                 )
         for pod in self._store.live_pods():
             for kind, name, known in (
-                ("fabrics", pod.plan.fabric, site.fabrics),
+                ("fabrics", pod.plan.fabric, {*site.fabrics, *site.ipu_pods}),
                 ("clouds", pod.plan.cloud, site.clouds),
             ):
                 if name not in known:
@@ -116,7 +116,8 @@ class SiteVerbs(Desk):
         return fabric
 
     def _known_node(self, node: str) -> None:
-        if node not in self._store.site().site.node_by_name:
+        site = self._store.site().site
+        if node not in site.node_by_name and node not in site.machine_by_name:
             raise NotFoundError(f"the site has no node {node!r}")
 
     def _node(self, node: str) -> NodeView:

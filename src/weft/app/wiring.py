@@ -9,6 +9,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.app.policy import Policy
 from weft.app.service import Service
@@ -20,29 +21,49 @@ from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackF
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener, embedded
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.podkeys import DerivedKeys
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.store import Store
 from weft.engine.worker import Worker
 from weft.engine.world import World
-from weft.model.errors import NotFoundError
+from weft.model.errors import NotFoundError, PermanentError
 from weft.model.site import Site
+from weft.ports.podkeys import PodKeys
+
+if TYPE_CHECKING:
+    from weft.drivers.vipu import VipuDriver
 
 log = logging.getLogger("weft")
 
 
-def build_world(site: Site, profile: str | None) -> World:
+def build_world(site: Site, profile: str | None, keys: PodKeys) -> World:
     """Drivers of everything that the site names. Opens no connection."""
     sessions = {name: Sessions(profile or cloud.profile or name) for name, cloud in site.clouds.items()}
     fabrics = {name: OpenSm(site, name) for name in site.fabrics}
+    clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
+    machines = _machines(site, keys)
     return World(
-        resources={**{name: OpenStackDriver(name, own) for name, own in sessions.items()}, **fabrics},
+        resources={**clouds, **fabrics, **machines},
         fabrics=fabrics,
         clouds={
             name: OpenStackFacts(own, site.clouds[name].external_network) for name, own in sessions.items()
         },
+        machines=machines,
     )
+
+
+def _machines(site: Site, keys: PodKeys) -> dict[str, VipuDriver]:
+    """Drivers of the IPU-PODs. gRPC is only needed where there is one: `weft[vipu]`."""
+    if not site.ipu_pods:
+        return {}
+    try:
+        from weft.drivers.vipu import VipuDriver
+    except ImportError as error:
+        then = "install weft[vipu]"
+        raise PermanentError("load the V-IPU driver", "this Python environment", str(error), then) from error
+    return {name: VipuDriver(site, name, keys) for name in site.ipu_pods}
 
 
 def identity(settings: ServeSettings) -> KeystoneIdentity:
@@ -86,7 +107,8 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
     listener = Listener(url)
     try:
         store = Store(database, clock)
-        keeper = WorldKeeper(store, lambda site: build_world(site, settings.cloud_profile))
+        keys = DerivedKeys(store)
+        keeper = WorldKeeper(store, lambda site: build_world(site, settings.cloud_profile, keys))
         _first_site(settings, store)
         yield Parts(store, keeper, listener, clock, settings)
     finally:

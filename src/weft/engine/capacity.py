@@ -72,7 +72,7 @@ def _keep(row: Row, name: str, label: str) -> Keep:
 
 
 PKEYS, VLANS = "pkey/", "vlan/"
-"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`."""
+"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`; others: `Allotment.numbers`."""
 
 
 def read_capacity(tx: Tx, now: datetime) -> Capacity:
@@ -95,5 +95,6 @@ def read_capacity(tx: Tx, now: datetime) -> Capacity:
             vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
             rdma_cidrs={cloud: frozenset(n) for cloud, n in rdma.items()},
             management_cidrs={cloud: frozenset(n) for cloud, n in management.items()},
+            spaces={s: frozenset(n) for s, n in numbers.items() if not s.startswith((PKEYS, VLANS))},
         ),
     )

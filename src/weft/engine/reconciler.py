@@ -110,6 +110,7 @@ class Reconciler:
         """READY if everything is as wanted; else DEGRADED, and it is looked at again soon."""
         if verdict.fine:
             if held.state is not S.READY:
+                self._prove(held)
                 seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
                 held.say("verified", f"as wanted: {seen}")
             held.go(S.READY)
@@ -119,6 +120,13 @@ class Reconciler:
         failures = held.pod.failures + 1
         held.go(S.DEGRADED, verdict.reason())
         return Look(self._settings.delay(failures), failures)
+
+    def _prove(self, held: Held) -> None:
+        """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
+        resources = [r.resource for r in held.resources()]
+        for where, machines in self._world().machines.items():
+            if any(r.where == where for r in resources):
+                held.say("verified", machines.prove(held.pod.scope, resources))
 
     def _observe(self, held: Held, pool: ThreadPoolExecutor) -> Look:
         """Look at a pod that was ready once; mend what weft may mend by itself."""

@@ -11,11 +11,18 @@ from weft.model.errors import WeftError
 from weft.model.fabric import PortTable
 from weft.model.ids import format_guid, format_pkey
 from weft.model.receipt import Receipt, ReceiptItem
-from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec
+from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
 from weft.model.site import Site
 from weft.planning.fabriccheck import check_clean, port_name
 from weft.ports.clock import Clock
 
+_SEEN_GONE = {
+    Kind.VIPU_AGENT: "the agent itself says that it obeys no controller; giving one up clears every partition",
+    Kind.VIPU_CLUSTER: "not at its controller, or no machine obeys that one any more",
+    Kind.VIPU_ALLOCATION: "not at its controller with its partitions, or no machine obeys that one any more",
+    Kind.VIPU_USER: "not at its controller, or no machine obeys that one any more",
+}
+"""What was seen where it isn't simply a listing."""
 FABRIC_PLANES = frozenset({"partition", "p_key host", "p_key leaf", "p_key elsewhere"})
 
 
@@ -89,7 +96,8 @@ class Reader:
                 found = f"still there as {seen[record.key].id}"
                 self._item(kind, _subject(record), "not clean", found, _nodes(record, self._pod))
             else:
-                self._item(kind, _subject(record), "clean", f"not in the listing of {kind}s of {where}")
+                seen_gone = _SEEN_GONE.get(kind, f"not in the listing of {kind}s of {where}")
+                self._item(kind, _subject(record), "clean", seen_gone)
 
     def _fabric(self, name: str, partition: PartitionSpec) -> None:
         everybody = self._pod.nodes
@@ -190,7 +198,7 @@ def _subject(record: ResourceRecord) -> str:
 def _nodes(record: ResourceRecord, pod: PodRecord) -> tuple[str, ...]:
     """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
     spec = record.resource.spec
-    if isinstance(spec, ServerSpec | PortSpec):
+    if isinstance(spec, ServerSpec | PortSpec | VipuAgentSpec):
         name = record.key.split("/")[1]
         return (name,) if name in pod.nodes else pod.nodes
     return ()

@@ -143,8 +143,11 @@ class Store:
             ],
         )
         tx.many("hold_node", [{"node": n.node, "pod_id": pod_id, "at": now} for n in plan.placement.nodes])
-        tx.run("hold_number", space=PKEYS + plan.fabric, number=plan.allotment.pkey, pod_id=pod_id)
-        tx.run("hold_number", space=VLANS + plan.cloud, number=plan.allotment.vlan, pod_id=pod_id)
+        numbers = {VLANS + plan.cloud: plan.allotment.vlan, **plan.allotment.numbers}
+        if plan.allotment.pkey is not None:
+            numbers[PKEYS + plan.fabric] = plan.allotment.pkey
+        for space, number in sorted(numbers.items()):
+            tx.run("hold_number", space=space, number=number, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
         tx.run("notify", pod_id=pod_id)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError
 from weft.ports.cloud import CloudFacts
 from weft.ports.fabric import FabricReader
+from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver
 
 
@@ -19,11 +20,13 @@ class World:
         resources: cloud or fabric name -> driver of the resources that live there.
         fabrics: fabric name -> reader.
         clouds: cloud name -> facts.
+        machines: IPU-POD's name -> reader.
     """
 
     resources: Mapping[str, ResourceDriver]
     fabrics: Mapping[str, FabricReader]
     clouds: Mapping[str, CloudFacts]
+    machines: Mapping[str, MachineReader] = field(default_factory=dict[str, MachineReader])
 
     def driver(self, where: str) -> ResourceDriver:
         """The driver of a cloud or fabric; a pod made under an older site may name one that is gone."""

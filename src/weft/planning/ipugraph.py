@@ -290,7 +290,7 @@ class _Graph:
         )
         yield CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines)
         allocation = VipuAllocationSpec(controller=controller, name=name, cluster=name, machines=machines)
-        yield ALLOCATION, allocation, (CLUSTER,)
+        # The Poplar servers too: so the partitions that they use are taken away before them.
+        yield ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
         user = VipuUserSpec(controller=controller, name=TENANT_USER, allocation=name, machines=machines)
-        # The Poplar servers too: so partitions are taken away before them.
-        yield USER, user, (ALLOCATION, *(f"server/{node.name}" for node in self.parts.poplars))
+        yield USER, user, (ALLOCATION,)

@@ -79,6 +79,11 @@ def _check_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> Non
         raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
     if order.nodes.count > POPLAR_SERVERS:
         raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
+    if order.queue:
+        raise InputError("queue", True, "an order of IPUs is served at once or refused: leave it out")
+    if order.lease.start is not None:
+        allowed = "an order of IPUs starts at once: leave it out"
+        raise InputError("lease.start", order.lease.start.isoformat(), allowed)
     if order.fabric != FabricOrder():
         raise InputError(
             "fabric", "given", "an order of IPUs has no fabric but the IPU-POD's own data network"

@@ -1,0 +1,188 @@
+"""A pod's V-IPU controller: what it has of the pod's resources, and how each is made, mended and removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from openvipu.proto import admin_pb2, vipuuser_pb2
+from weft.drivers.vipu.doors import CONTROLLER, LOOK, Door, Doors, MissingError
+from weft.model.errors import PermanentError, TemporaryError
+from weft.model.resources import (
+    Difference,
+    Observed,
+    Resource,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuClusterSpec,
+    VipuUserSpec,
+)
+from weft.planning.ipuinit import TENANT_KEY
+
+REMOVAL = 15.0
+"""Seconds that a partition may take to go by itself; then it is removed by force."""
+PAUSE = 0.1
+
+Fields = Mapping[str, str]
+
+
+class Controller:
+    """One pod's controller; each call opens its door anew."""
+
+    def __init__(self, doors: Doors, pod_id: str, address: str) -> None:
+        self._doors, self._pod_id, self._address = doors, pod_id, address
+
+    def listed(self, wanted: Sequence[Resource]) -> dict[str, Observed]:
+        """Key -> what the controller has. Raises `NoAnswerError` if it can't be reached."""
+        with self._doors.admin(self._pod_id, self._address) as door:
+            lists = {kind: _listing(door, kind) for kind in {type(r.spec) for r in wanted}}
+        found: dict[str, Observed] = {}
+        for resource in wanted:
+            name, fields = _wanted(resource)
+            seen = lists[type(resource.spec)].get(name)
+            if seen is not None:
+                differences = tuple(
+                    Difference(field=f, wanted=value, observed=seen[f])
+                    for f, value in fields.items()
+                    if seen[f] != value
+                )
+                found[resource.key] = Observed(name, differences=differences, facts=dict(seen))
+        return found
+
+    def make(self, resource: Resource) -> None:
+        """What cloud-init makes at boot, made by hand; needs first."""
+        asked = f"create {resource.name}"
+        with self._doors.admin(self._pod_id, self._address) as door:
+            match resource.spec:
+                case VipuAgentSpec() as s:
+                    agent = admin_pb2.AgentSpec(host=s.address, port=s.port)
+                    request: Any = admin_pb2.CreateAgentRequest(id=s.machine, spec=agent)
+                    door.ask(asked, lambda stub: stub.CreateAgent, request)
+                case VipuClusterSpec() as s:
+                    cluster = admin_pb2.ClusterSpec(
+                        topology=s.topology,
+                        cluster_topology="none",
+                        num_ipulink_domains=1,
+                        agent_ids=s.machines,
+                    )
+                    request = admin_pb2.CreateClusterRequest(id=s.name, spec=cluster)
+                    door.ask(asked, lambda stub: stub.CreateCluster, request)
+                case VipuAllocationSpec() as s:
+                    request = admin_pb2.CreateAllocationRequest(
+                        id=s.name, cluster_id=s.cluster, agent_ids=s.machines
+                    )
+                    door.ask(asked, lambda stub: stub.CreateAllocation, request)
+                case VipuUserSpec() as s:
+                    key = self._doors.keys.key(self._pod_id, TENANT_KEY)
+                    request = admin_pb2.CreateUserRequest(
+                        id=s.name, allocation_ids=[s.allocation], access_key=key
+                    )
+                    door.ask(asked, lambda stub: stub.CreateUser, request)
+                case _:
+                    raise TypeError(f"{resource.key} is a {resource.kind}")
+
+    def mend(self, resource: Resource) -> None:
+        """A user gets its allocation back; the rest can't be changed in place."""
+        asked, spec = f"update {resource.name}", resource.spec
+        if not isinstance(spec, VipuUserSpec):
+            what = f"a {resource.kind} can't be changed in place"
+            raise PermanentError(asked, CONTROLLER, what, "release the pod")
+        with self._doors.admin(self._pod_id, self._address) as door:
+            request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
+            door.ask(asked, lambda stub: stub.UpdateUser, request)
+
+    def remove(self, resource: Resource) -> None:
+        """Fine if it isn't there. An allocation's partitions go first."""
+        asked = f"remove {resource.name}"
+        with self._doors.admin(self._pod_id, self._address) as door:
+            match resource.spec:
+                case VipuUserSpec() as s:
+                    request: Any = admin_pb2.RemoveUserRequest(id=s.name)
+                    _gone(door, asked, "RemoveUser", request)
+                case VipuAllocationSpec() as s:
+                    self._remove_partitions(s.name)
+                    request = admin_pb2.RemoveAllocationRequest(id=s.name)
+                    _gone(door, asked, "RemoveAllocation", request)
+                case VipuClusterSpec() as s:
+                    _gone(door, asked, "RemoveCluster", admin_pb2.RemoveClusterRequest(id=s.name))
+                case VipuAgentSpec() as s:
+                    try:
+                        _gone(door, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
+                    except PermanentError:
+                        # Its agent obeys it no more: the controller may forget it.
+                        forced = admin_pb2.RemoveAgentRequest(id=s.machine, force=True)
+                        _gone(door, asked, "RemoveAgent", forced)
+                case _:
+                    raise TypeError(f"{resource.key} is a {resource.kind}")
+
+    def _remove_partitions(self, allocation: str) -> None:
+        """All of them, gently; after a while by force: the agents' release clears the machines in any case."""
+        deadline = time.monotonic() + REMOVAL
+        asked: dict[str, bool] = {}
+        with self._doors.user(self._pod_id, self._address, tenant=False) as door:
+            while left := list(_partitions(door, allocation)):
+                force = time.monotonic() > deadline
+                for name in left:
+                    if asked.get(name) is not force:
+                        request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
+                        _gone(door, f"remove partition {name}", "RemovePartition", request)
+                        asked[name] = force
+                if time.monotonic() > deadline + REMOVAL:
+                    what = f"partitions are still there: {', '.join(left)}"
+                    raise TemporaryError(f"remove the partitions of {allocation}", door.of, what)
+                time.sleep(PAUSE)
+
+
+def _partitions(door: Door, allocation: str) -> Iterator[str]:
+    """Ids; none where the allocation isn't there any more."""
+    request = vipuuser_pb2.ListPartitionsRequest(allocation_id=allocation)
+    try:
+        reply = door.ask("list partitions", lambda stub: stub.ListPartitions, request, LOOK)
+    except MissingError:
+        return
+    yield from (p.id for p in reply.partitions)
+
+
+def _gone(door: Door, asked: str, method: str, request: Any) -> None:
+    try:
+        door.ask(asked, lambda stub: getattr(stub, method), request)
+    except MissingError:
+        return
+
+
+def _listing(door: Door, kind: type) -> dict[str, Fields]:
+    """Id -> fields of everything of that kind."""
+    if kind is VipuAgentSpec:
+        reply = door.ask("list agents", lambda s: s.ListAgents, admin_pb2.ListAgentsRequest(), LOOK)
+        return {a.id: {"address": f"{a.spec.host}:{a.spec.port}"} for a in reply.agents}
+    if kind is VipuClusterSpec:
+        reply = door.ask("list clusters", lambda s: s.ListClusters, admin_pb2.ListClustersRequest(), LOOK)
+        return {
+            c.id: {"topology": c.spec.topology, "machines": ", ".join(c.spec.agent_ids)}
+            for c in reply.clusters
+        }
+    if kind is VipuAllocationSpec:
+        request = admin_pb2.ListAllocationsRequest()
+        reply = door.ask("list allocations", lambda s: s.ListAllocations, request, LOOK)
+        return {
+            a.id: {"cluster": a.spec.cluster_id, "machines": ", ".join(a.spec.agent_ids)}
+            for a in reply.allocations
+        }
+    reply = door.ask("list users", lambda s: s.ListUsers, admin_pb2.ListUsersRequest(), LOOK)
+    return {u.id: {"allocations": ", ".join(u.allocation_ids)} for u in reply.users}
+
+
+def _wanted(resource: Resource) -> tuple[str, Fields]:
+    """Id and fields as `_listing` has them."""
+    match resource.spec:
+        case VipuAgentSpec() as s:
+            return s.machine, {"address": f"{s.address}:{s.port}"}
+        case VipuClusterSpec() as s:
+            return s.name, {"topology": s.topology, "machines": ", ".join(s.machines)}
+        case VipuAllocationSpec() as s:
+            return s.name, {"cluster": s.cluster, "machines": ", ".join(s.machines)}
+        case VipuUserSpec() as s:
+            return s.name, {"allocations": s.allocation}
+        case _:
+            raise TypeError(f"{resource.key} is a {resource.kind}")

@@ -1,0 +1,269 @@
+"""`ResourceDriver` and `MachineReader` of one IPU-POD.
+
+What counts is what the machines say: an agent that obeys nobody is the proof that nothing of a pod is left, whatever
+became of its controller. A controller that is lost is therefore no obstacle to a release: its machines are released
+in its place, with its key, which can be derived at any time.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from openvipu.proto import agent_pb2
+from weft.drivers.vipu.controller import Controller
+from weft.drivers.vipu.doors import LOOK, Doors, NoAnswerError
+from weft.drivers.vipu.proof import prove_partition
+from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.ipusite import IpuMachine
+from weft.model.resources import (
+    VIPU_KINDS,
+    Kind,
+    Marked,
+    Observed,
+    Outcome,
+    Resource,
+    Status,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuSpec,
+)
+from weft.model.site import Site
+from weft.planning.ipuinit import controller_id
+from weft.ports.podkeys import PodKeys
+from weft.ports.resources import Scope
+
+BOOT_PATIENCE = 15.0
+"""Seconds that one `create` waits for the controller's own cloud-init, before it makes what is missing, or says so."""
+PAUSE = 0.2
+
+_POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+
+
+class VipuDriver:
+    """Opens no connection by itself; safe to use from many threads.
+
+    Args:
+        ipu_pod: name of the IPU-POD: `where` of its resources.
+        patience: see `BOOT_PATIENCE`.
+    """
+
+    def __init__(self, site: Site, ipu_pod: str, keys: PodKeys, patience: float = BOOT_PATIENCE) -> None:
+        self.name = ipu_pod
+        self._machines = {m.name: m for m in site.ipu_machines if m.ipu_pod == ipu_pod}
+        self._doors = Doors(keys)
+        self._patience = patience
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        return VIPU_KINDS
+
+    # -- ResourceDriver --------------------------------------------------------------------------------------
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        agents = [r for r in wanted if isinstance(r.spec, VipuAgentSpec)]
+        others = [r for r in wanted if not isinstance(r.spec, VipuAgentSpec)]
+        found: dict[str, Observed] = {}
+        owners = self._owners({_agent(r).machine for r in agents})
+        for resource in agents:
+            machine = _agent(resource).machine
+            owner = owners[machine]
+            if isinstance(owner, UnknownError):
+                raise owner
+            if owner:
+                found[resource.key] = _obeys(machine, owner, scope)
+        return {**found, **self._seen_by_controller(scope, others)}
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """The controller's cloud-init makes all of it: wait for that; what is missing after all is made here."""
+        controller = self._controller(scope, wanted)
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                there = controller.listed(wanted)
+            except NoAnswerError as error:
+                if time.monotonic() > deadline:
+                    raise TemporaryError(
+                        f"ask for {wanted[0].name}", error.of, "it has not booted yet", delay=2.0
+                    ) from error
+                time.sleep(PAUSE)
+                continue
+            missing = [r for r in wanted if r.key not in there]
+            if not missing:
+                return {r.key: Outcome(_id(r)) for r in wanted}
+            if time.monotonic() > deadline:
+                break
+            time.sleep(PAUSE)
+        made = {r.key: _outcome(controller.make, r) for r in missing}
+        return {r.key: made.get(r.key, Outcome(_id(r))) for r in wanted}
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        controller = self._controller(scope, wanted)
+        return {r.key: _outcome(controller.mend, r) for r in wanted}
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """By the controller; if it can't be reached, the machines are released in its place."""
+        if not wanted:
+            return {}
+        controller = self._controller(scope, wanted)
+        try:
+            return {r.key: _outcome(controller.remove, r) for r in wanted}
+        except NoAnswerError:
+            machines = sorted({m for r in wanted for m in _machines(r)})
+            released = {m: self._release(scope.pod_id, m) for m in machines}
+            return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        """Machines whose agent obeys a controller of weft's; which site's is the gateways' network's own."""
+        owners = self._owners(m.name for m in self._machines.values() if m.maintenance is None)
+        found: list[Marked] = []
+        for machine, owner in owners.items():
+            if isinstance(owner, UnknownError):
+                raise owner
+            if match := _POD.match(owner):
+                facts = {"controller": owner}
+                found.append(
+                    Marked(Kind.VIPU_AGENT, self.name, machine, machine, match.group(1), None, facts)
+                )
+        return found
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        mine = [t for t in things if t.kind is Kind.VIPU_AGENT and t.where == self.name and t.pod_id]
+        return {t.id: self._release(t.pod_id or "", t.id) for t in mine}
+
+    # -- MachineReader ---------------------------------------------------------------------------------------
+
+    def unfit(self) -> Mapping[str, str]:
+        owners = self._owners(self._machines)
+        reasons: dict[str, str] = {}
+        for machine, owner in owners.items():
+            if isinstance(owner, UnknownError):
+                reasons[machine] = f"its V-IPU agent doesn't answer at {self._machines[machine].gw_address}"
+            elif owner:
+                reasons[machine] = f"its V-IPU agent obeys controller {owner}"
+        return reasons
+
+    def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
+        allocation = next((r.spec for r in resources if isinstance(r.spec, VipuAllocationSpec)), None)
+        if allocation is None:
+            raise PermanentError(
+                f"make a partition of pod {scope.pod_name}",
+                self.name,
+                "it has no allocation",
+                "order IPUs",
+            )
+        with self._doors.user(scope.pod_id, allocation.controller, tenant=True) as door:
+            return prove_partition(door, allocation)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
+        return Controller(self._doors, scope.pod_id, _spec(wanted[0]).controller)
+
+    def _seen_by_controller(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
+        if not wanted:
+            return {}
+        try:
+            return self._controller(scope, wanted).listed(wanted)
+        except NoAnswerError:
+            # Where no machine obeys it, there is nothing behind what a controller that is gone had.
+            owners = self._owners({m for r in wanted for m in _machines(r)})
+            if all(
+                not isinstance(o, UnknownError) and o != controller_id(scope.pod_id) for o in owners.values()
+            ):
+                return {}
+            raise
+
+    def _owners(self, machines: Iterable[str]) -> dict[str, str | UnknownError]:
+        """Machine -> id of the controller that its agent obeys (empty: nobody), or why that isn't known."""
+        names = sorted(machines)
+        if not names:
+            return {}
+        with ThreadPoolExecutor(min(16, len(names)), thread_name_prefix="agents") as pool:
+            return dict(zip(names, pool.map(self._owner, names), strict=True))
+
+    def _owner(self, name: str) -> str | UnknownError:
+        try:
+            with self._doors.agent(self._machine(name)) as door:
+                request = agent_pb2.GetOwnerRequest()
+                reply = door.ask(f"ask whom {name} obeys", lambda stub: stub.GetOwner, request, LOOK)
+                return str(reply.controller_id)
+        except WeftError as error:
+            if isinstance(error, UnknownError):
+                return error
+            return UnknownError(f"ask whom {name} obeys", f"V-IPU agent of {name}", str(error))
+
+    def _release(self, pod_id: str, name: str) -> Outcome:
+        """Take a machine from a pod's controller, if it still obeys that one."""
+        owner = self._owner(name)
+        if isinstance(owner, UnknownError):
+            return Outcome(error=owner)
+        if owner != controller_id(pod_id):
+            return Outcome()
+        try:
+            with self._doors.agent(self._machine(name), pod_id) as door:
+                asked = f"release {name} from controller {owner}"
+                door.ask(asked, lambda stub: stub.Release, agent_pb2.ReleaseRequest())
+        except WeftError as error:
+            return Outcome(error=error)
+        return Outcome(name)
+
+    def _machine(self, name: str) -> IpuMachine:
+        if name not in self._machines:
+            then = "apply a site that has it"
+            raise PermanentError(f"look for IPU-Machine {name}", "the site in force", "it isn't there", then)
+        return self._machines[name]
+
+
+def _spec(resource: Resource) -> VipuSpec:
+    if not isinstance(resource.spec, VipuSpec):
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has what is V-IPU's")
+    return resource.spec
+
+
+def _agent(resource: Resource) -> VipuAgentSpec:
+    assert isinstance(resource.spec, VipuAgentSpec)
+    return resource.spec
+
+
+def _machines(resource: Resource) -> tuple[str, ...]:
+    spec = _spec(resource)
+    return (spec.machine,) if isinstance(spec, VipuAgentSpec) else spec.machines
+
+
+def _id(resource: Resource) -> str:
+    spec = _spec(resource)
+    return spec.machine if isinstance(spec, VipuAgentSpec) else spec.name
+
+
+def _obeys(machine: str, owner: str, scope: Scope) -> Observed:
+    facts = {"controller": owner}
+    if owner == controller_id(scope.pod_id):
+        return Observed(machine, facts=facts)
+    reason = f"its agent obeys controller {owner}, which is not this pod's"
+    return Observed(machine, Status.BROKEN, reason, facts=facts)
+
+
+def _outcome(work: Callable[[Resource], None], resource: Resource) -> Outcome:
+    """Done, or the resource's own error; a controller that doesn't answer is no resource's."""
+    try:
+        work(resource)
+    except NoAnswerError:
+        raise
+    except WeftError as error:
+        return Outcome(error=error)
+    return Outcome(_id(resource))
+
+
+def _worst(resource: Resource, outcomes: Sequence[Outcome]) -> Outcome:
+    return next((o for o in outcomes if o.error is not None), Outcome(_id(resource)))
