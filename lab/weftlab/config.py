@@ -100,6 +100,7 @@ def keystone(layout: Layout, env: Path) -> Sections:
         "DEFAULT": sections["DEFAULT"],
         "database": sections["database"],
         "fernet_tokens": {"key_repository": data / "fernet"},
+        "fernet_receipts": {"key_repository": data / "fernet"},
         "credential": {"key_repository": data / "credential"},
         "token": {"expiration": 86400},
         # bcrypt's usual 12 rounds cost a quarter of a second of processor time for every sign-in.
