@@ -113,6 +113,7 @@ def agenda(
     health: Occupancy,
     denied: Mapping[UUID, str],
     now: float,
+    forecast: bool = True,
 ) -> Agenda:
     """One look at everybody who waits.
 
@@ -120,6 +121,7 @@ def agenda(
         used: project -> node-seconds, older ones counted less.
         health: what is out of order.
         denied: who can't start now for a reason outside of placement (a cloud's quota, say), and why.
+        forecast: whether to say when those without a promise are expected to start, which takes longest.
     """
     book, found = capacity.book(), Agenda(now + EVERY)
     asked: dict[UUID, PlacementRequest] = {}
@@ -146,7 +148,7 @@ def agenda(
             first = started[0].waiting.ask.pod
             found.start = next(w for w in mine if str(w.id) == first)
             return found
-        found.notes |= _notes(queue, [w for w in mine if w.id not in denied], now)
+        found.notes |= _notes(queue, [w for w in mine if w.id not in denied], now, forecast)
         found.next_at = min(found.next_at, _next(queue, now))
     return found
 
@@ -195,8 +197,8 @@ def _enter(queue: Queue, one: Waiter, request: PlacementRequest, promise: Keep |
         queue.submit(waiting)
 
 
-def _notes(queue: Queue, mine: Sequence[Waiter], now: float) -> dict[UUID, Note]:
-    expected = queue.forecast(now)
+def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> dict[UUID, Note]:
+    expected = queue.forecast(now) if forecast else {}
     rank = [w.ask.pod for w in queue.ranked(now) if not w.fixed]
     notes: dict[UUID, Note] = {}
     for one in mine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -81,9 +81,11 @@ class Dispatcher:
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
-                chosen = self._look(tx, grounds, denied).agenda.start
+                seen = self._look(tx, grounds, denied, forecast=True).agenda
+            chosen = seen.start
             if chosen is None:
-                if self._write_notes(grounds, denied):
+                expected = {pod: note.expected for pod, note in seen.notes.items()}
+                if self._write_notes(grounds, denied, expected):
                     return started
                 continue
             ground = grounds.get(self._cloud(chosen))
@@ -120,7 +122,13 @@ class Dispatcher:
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True
 
-    def _look(self, tx: Tx, grounds: Mapping[str, Ground | WeftError], denied: Mapping[UUID, str]) -> _Look:
+    def _look(
+        self,
+        tx: Tx,
+        grounds: Mapping[str, Ground | WeftError],
+        denied: Mapping[UUID, str],
+        forecast: bool = False,
+    ) -> _Look:
         now, site = self._clock.now(), self._site()
         waiting = _read_waiting(tx)
         capacity = read_capacity(tx, now)
@@ -132,7 +140,9 @@ class Dispatcher:
         down = {n: why for g in grounds.values() if isinstance(g, Ground) for n, why in g.down.items()}
         quarantined = {node: row["reason"] for node, row in capacity.quarantines.items()}
         health = Occupancy(quarantined=quarantined, down=down)
-        found = agenda(site, capacity, list(waiting.values()), used, health, denied, now.timestamp())
+        found = agenda(
+            site, capacity, list(waiting.values()), used, health, denied, now.timestamp(), forecast
+        )
         return _Look(waiting, capacity, found)
 
     def _plan(self, one: Waiter, ground: Ground, capacity: Capacity) -> Plan | str:
@@ -151,8 +161,16 @@ class Dispatcher:
             tx.run("drop_promise", pod_id=one.id)
             self._store.claim(tx, plan)
 
-    def _write_notes(self, grounds: Mapping[str, Ground | WeftError], denied: Mapping[UUID, str]) -> bool:
-        """Reasons, places in the queue and promises; False if somebody could start after all."""
+    def _write_notes(
+        self,
+        grounds: Mapping[str, Ground | WeftError],
+        denied: Mapping[UUID, str],
+        expected: Mapping[UUID, float | None],
+    ) -> bool:
+        """Reasons, places in the queue and promises; False if somebody could start after all.
+
+        What was expected without the lock does for those without a promise: it is an estimate, and takes longest.
+        """
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
             look = self._look(tx, grounds, denied)
@@ -164,7 +182,8 @@ class Dispatcher:
                 tx.run("drop_promise", pod_id=pod_id)
                 self._say(tx, pod_id, "state", f"FAILED: {reason}")
             for pod_id, note in look.agenda.notes.items():
-                self._note(tx, look.waiting[pod_id], note, promised.get(pod_id))
+                told = note if note.promise else replace(note, expected=expected.get(pod_id))
+                self._note(tx, look.waiting[pod_id], told, promised.get(pod_id))
             tx.run("touch_queue", at=datetime.fromtimestamp(look.agenda.next_at, UTC))
         return True
 

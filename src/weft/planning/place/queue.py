@@ -212,13 +212,17 @@ class Queue:
             else:
                 self._hold(waiting, start.at, start.decision.bits)
 
-    def forecast(self, now: float, most: int = 100) -> dict[str, float]:
+    def forecast(self, now: float, most: int = 50, windows: int = 2000) -> dict[str, float]:
         """When those that wait without a promise would start if each were promised one now, in their order.
 
-        An order whose start isn't known is left out, and so are those beyond the first `most`.
+        An order whose start isn't known is left out, and so are those beyond the first `most`, or beyond so many
+        windows that were looked at.
         """
         found: dict[str, float] = {}
+        enough = self.timeline.looked + windows
         for waiting in self.ranked(now)[:most]:
+            if self.timeline.looked > enough:
+                break
             if waiting.ask.pod not in self.promised and (start := self._earliest(waiting, now)):
                 found[waiting.ask.pod] = start.at
                 place = Entry(start.at, waiting.ask.pod, waiting.end(start.at), start.decision.bits)
