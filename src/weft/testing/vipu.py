@@ -1,0 +1,211 @@
+"""An IPU-POD in memory behind the same ports as the V-IPU driver: machines that obey, controllers that can be lost.
+
+pod = FakeVipu("pod1", ["ipum1", "ipum2"])
+pod.boot(scope, graph)                  # what the controller's cloud-init does
+pod.lose_controller(scope.pod_id)       # the virtual machine is gone, the machines still obey it
+pod.away.add("ipum2")                   # its agent doesn't answer
+pod.owners["ipum1"] = "somebody-else"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.model.errors import PermanentError, TemporaryError, UnknownError
+from weft.model.resources import (
+    VIPU_KINDS,
+    Difference,
+    Graph,
+    Kind,
+    Marked,
+    Observed,
+    Outcome,
+    Resource,
+    Status,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuUserSpec,
+)
+from weft.planning.ipuinit import controller_id
+from weft.ports.resources import Scope
+
+
+@dataclass(slots=True)
+class FakeController:
+    """What one controller has: keys of resources, the tenant's partitions, its users' allocations."""
+
+    has: dict[str, Resource] = field(default_factory=dict[str, Resource])
+    partitions: set[str] = field(default_factory=set[str])
+    up: bool = True
+    taken: set[str] = field(default_factory=set[str])
+    """Keys of users whose allocation was taken away by hand."""
+
+
+class FakeVipu:
+    """`ResourceDriver` and `MachineReader`."""
+
+    def __init__(self, name: str, machines: Sequence[str]) -> None:
+        self.name = name
+        self.owners = dict.fromkeys(machines, "")
+        self.away: set[str] = set()
+        self.controllers: dict[str, FakeController] = {}
+        self.proofs = 0
+
+    # -- by other hands --------------------------------------------------------------------------------------
+
+    def boot(self, scope: Scope, graph: Graph) -> FakeController:
+        """What the controller's cloud-init does."""
+        controller = self.controllers.setdefault(scope.pod_id, FakeController())
+        for resource in graph.resources:
+            if resource.kind in VIPU_KINDS:
+                self._make(scope, controller, resource)
+        return controller
+
+    def lose_controller(self, pod_id: str) -> None:
+        self.controllers[pod_id].up = False
+
+    # -- ResourceDriver --------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        return VIPU_KINDS
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        found: dict[str, Observed] = {}
+        for resource in wanted:
+            spec = resource.spec
+            if isinstance(spec, VipuAgentSpec):
+                owner = self._owner(spec.machine)
+                if owner == controller_id(scope.pod_id):
+                    found[resource.key] = Observed(spec.machine, facts={"controller": owner})
+                elif owner:
+                    reason = f"its agent obeys controller {owner}, which is not this pod's"
+                    found[resource.key] = Observed(spec.machine, Status.BROKEN, reason)
+                continue
+            controller = self.controllers.get(scope.pod_id)
+            if controller is None or not controller.up:
+                if any(self._owner(m) == controller_id(scope.pod_id) for m in _machines(resource)):
+                    raise self._no_answer("find")
+                continue
+            if resource.key in controller.has:
+                taken = resource.key in controller.taken and isinstance(spec, VipuUserSpec)
+                wanted_text = spec.allocation if isinstance(spec, VipuUserSpec) else ""
+                differs = Difference(field="allocations", wanted=wanted_text, observed="")
+                found[resource.key] = Observed(_id(resource), differences=(differs,) if taken else ())
+        return found
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        controller = self._answering(scope, "create")
+        for resource in wanted:
+            self._make(scope, controller, resource)
+        return {r.key: Outcome(_id(r)) for r in wanted}
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        controller = self._answering(scope, "update")
+        outcomes: dict[str, Outcome] = {}
+        for resource in wanted:
+            if isinstance(resource.spec, VipuUserSpec):
+                controller.taken.discard(resource.key)
+                outcomes[resource.key] = Outcome(_id(resource))
+            else:
+                error = PermanentError("update", self.name, "it can't be changed in place", "release the pod")
+                outcomes[resource.key] = Outcome(error=error)
+        return outcomes
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        controller = self.controllers.get(scope.pod_id)
+        outcomes: dict[str, Outcome] = {}
+        for resource in wanted:
+            answers = controller is not None and controller.up
+            if controller is not None and answers:
+                controller.has.pop(resource.key, None)
+                if isinstance(resource.spec, VipuAllocationSpec):
+                    controller.partitions.clear()
+            if isinstance(resource.spec, VipuAgentSpec) or not answers:
+                outcomes[resource.key] = self._release(scope.pod_id, _machines(resource))
+            else:
+                outcomes[resource.key] = Outcome(_id(resource))
+        return outcomes
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        found: list[Marked] = []
+        for machine in self.owners:
+            owner = self._owner(machine)
+            if owner.startswith("weft-"):
+                pod_id = owner.removeprefix("weft-")
+                found.append(Marked(Kind.VIPU_AGENT, self.name, machine, machine, pod_id, None))
+        return found
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        return {t.id: self._release(t.pod_id or "", (t.id,)) for t in things}
+
+    # -- MachineReader ---------------------------------------------------------------------------------------
+
+    def unfit(self) -> Mapping[str, str]:
+        reasons: dict[str, str] = {}
+        for machine, owner in self.owners.items():
+            if machine in self.away:
+                reasons[machine] = "its V-IPU agent doesn't answer"
+            elif owner:
+                reasons[machine] = f"its V-IPU agent obeys controller {owner}"
+        return reasons
+
+    def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
+        controller = self._answering(scope, "prove")
+        if not any(isinstance(r.spec, VipuUserSpec) for r in controller.has.values()):
+            raise PermanentError("prove", self.name, "no such user", "look at the controller")
+        self.proofs += 1
+        if controller.partitions:
+            return f"the tenant's user has partitions: {', '.join(sorted(controller.partitions))}"
+        return "the tenant's user made a partition and removed it"
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _make(self, scope: Scope, controller: FakeController, resource: Resource) -> None:
+        spec = resource.spec
+        if isinstance(spec, VipuAgentSpec):
+            self.owners[spec.machine] = self.owners[spec.machine] or controller_id(scope.pod_id)
+        controller.has[resource.key] = resource
+
+    def _release(self, pod_id: str, machines: Sequence[str]) -> Outcome:
+        for machine in machines:
+            if machine in self.away:
+                return Outcome(error=self._no_answer(f"release {machine}"))
+            if self.owners[machine] == controller_id(pod_id):
+                self.owners[machine] = ""
+        return Outcome(machines[0])
+
+    def _owner(self, machine: str) -> str:
+        if machine in self.away:
+            raise self._no_answer(f"ask whom {machine} obeys")
+        return self.owners[machine]
+
+    def _answering(self, scope: Scope, verb: str) -> FakeController:
+        controller = self.controllers.get(scope.pod_id)
+        if controller is None or not controller.up:
+            raise TemporaryError(verb, "the pod's V-IPU controller", "it has not booted yet", delay=0.1)
+        return controller
+
+    def _no_answer(self, asked: str) -> UnknownError:
+        return UnknownError(asked, self.name, "nobody answers", delay=0.1)
+
+
+def _machines(resource: Resource) -> tuple[str, ...]:
+    spec = resource.spec
+    if isinstance(spec, VipuAgentSpec):
+        return (spec.machine,)
+    return tuple(getattr(spec, "machines", ()))
+
+
+def _id(resource: Resource) -> str:
+    spec = resource.spec
+    return spec.machine if isinstance(spec, VipuAgentSpec) else str(getattr(spec, "name", ""))
