@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from pydantic import Field
 
@@ -18,10 +17,8 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
-from weft.planning.place.view import View
 from weft.planning.timeline import Timeline
-
-_LEVELS: tuple[Level, ...] = ("leaf", "pod", "site")
+from weft.planning.topology import NO_POD
 
 
 class Largest(Document):
@@ -98,9 +95,14 @@ def _row(
         (available & mask & ~hidden.get(leaf, 0)).bit_count()
         for leaf, (available, mask) in enumerate(zip(engine.available, view.mask, strict=True))
     ]
-    largest = tuple(_largest(engine, free, level) for level in _LEVELS)
+    domains: dict[Level, dict[str, list[int]]] = {
+        level: _domains(engine, level) for level in engine.topology.levels if level != "node"
+    }
+    largest = tuple(_largest(names, free, level) for level, names in domains.items())
     soon: list[Soon] = []
-    for found, most in zip(largest, _most(engine, view), strict=True):
+    for found in largest:
+        full = view.pool.full  # if nothing were taken
+        most = max((sum([full[x] for x in leaves]) for leaves in domains[found.level].values()), default=0)
         for count in _sizes(found.count, most):
             start = line.earliest(replace(ask, count=count, required=found.level), duration, now)
             if start is not None:
@@ -115,23 +117,26 @@ def _row(
     )
 
 
-def _largest(engine: Engine, free: Sequence[int], level: Level) -> Largest:
-    numbers = engine.numbers
-    starts = numbers.pod_start
-    by_pod = [sum(free[a:b]) for a, b in pairwise(starts)]
-    rooms: Sequence[int] = {"leaf": free, "pod": by_pod}.get(level, [sum(free)])
-    names: Sequence[str] = {"leaf": numbers.leaves, "pod": numbers.pods}.get(level, ["site"])
-    best = max(range(len(rooms)), key=lambda i: (rooms[i], -i), default=None)
-    if best is None or not rooms[best]:
-        return Largest(level=level, count=0)
-    return Largest(level=level, count=rooms[best], where=names[best])
+def _domains(engine: Engine, level: Level) -> dict[str, list[int]]:
+    """Name of each domain of a level -> its leaves."""
+    if level == "site":
+        return {"site": list(range(len(engine.numbers.leaves)))}
+    found: dict[str, list[int]] = {}
+    leaf = 0
+    for pod, members in engine.topology.pods.items():
+        building, hall = engine.topology.above.get(pod, (NO_POD, NO_POD))
+        for name in members:
+            domain = {"leaf": name, "pod": pod, "hall": hall, "building": building}[level]
+            found.setdefault(domain, []).append(leaf)
+            leaf += 1
+    return found
 
 
-def _most(engine: Engine, view: View) -> tuple[int, int, int]:
-    """The largest order by level if nothing were taken."""
-    full = view.pool.full
-    pods = [sum(full[a:b]) for a, b in pairwise(engine.numbers.pod_start)]
-    return max(full, default=0), max(pods, default=0), sum(full)
+def _largest(domains: Mapping[str, Sequence[int]], free: Sequence[int], level: Level) -> Largest:
+    rooms = {name: sum([free[leaf] for leaf in leaves]) for name, leaves in domains.items()}
+    where = max(rooms, key=rooms.__getitem__, default="")
+    count = rooms.get(where, 0)
+    return Largest(level=level, count=count, where=where if count else "")
 
 
 def _sizes(now: int, most: int) -> list[int]:

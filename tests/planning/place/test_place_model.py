@@ -18,7 +18,7 @@ from weft.model.site import AcceleratorCount
 from weft.planning.book import Book
 from weft.planning.capacity import capacity
 from weft.planning.fattree import FatTree, design
-from weft.planning.place.sources import from_observed, from_table, from_ufm
+from weft.planning.place.sources import from_cables, from_observed, from_table, from_ufm
 from weft.planning.place.state import Kind
 from weft.planning.topology import Topology
 
@@ -244,3 +244,46 @@ def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
     row = capacity(site, Occupancy(), Book.of(Occupancy(busy={"gpu1": "run0"})), "ib0").rows[0]
     assert [x.count for x in row.largest] == [0, 0, 0]
     assert row.soon == ()
+
+
+def test_a_table_with_halls_and_buildings() -> None:
+    """Columns above the pod are its hall and building; a fifth level is refused."""
+    rows = [
+        {"host": f"h{i}", "leaf": f"l{i % 2}", "pod": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
+        for i in range(8)
+    ]
+    found = from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building"))
+    assert found.levels == ("node", "leaf", "pod", "hall", "site")
+    assert found.level_of(["h0", "h2"]) == "hall"
+    assert found.level_of(["h0", "h4"]) == "site"
+    with pytest.raises(InputError, match="at most host, leaf, pod, hall and building"):
+        from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building", "campus"))
+
+
+def test_cables_tell_halls_and_buildings() -> None:
+    """Pods joined by cores are a hall, halls joined above that a building."""
+    up = [((f"h{i}", "a"), f"l{i}") for i in range(8)]
+    between = [(f"l{i}", f"s{i // 2}") for i in range(8)]
+    between += [(f"s{i}", f"c{i // 2}") for i in range(4)]
+    halls = from_cables("ib0", up, between)
+    assert halls.levels == ("node", "leaf", "pod", "hall", "site")
+    joined = from_cables("ib0", up, [*between, ("c0", "top"), ("c1", "top")])
+    assert joined.levels == ("node", "leaf", "pod", "hall", "site")
+    assert joined.level_of(["h0", "h3"]) == "hall"
+    one = from_cables("ib0", up, [*between, ("s1", "c1")])
+    assert one.levels == ("node", "leaf", "pod", "site")
+
+
+def test_capacity_by_hall() -> None:
+    """A site with halls tells the largest order inside one."""
+    site = build_site([[4], [4], [2]])
+    halls = {"l0-0": "h0", "l1-0": "h0", "l2-0": "h1"}
+    switches = tuple(s.model_copy(update={"hall": halls[s.name]}) for s in site.switches)
+    site = site.model_copy(update={"switches": switches})
+    row = capacity(site, Occupancy(), Book.of(Occupancy()), "ib0").rows[0]
+    assert [(x.level, x.count, x.where) for x in row.largest] == [
+        ("leaf", 4, "l0-0"),
+        ("pod", 4, "p0"),
+        ("hall", 8, "h0"),
+        ("site", 10, "site"),
+    ]

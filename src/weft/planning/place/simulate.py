@@ -147,6 +147,12 @@ def fits_empty(engine: Engine, ask: Ask) -> bool:
         return ask.count <= max(sizes)
     if ask.required == "pod":
         return ask.count <= max(sum(sizes[a:b]) for a, b in pairwise(numbers.pod_start))
+    if ask.required in ("hall", "building"):
+        depth = 2 if ask.required == "hall" else 1
+        rooms: dict[tuple[int, ...], int] = {}
+        for path, size in zip(engine.tree.paths, sizes, strict=True):
+            rooms[path[:depth]] = rooms.get(path[:depth], 0) + size
+        return ask.count <= max(rooms.values())
     return ask.count <= sum(sizes)
 
 

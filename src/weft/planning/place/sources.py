@@ -1,7 +1,8 @@
 """Topologies from elsewhere than a site: what discovery saw, UFM's links, a table of hosts.
 
-Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, the rest is above.
-Leaves that reach each other through spines alone are one pod.
+Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, to spines a core, and
+so on. Leaves that reach each other through spines alone are one pod, through cores too one hall, through what is
+above those one building.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from weft.model.fabric import ObservedFabric
 from weft.planning.topology import NO_POD, Stand, Topology, natural
 
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
-MOST_DEPTH = 8
 Cable = tuple[str, str]
 
 
@@ -68,9 +68,11 @@ def from_table(
 
     Args:
         node: column of the host's name.
-        levels: columns of its switches from the leaf upwards, such as ("ASW", "PSW"); a leaf's name need only be
-            unique under the switch above it.
+        levels: columns from the leaf upwards, at most leaf, pod, hall, building, such as ("ASW", "PSW"); a leaf's name
+            need only be unique under the pod.
     """
+    if len(levels) > 4:
+        raise InputError("columns", ",".join((node, *levels)), "at most host, leaf, pod, hall and building")
     stands: dict[str, Stand] = {}
     for line, row in enumerate(rows, 2):
         missing = [c for c in (node, *levels) if not row.get(c)]
@@ -82,7 +84,9 @@ def from_table(
         path = [row[c] for c in reversed(levels)]
         pod = path[-2] if len(path) > 1 else NO_POD
         leaf = "/".join(path[-2:])
-        stands[name] = Stand(name, leaf, pod, None, (leaf,))
+        hall = path[-3] if len(path) > 2 else NO_POD
+        building = path[-4] if len(path) > 3 else NO_POD
+        stands[name] = Stand(name, leaf, pod, None, (leaf,), hall, building)
     return Topology.from_stands(fabric, stands.values())
 
 
@@ -97,36 +101,54 @@ def from_cables(fabric: str, up: Iterable[tuple[tuple[str, str], str]], between:
     for (host, adapter), leaf in up:
         rails.setdefault(host, {})[adapter] = leaf
     leaves = {leaf for adapters in rails.values() for leaf in adapters.values()}
-    pod_of = pods_of(leaves, between)
+    pod_of, hall_of, building_of = domains_of(leaves, between)
     stands: list[Stand] = []
     for host, adapters in rails.items():
         ordered = tuple(adapters[a] for a in sorted(adapters, key=natural))
-        stands.append(Stand(host, ordered[0], pod_of[ordered[0]], None, ordered))
+        first = ordered[0]
+        stands.append(Stand(host, first, pod_of[first], None, ordered, hall_of[first], building_of[first]))
     return Topology.from_stands(fabric, stands)
 
 
-def pods_of(leaves: Iterable[str], between: Iterable[Cable]) -> dict[str, str]:
-    """Leaf -> its pod: leaves joined by spines, not by anything above; `-` for all if there is one group only."""
+def domains_of(
+    leaves: Iterable[str], between: Iterable[Cable]
+) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Leaf -> its pod, its hall, its building; `-` for all where a level joins nothing, or everything."""
     leaves = set(leaves)
     beside: dict[str, set[str]] = {leaf: set() for leaf in leaves}
     for a, b in between:
         beside.setdefault(a, set()).add(b)
         beside.setdefault(b, set()).add(a)
-    spines = {s for leaf in leaves for s in beside[leaf]} - leaves
-    group: dict[str, str] = {}
-    number = 0
-    for leaf in sorted(leaves, key=natural):
-        if leaf in group:
+    inside = set(leaves)  # switches that may join leaves: one rank more at each level
+    found: list[dict[str, str]] = []
+    below = len(leaves) + 1
+    for kind in ("pod", "hall", "building"):
+        inside |= {above for switch in inside for above in beside[switch]}
+        groups = _joined(sorted(leaves, key=natural), beside, inside)
+        several = 1 < len(groups) < below
+        below = len(groups)
+        found.append(
+            {leaf: f"{kind}{i}" if several else NO_POD for i, group in enumerate(groups, 1) for leaf in group}
+        )
+    return found[0], found[1], found[2]
+
+
+def _joined(leaves: Sequence[str], beside: Mapping[str, set[str]], inside: set[str]) -> list[list[str]]:
+    """Leaves in groups: those that reach each other through these switches."""
+    groups: list[list[str]] = []
+    seen: set[str] = set()
+    for leaf in leaves:
+        if leaf in seen:
             continue
-        number += 1
         reached, todo = {leaf}, [leaf]
         while todo:
             for other in beside[todo.pop()]:
-                if other not in reached and (other in spines or other in leaves):
+                if other not in reached and other in inside:
                     reached.add(other)
                     todo.append(other)
-        group.update(dict.fromkeys(reached & leaves, f"pod{number}"))
-    return group if number > 1 else dict.fromkeys(leaves, NO_POD)
+        seen |= reached
+        groups.append([x for x in leaves if x in reached])
+    return groups
 
 
 def _host(description: str) -> tuple[str, str]:
