@@ -1,0 +1,54 @@
+"""The queue on the lab: an order waits, another is released, and the one that waited becomes READY by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.e2e.conftest import Person
+
+pytestmark = pytest.mark.cloud
+
+People = Callable[[str], Person]
+QUEUED = """\
+name: second
+nodes: {count: 1, flavor: gpu8, image: tiny}
+queue: true
+"""
+
+
+def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
+    """One node is left beside a reservation: the second order waits for the first one's release, and is told so."""
+    tenant, operator = people("team-a"), people("operator")
+    free = operator.weft("node", "list", "--state", "free", "--json").json
+    nodes = [n["name"] for n in free if n["name"].startswith("gpu")]
+    aside = [word for node in nodes[1:] for word in ("--node", node)]
+    made = operator.weft("reservation", "create", "e2e", "--project", "nobody", *aside)
+    assert made.code == 0, made.err
+    try:
+        assert tenant.order("first", 1, "--wait").code == 0
+        capacity = tenant.weft("capacity", "--level", "site", "--json").json
+        assert {row["free"] for row in capacity["rows"]} == {0}
+        refused = tenant.order("third", 1)
+        assert refused.code == 1 and "What would fit" in refused.err
+        (tenant.folder / "second.yaml").write_text(QUEUED)
+        waiting = tenant.weft("pod", "create", "-f", "second.yaml", "--json")
+        assert waiting.code == 0 and waiting.json["state"] == "PENDING", waiting.err
+        for _ in range(60):
+            if tenant.weft("pod", "show", "second", "--json").json["position"] == 1:
+                break
+            time.sleep(0.5)
+        assert "POSITION" in tenant.weft("pod", "list").out
+        assert tenant.weft("pod", "release", "first").code == 0
+        for _ in range(240):
+            pod = tenant.weft("pod", "show", "second", "--json").json
+            if pod["state"] == "READY":
+                break
+            time.sleep(0.5)
+        assert pod["state"] == "READY", pod["reason"]
+        assert {n["node"] for n in pod["placed"]} == {nodes[0]}
+        said = [e["type"] for e in tenant.weft("pod", "events", "second", "--json").json]
+        assert "queue" in said and "state" in said
+    finally:
+        assert operator.weft("reservation", "delete", "e2e").code == 0
