@@ -44,6 +44,11 @@ class Ask:
     preferences: tuple[Preferred, ...] = ()
     gbps: int = 0
 
+    @property
+    def held(self) -> int:
+        """Nodes that it holds: those that work and the spares."""
+        return self.count + self.spare
+
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
         return cls(

@@ -110,7 +110,7 @@ class Queue:
     def finish(self, pod: str, now: float) -> None:
         """A started order gives back its nodes."""
         waiting = self._running.pop(pod)
-        self._used(waiting.ask.project, now, -waiting.ask.count)
+        self._used(waiting.ask.project, now, -waiting.ask.held)
         self.timeline.end(pod)
 
     def run(self, now: float) -> list[Started]:
@@ -130,13 +130,15 @@ class Queue:
             if waiting.not_before > now:
                 self._promise(waiting, now)
                 continue
-            key = (ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project)
-            if any(ask.count >= n and waiting.duration >= d for n, d in failed.get(key, ())):
+            key = (
+                ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project, ask.gbps
+            )  # fmt: skip
+            if any(ask.held >= n and waiting.duration >= d for n, d in failed.get(key, ())):
                 self._promise(waiting, now)
                 continue
             decision = self.timeline.decide(ask, now, waiting.end(now))
             if decision is None:
-                failed.setdefault(key, []).append((ask.count, waiting.duration))
+                failed.setdefault(key, []).append((ask.held, waiting.duration))
                 self._promise(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
                 self.why[ask.pod] = "waits for fewer leaves"
@@ -154,7 +156,7 @@ class Queue:
         self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits))
         del self.waiting[ask.pod]
         self._running[ask.pod] = waiting
-        self._used(ask.project, now, ask.count)
+        self._used(ask.project, now, ask.held)
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
@@ -198,7 +200,7 @@ class Queue:
             waiting = self.waiting[pod]
             entry = self.timeline.reservations.of(pod)[0]
             broken = sum((bits & blocked.get(leaf, 0)).bit_count() for leaf, bits in entry.bits)
-            whole = not broken and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.count
+            whole = not broken and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.held
             if whole and (at <= now or waiting.not_before > now):
                 continue
             self.timeline.cancel(pod)
@@ -235,7 +237,7 @@ class Queue:
         patience = self.settings.patience
         if not patience or now - waiting.submitted >= patience:
             return False
-        return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.count)
+        return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.held)
 
     def ranked(self, now: float) -> list[Waiting]:
         """Promised first, as their promises are; then by fair share, then as they were submitted."""
@@ -264,7 +266,7 @@ class Queue:
         ask = waiting.ask
         limit = self.settings.quotas.get(ask.project)
         has = self._uses[ask.project].nodes if ask.project in self._uses else 0
-        if limit is None or has + ask.count <= limit:
+        if limit is None or has + ask.held <= limit:
             return False
         self.why[ask.pod] = f"project {ask.project} has {has} of {limit} nodes"
         return True

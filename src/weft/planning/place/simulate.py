@@ -126,13 +126,13 @@ def simulate(
         for started in queue.run(now):
             waiting = started.waiting
             heapq.heappush(ends, (now + waiting.duration, waiting.ask.pod))
-            counts[waiting.ask.pod] = waiting.ask.count
-            used += waiting.ask.count
+            counts[waiting.ask.pod] = waiting.ask.held
+            used += waiting.ask.held
             if waiting.submitted >= warm_up:
                 meter.waits.append(now - waiting.submitted)
                 meter.started += 1
                 meter.leaves += len(started.decision.bits)
-                meter.least += least_leaves(sizes, waiting.ask.count)
+                meter.least += least_leaves(sizes, waiting.ask.held)
                 meter.pods += started.decision.pods
     return _outcome(policy, len(arrivals), refused, meter, now)
 
@@ -142,18 +142,18 @@ def fits_empty(engine: Engine, ask: Ask) -> bool:
     numbers = engine.numbers
     sizes = [b.bit_count() for b in engine.view(ask).mask]
     if ask.required == "node":
-        return ask.count == 1 and any(sizes)
+        return ask.held == 1 and any(sizes)
     if ask.required == "leaf":
-        return ask.count <= max(sizes)
+        return ask.held <= max(sizes)
     if ask.required == "pod":
-        return ask.count <= max(sum(sizes[a:b]) for a, b in pairwise(numbers.pod_start))
+        return ask.held <= max(sum(sizes[a:b]) for a, b in pairwise(numbers.pod_start))
     if ask.required in ("hall", "building"):
         depth = 2 if ask.required == "hall" else 1
         rooms: dict[tuple[int, ...], int] = {}
         for path, size in zip(engine.tree.paths, sizes, strict=True):
             rooms[path[:depth]] = rooms.get(path[:depth], 0) + size
-        return ask.count <= max(rooms.values())
-    return ask.count <= sum(sizes)
+        return ask.held <= max(rooms.values())
+    return ask.held <= sum(sizes)
 
 
 def _next_moment(
