@@ -265,3 +265,14 @@ def test_more_adapters_than_any_node_has_is_a_refusal() -> None:
     found = plan(order(1, fabric={"hcas_per_node": 9}))
     assert isinstance(found, Refusal)
     assert {f.filter: f.removed for f in found.explanation.filters}["fabric"] == 16
+
+
+def test_an_order_says_which_nodes_it_would_rather_have() -> None:
+    """Slices and preferences of the order file reach the placement, and its sentence tells what they cost."""
+    avoid = {"kind": "leaf", "name": "leaf01", "cost": 500}
+    found = plan(order(2, locality={"slice": 2, "preferences": [avoid]}))
+    assert isinstance(found, Plan)
+    assert {n.leaf for n in found.placement.nodes} == {"leaf02"}
+    assert "preferences cost 0 of 1" in found.placement.explanation.chosen
+    with pytest.raises(InputError, match=r"count: 3 is not allowed: a multiple of the slice \(2\)"):
+        plan(order(3, locality={"slice": 2}))

@@ -79,6 +79,22 @@ class FabricOrder(Document):
     )
 
 
+class Preference(Document):
+    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and pods."""
+
+    kind: Literal["node", "rack", "leaf", "pod", "label", "accelerator"] = Field(
+        description="What `name` is the name of."
+    )
+    name: str = Field(
+        min_length=1, description="Nodes of this name, rack, leaf, pod, label or accelerator type."
+    )
+    cost: int = Field(
+        ge=-1_000_000,
+        le=1_000_000,
+        description="Of each such node, in thousandths of a leaf: above 0 avoided, below 0 preferred.",
+    )
+
+
 class LocalityOrder(Document):
     """How near the nodes must be, and should be, to one another."""
 
@@ -86,6 +102,15 @@ class LocalityOrder(Document):
         default="site", description="All nodes inside one of these, or the order is refused."
     )
     preferred: Level = Field(default="leaf", description="Tried first; not refused for it.")
+    slice: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Groups of so many nodes stay inside one leaf; the count is a multiple of it.",
+    )
+    preferences: tuple[Preference, ...] = Field(
+        default=(), max_length=64, description="Nodes to prefer or avoid, each at a cost."
+    )
 
     @model_validator(mode="after")
     def _preferred_is_nearer(self) -> Self:

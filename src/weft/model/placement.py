@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
 
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.order import Level
+from weft.model.order import Level, Preference
 from weft.model.site import AcceleratorCount
-
-
-class Preference(Document):
-    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and pods."""
-
-    kind: Literal["node", "rack", "leaf", "pod", "label", "accelerator"] = Field(
-        description="What `name` is the name of."
-    )
-    name: str = Field(
-        min_length=1, description="Nodes of this name, rack, leaf, pod, label or accelerator type."
-    )
-    cost: int = Field(
-        ge=-1_000_000,
-        le=1_000_000,
-        description="Of each such node, in thousandths of a leaf: above 0 avoided, below 0 preferred.",
-    )
 
 
 class PlacementRequest(Document):

@@ -95,6 +95,8 @@ def _request(
         accelerators=accelerators,
         required=order.locality.required,
         preferred=order.locality.preferred,
+        slice=order.locality.slice,
+        preferences=order.locality.preferences,
     )
 
 

@@ -14,8 +14,8 @@ from placeoptimum import least_weighed
 from placesites import build_request, build_site
 
 from weft.model.errors import InputError
-from weft.model.order import Level
-from weft.model.placement import Occupancy, Placement, Preference, Refusal
+from weft.model.order import Level, Preference
+from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Link, Site, Switch
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights

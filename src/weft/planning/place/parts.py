@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from weft.model.placement import Preference
+from weft.model.order import Preference
 from weft.planning.place.weigh import Part
 from weft.planning.topology import Stand, Topology
 

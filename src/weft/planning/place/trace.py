@@ -24,6 +24,17 @@ def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrd
     ]
 
 
+def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
+    """The trace played so many times, one after the other: a short one is all beginning and end."""
+    span = max(o.submitted for o in orders)
+    period = span + span / max(len(orders) - 1, 1)
+    return [
+        replace(o, ask=replace(o.ask, pod=f"{o.ask.pod}-{k}"), submitted=o.submitted + k * period)
+        for k in range(times)
+        for o in orders
+    ]
+
+
 def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[TraceOrder]:
     """Arrivals stretched or squeezed so that the orders' node-seconds are this share of the site's until the last."""
     span = max(o.submitted for o in orders)
