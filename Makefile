@@ -39,8 +39,8 @@ test-cloud: setup ## Only what needs the lab's OpenStack
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench
 
-demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt
-	@$(PY) -m weftlab.demo
+demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs)
+	@$(PY) -m weftlab.demo $(DEMO)
 
 docs: setup ## Make the generated documents anew (schemas, state picture, commands, API, policy)
 	$(PY) -m weft.generate.schemas

@@ -1,5 +1,7 @@
 """`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
+`make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`).
+
 Every line that begins with `$` is a command that you could type yourself.
 """
 
@@ -12,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from weftlab.lab import Lab
 from weftlab.layout import LabError, free_ports
@@ -30,7 +33,7 @@ class Demo:
     """Runs commands as a tenant or an operator would, and shows them."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
-        self._lab, self._folder = lab, folder
+        self.lab, self.folder = lab, folder
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -42,20 +45,20 @@ class Demo:
         """Run `weft …` as a user of `cloud`; stops the demo if it fails."""
         shown = shlex.join(("weft", *words)) + (f" > {save}" if save else "")
         print(f"$ OS_CLOUD={cloud} {shown}", flush=True)
-        env = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(self._lab.clouds_yaml), "OS_CLOUD": cloud}
+        env = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": cloud}
         command = [sys.executable, "-m", "weft.cli.main", *words]
         if save:
-            with (self._folder / save).open("w") as output:
+            with (self.folder / save).open("w") as output:
                 code = subprocess.run(
-                    command, env=env, cwd=self._folder, stdout=output, check=False
+                    command, env=env, cwd=self.folder, stdout=output, check=False
                 ).returncode
         else:
-            code = subprocess.run(command, env=env, cwd=self._folder, check=False).returncode
+            code = subprocess.run(command, env=env, cwd=self.folder, check=False).returncode
         if code not in allowed:
             raise SystemExit(f"weft demo: `{shown}` ended with exit code {code}; it should not have")
 
     def run(self) -> None:
-        (self._folder / "pod.yaml").write_text(POD)
+        (self.folder / "pod.yaml").write_text(POD)
         self.say("what is ordered: pod.yaml")
         print(POD, end="")
         self.say("the plan: which nodes, why these, what would be made; nothing is touched")
@@ -78,16 +81,31 @@ class Demo:
         self.weft("audit", cloud="operator")
 
 
-def main() -> int:
+def _demo(argv: list[str]) -> type[Demo]:
+    if argv:
+        from weftlab.ipudemo import IpuDemo
+
+        return IpuDemo
+    return Demo
+
+
+def main(argv: list[str]) -> int:
+    if argv not in ([], ["ipu"]):
+        print(f"DEMO={' '.join(argv)} is not allowed: ipu, or nothing", file=sys.stderr)
+        return 2
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
-        lab = Lab(Path(folder) / "lab", ports=free_ports(), say=lambda line: print(line, flush=True))
+        # The IPUs' demo needs no GPU node; one is the least that a lab has.
+        asked: dict[str, Any] = {"nodes": 4, "computes": 1} if argv else {}
+        lab = Lab(Path(folder) / "lab", ports=free_ports(), say=lambda line: print(line, flush=True), **asked)
+        also = ", a simulated IPU-POD16" if argv else ""
         print(
-            "== a whole AI cloud on this machine: OpenStack, OpenSM over a simulated fabric, weft", flush=True
+            f"== a whole AI cloud on this machine: OpenStack, OpenSM over a simulated fabric{also}, weft",
+            flush=True,
         )
         try:
             lab.up()
-            Demo(lab, Path(folder)).run()
+            _demo(argv)(lab, Path(folder)).run()
         except (LabError, JobError) as error:
             print(f"weft demo: {error}", file=sys.stderr)
             return 1
@@ -101,4 +119,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

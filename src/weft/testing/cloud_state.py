@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from weft.model.base import Document
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Resource, Status
 from weft.ports.cloud import Caller
@@ -149,8 +150,15 @@ def wanted_fields(resource: Resource, ids: Mapping[str, str]) -> dict[str, objec
     for name in type(resource.spec).model_fields:
         value: object = getattr(resource.spec, name)
         if name != "kind":
-            fields[name] = swap(value) if name in REFERENCES else value
+            fields[name] = swap(value) if name in REFERENCES else _plain(value)
     return fields
+
+
+def _plain(value: object) -> object:
+    """Values inside values as text: what a cloud shows is plain."""
+    if isinstance(value, tuple):
+        return tuple(v.model_dump_json() if isinstance(v, Document) else v for v in value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

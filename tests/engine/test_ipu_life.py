@@ -1,0 +1,192 @@
+"""An IPU pod's life on fakes, with the real database, verbs and loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+
+import pytest
+from tests.engine.house import House, impatient
+
+from weft.app import redact
+from weft.engine.database import Database
+from weft.engine.podkeys import DerivedKeys
+from weft.engine.records import PodRecord
+from weft.generate.receipts import verify
+from weft.model.errors import ConflictError, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.planning.ipuinit import controller_id
+from weft.testing.cloud import SERVICE_PROJECT, Fault
+from weft.testing.cloud_state import FakeFlavor
+from weft.testing.vipu import FakeVipu
+
+pytestmark = pytest.mark.database
+POD = "ipupod1"
+
+
+def order(name: str = "bert", count: int = 16) -> Order:
+    document = {
+        "name": name,
+        "ipus": {"count": count},
+        "nodes": {"count": 1, "flavor": "cpu1", "image": "tiny"},
+    }
+    return Order.model_validate(document)
+
+
+class IpuHouse(House):
+    """The house with the lab's IPU-POD in it."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        super().__init__(database, url)
+        self.vipu = FakeVipu(POD, [m.name for m in self.site.ipu_machines])
+        self.world.resources[POD] = self.vipu  # type: ignore[index]
+        self.world.machines[POD] = self.vipu  # type: ignore[index]
+        self.cloud.offers.flavors["cpu1"] = FakeFlavor(1, 512)
+        self.cloud.offers.hosts.update({"poplar1": "up", "generic1": "up"})
+
+    def booted(self, wanted: Order | None = None) -> PodRecord:
+        """Ordered, its controller's virtual machine there and through with cloud-init, READY."""
+        pod = self.run(self.order(wanted or order()), PodState.BOOTING)
+        self.vipu.boot(pod.scope, pod.plan.graph)
+        return self.run(pod, PodState.READY)
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[IpuHouse]:
+    house = IpuHouse(database, database_url)
+    yield house
+    house.close()
+
+
+def test_from_order_to_receipt(house: IpuHouse) -> None:
+    """READY only after the tenant's proof; after release the machines obey nobody, and the receipt has every plane."""
+    pod = house.run(house.order(order()), PodState.BOOTING)
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY
+    house.vipu.boot(pod.scope, pod.plan.graph)
+    pod = house.run(pod, PodState.READY)
+    assert house.vipu.proofs == 1
+    owners = {t.mark.key: t.project_id for t in house.cloud.things() if t.mark}
+    assert owners["server/controller"] == SERVICE_PROJECT != owners["server/poplar1"]
+    house.vipu.controllers[str(pod.id)].partitions.add("mine")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things() and not house.vipu.unfit()
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and signed.receipt.pkey == ""
+    planes = {i.plane for i in signed.receipt.items}
+    assert planes >= {
+        "vipu_user",
+        "vipu_allocation",
+        "vipu_cluster",
+        "vipu_agent",
+        "server",
+        "port",
+        "network",
+    }
+    assert verify(signed.model_dump(mode="json"), signed.public_key).valid
+    capacity = house.store.capacity()
+    assert not capacity.holds and not capacity.used.spaces
+
+
+def test_two_pods_never_share(house: IpuHouse) -> None:
+    """Machines, VLANs, controllers' addresses and places on shared hosts are one pod's."""
+    first, second = house.booted(order(count=8)), house.booted(order("other", 8))
+    assert not set(first.nodes) & set(second.nodes)
+    a, b = first.plan.allotment.numbers, second.plan.allotment.numbers
+    assert set(a) == set(b) and all(a[space] != b[space] for space in a)
+    with pytest.raises(RefusedError, match="no free run of 1 IPU-Machine"):
+        house.order(order("third", 4))
+
+
+def test_no_key_is_written_down(house: IpuHouse) -> None:
+    """Neither rows nor plan nor events have a key; each pod has its own, and gets the same again."""
+    pod = house.booted()
+    keys = [DerivedKeys(house.store).key(str(pod.id), n) for n in ("vipu-admin-key", "vipu-tenant-key")]
+    assert keys == [
+        DerivedKeys(house.store).key(str(pod.id), n) for n in ("vipu-admin-key", "vipu-tenant-key")
+    ]
+    assert keys[0] != keys[1] != DerivedKeys(house.store).key("another", "vipu-tenant-key")
+    events = [e.message for e in house.store.events(pod.id, 0)]
+    documents = [r.resource.model_dump_json() for r in house.store.resources(pod.id)]
+    text = "".join([*events, *documents, pod.plan.model_dump_json()])
+    assert not any(key in text for key in keys)
+
+
+def test_a_tenant_reads_nothing_of_the_sites_own(house: IpuHouse) -> None:
+    """A tenant's plan has its own machines and networks, and no address or user data on the gateways' side."""
+    plan = house.service.plan_pod(house.request(), order())
+    text = json.dumps(redact.plan(plan).model_dump(mode="json"))
+    gateway = house.site.ipu_pods[POD].gateway
+    assert str(gateway.controllers[1]) not in text and gateway.network not in text
+    assert not any(str(m.gw_address) in text for m in house.site.ipu_machines)
+    assert "openvipu-server" not in text and "10.64.0.17" in text
+
+
+def test_a_lost_controller_degrades_and_does_not_hold_up_the_release(house: IpuHouse) -> None:
+    """Unknown is not fine; the machines are taken back in the controller's place."""
+    pod = house.booted()
+    house.vipu.lose_controller(str(pod.id))
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.DEGRADED and pod.reason.startswith("unknown: ")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.vipu.unfit()
+
+
+def test_a_machine_that_is_not_seen_clean_is_kept(house: IpuHouse) -> None:
+    """Its agent is away when the release is overdue: quarantine for it, the others go back."""
+    pod = house.booted()
+    away = pod.nodes[1]
+    house.vipu.away.add(away)
+    house.worker = house.new_worker("hasty", impatient())
+    house.release(pod)
+    for _ in range(10):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    capacity = house.store.capacity()
+    assert set(capacity.quarantines) >= {away} and set(capacity.holds) <= set(capacity.quarantines)
+
+
+def test_the_audit_finds_machines_that_obey_a_released_pod(house: IpuHouse) -> None:
+    """A leftover bears the pod's id; repair releases it."""
+    pod = house.booted()
+    assert not house.service.audit(house.operator).findings
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    left = house.site.ipu_machines[2].name
+    house.vipu.owners[left] = controller_id(str(pod.id))
+    finding = house.service.audit(house.operator).findings[0]
+    assert (finding.category, finding.kind, finding.where) == ("orphan", "vipu_agent", POD)
+    assert left in finding.subject and str(pod.id) in finding.what
+    with pytest.raises(RefusedError, match="longest run of them is 2"):
+        house.order(order("next"))
+    assert all(f.repaired for f in house.service.audit(house.operator, repair=True).findings)
+    assert not house.service.audit(house.operator).findings
+
+
+def test_a_controller_that_breaks_is_made_anew(house: IpuHouse) -> None:
+    """Nova's ERROR on its virtual machine is no end: it is deleted and made again."""
+    house.cloud.plant(Fault.BROKEN, key="server/controller", reason="No valid host was found.")
+    assert house.booted().state is PodState.READY
+
+
+def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
+    """They are listed, can be put aside, and a site can't lose one that a pod holds."""
+    pod = house.booted(order(count=4))
+    rows = {n.name: n for n in house.service.nodes(house.operator)}
+    assert (rows["ipum1"].state, rows["ipum2"].state, rows["poplar1"].state) == (
+        "busy",
+        "free",
+        "not-compute",
+    )
+    house.service.quarantine_node(house.operator, "ipum2", "cable")
+    with pytest.raises(RefusedError):
+        house.order(order("wide", 16))
+    assert pod.nodes == ("ipum1",)
+    smaller = house.site.model_copy(update={"ipu_machines": house.site.ipu_machines[1:]})
+    with pytest.raises(ConflictError, match="ipum1 is missing"):
+        house.service.apply_site(house.operator, smaller.model_dump(mode="json"))
