@@ -244,13 +244,33 @@ def _over_pods(
 ) -> tuple[int, list[int]]:
     """The exact best set over any number of pods: the shapes from the cheapest, until one has the room."""
     pods = [key % pool.pods for key in pool.ranked if key >= pool.pods]
+    first: tuple[int, int] | None = None
+    if not home:
+        # No set has fewer leaves than `fewest`, nor fewer pods than have the room: mostly both can be had.
+        first = max(2, _fewest_pods(pool, pods, need)), fewest
+        cost = LEAF * fewest + beta * (first[0] - 1)
+        if single is None or LEAF * single > cost:
+            found = _of_shapes(pool, need, [first], pods, home)
+            if found is not None:
+                return cost, found
+        else:
+            first = None
     paid = [pool.prefix(p) for p in pods if p not in home]
     free = [pool.prefix(p) for p in pods if p in home]
     extra = beta if home and not free else 0  # no pod of the order has room: the first new one isn't free
     for cost, shapes in cheapest_shapes(paid, free, need, beta, fewest, single):
-        found = _of_shapes(pool, need, shapes, pods, home)
+        found = None if shapes == [first] else _of_shapes(pool, need, shapes, pods, home)
         if found is not None:
             return cost + extra, found
+    raise AssertionError("all leaves together have the room")
+
+
+def _fewest_pods(pool: Pool, pods: Sequence[int], need: int) -> int:
+    """The least number of these pods, the fullest first, that have room for `need`."""
+    for number, pod in enumerate(reversed(pods), 1):
+        need -= pool.pod_free[pod]
+        if need <= 0:
+            return number
     raise AssertionError("all leaves together have the room")
 
 
