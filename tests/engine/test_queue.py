@@ -1,48 +1,21 @@
-"""Orders in time: starts that are promised, the queue, two workers at once, restarts, and a clock that is moved."""
+"""The queue: who waits for what, who starts, many workers at once, and restarts in the middle."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from tests.engine.house import ORDER, House
+from tests.engine.house import House
+from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
 
 from weft.engine.database import Database
-from weft.engine.records import PodRecord
-from weft.model.errors import ConflictError, InputError, RefusedError
-from weft.model.order import Order
+from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
-from weft.model.resources import Kind
-from weft.model.site import ProjectLimits, QueuePolicy
-from weft.testing.cloud import Fault
+from weft.model.site import ProjectLimits
 
 pytestmark = pytest.mark.database
-
-NODES = 16
-"""Of the house's site: 4 leaves of 4."""
-
-
-class HandClock:
-    """A clock that stands still until it is moved; waiting moves it."""
-
-    def __init__(self) -> None:
-        self.seconds = datetime(2026, 11, 21, 8, 0, tzinfo=UTC).timestamp()
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.seconds, UTC)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-    def forward(self, **span: float) -> datetime:
-        self.seconds += timedelta(**span).total_seconds()
-        return self.now()
 
 
 @pytest.fixture
@@ -57,159 +30,6 @@ def house(database: Database, database_url: str, clock: HandClock) -> Generator[
     house.close()
 
 
-def make(name: str, count: int, **more: Any) -> Order:
-    lease = {k: more.pop(k) for k in ("start", "end", "duration") if k in more}
-    nodes = {**ORDER.nodes.model_dump(exclude_none=True), "count": count}
-    return Order.model_validate({"name": name, "nodes": nodes, "lease": lease, **more})
-
-
-def queue(house: House, name: str, count: int, **more: Any) -> PodRecord:
-    return house.order(make(name, count, queue=True, **more))
-
-
-def look(house: House, pod: PodRecord) -> PodRecord:
-    return house.store.find_pod(str(pod.id), None)
-
-
-def release(house: House, pod: PodRecord) -> None:
-    house.release(pod)
-    house.run(pod, PodState.RELEASED)
-
-
-def policy(house: House, **settings: Any) -> None:
-    """The operator changes the queue's settings."""
-    site = house.store.site().site
-    house.store.apply_site(site.model_copy(update={"queue": QueuePolicy(**settings)}), "test")
-
-
-def messages(house: House, pod: PodRecord, kind: str) -> list[str]:
-    return [e.message for e in house.store.events(pod.id, 0) if e.type == kind]
-
-
-# -- starts that are promised ---------------------------------------------------------------------------------------
-
-
-def test_an_order_that_starts_later_is_promised_nodes(house: House, clock: HandClock) -> None:
-    """It is PENDING with the reason; others may have what it will need until then, and not longer; then it starts."""
-    start = clock.now() + timedelta(hours=2)
-    pod = house.order(make("later", 16, start=start, duration="1h"))
-    assert pod.state is PodState.PENDING and "starts at 2026-11-21T10:00Z" in pod.reason
-    assert not house.store.capacity().holds
-    with pytest.raises(RefusedError) as caught:
-        house.order(make("open", 1))
-    assert "lease.end: 2026-11-21T10:00Z at the latest" in caught.value.detail["would_fit"]
-    assert "lease.start: fits from 2026-11-21T11:00Z" in caught.value.detail["would_fit"]
-    short = house.order(make("short", 4, duration="90m"))
-    assert house.worker.tend_queue() > 0 and look(house, pod).state is PodState.PENDING
-    house.run(short, PodState.READY)
-    clock.forward(minutes=95)
-    house.worker.tend_queue()
-    house.run(short, PodState.RELEASED)
-    clock.forward(minutes=25)
-    house.worker.tend_queue()
-    ready = house.run(pod, PodState.READY)
-    assert len(ready.nodes) == 16 and ready.lease_end == clock.now() + timedelta(hours=1)
-    assert not house.store.capacity().promises
-
-
-def test_a_promise_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
-    """A pod that is slow to go delays the promised start, and nobody else gets the nodes meanwhile."""
-    first = house.ready(make("first", 16, duration="1h"))
-    pod = house.order(make("later", 16, start=clock.now() + timedelta(hours=1)))
-    planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{first.nodes[0]}", times=None)
-    clock.forward(hours=1)
-    house.worker.tend_queue()
-    assert look(house, first).wanted == "absent"
-    assert "not given back yet" in look(house, pod).reason
-    with pytest.raises(RefusedError):
-        house.order(make("thief", 1))
-    planted.lift()
-    for thing in house.cloud.things():
-        thing.undeletable = False
-    house.run(first, PodState.RELEASED)
-    with pytest.raises(RefusedError):
-        house.order(make("thief", 1))
-    house.worker.tend_queue()
-    assert look(house, pod).state is PodState.PLACED
-
-
-def test_a_promised_node_that_breaks_is_replaced(house: House, clock: HandClock) -> None:
-    """Long before the start another node is promised instead."""
-    start = clock.now() + timedelta(hours=2)
-    pod = house.order(make("later", 4, start=start))
-    nodes = house.store.capacity().promises[0]["nodes"]
-    house.service.quarantine_node(house.operator, nodes[0], "DIMM")
-    clock.forward(minutes=1)
-    house.worker.tend_queue()
-    promise = house.store.capacity().promises[0]
-    assert nodes[0] not in promise["nodes"] and len(promise["nodes"]) == 4
-    assert promise["start_at"] == start
-    assert look(house, pod).expected_start == start
-
-
-def test_a_start_that_can_not_be_promised_is_refused_with_the_time_that_can(
-    house: House, clock: HandClock
-) -> None:
-    """Two orders for everything at the same time: the second learns when the first ends."""
-    start = clock.now() + timedelta(hours=1)
-    house.order(make("a", 16, start=start, duration="2h"))
-    with pytest.raises(RefusedError) as caught:
-        house.order(make("b", 16, start=start, duration="2h"))
-    assert caught.value.detail["earliest_start"] == "2026-11-21T11:00:00Z"
-    assert [p.name for p in map(_named(house), house.store.capacity().promises)] == ["a"]
-
-
-def _named(house: House) -> Any:
-    return lambda row: house.store.find_pod(str(row["pod_id"]), None)
-
-
-def test_a_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:
-    """Ends in the past are told, and nothing is written."""
-    with pytest.raises(InputError, match=r"lease\.end"):
-        house.order(make("a", 1, end=clock.now() - timedelta(seconds=1)))
-    assert house.service.list_pods(house.request()) == []
-
-
-# -- leases ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_lease_warns_and_ends(house: House, clock: HandClock) -> None:
-    """An hour before its end it says so, once; at its end it is released by itself."""
-    pod = house.ready(make("day", 2, duration="1d"))
-    clock.forward(hours=22, minutes=59)
-    house.worker.tend_queue()
-    assert messages(house, pod, "lease") == []
-    clock.forward(minutes=2)
-    house.worker.tend_queue()
-    house.worker.tend_queue()
-    assert len(messages(house, pod, "lease")) == 1
-    assert "2026-11-22T08:00Z" in messages(house, pod, "lease")[0]
-    clock.forward(hours=1)
-    house.worker.tend_queue()
-    house.run(pod, PodState.RELEASED)
-    assert "lease ended" in messages(house, pod, "release")
-
-
-def test_a_lease_is_extended_as_far_as_nothing_is_promised(house: House, clock: HandClock) -> None:
-    """Free time is had, promised time is refused with the moment it begins; a later end only."""
-    pod = house.ready(make("run", 16, duration="2h"))
-    later = house.order(make("later", 1, start=clock.now() + timedelta(hours=4)))
-    tenant, now = house.request(), clock.now()
-    view = house.service.extend_pod(tenant, "run", now + timedelta(hours=3))
-    assert view.lease_end == now + timedelta(hours=3)
-    with pytest.raises(ConflictError, match="promised to others from 2026-11-21T12:00Z"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
-    with pytest.raises(InputError, match="later than the lease's end"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=1))
-    with pytest.raises(ConflictError, match="hasn't begun"):
-        house.service.extend_pod(tenant, "later", now + timedelta(hours=9))
-    release(house, later)
-    house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
-    house.release(pod)
-    with pytest.raises(ConflictError, match="being released"):
-        house.service.extend_pod(tenant, "run", now + timedelta(hours=6))
-
-
 # -- the queue ------------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +40,7 @@ def test_an_order_waits_and_starts_when_another_is_released(house: House) -> Non
     house.worker.tend_queue()
     waiting = look(house, pod)
     assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
-    assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, 4 nodes are promised"
+    assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, nodes promised: 4"
     assert waiting.expected_start == datetime(2026, 11, 21, 16, tzinfo=UTC)
     shown = next(p for p in house.service.list_pods(house.request()) if p.name == "second")
     assert (shown.position, shown.nodes, shown.pkey) == (1, 4, None)
@@ -497,88 +317,3 @@ def test_workers_start_what_waits_by_themselves(database: Database, database_url
         for worker in workers:
             worker.stop()
         house.close()
-
-
-# -- retry, reservations, capacity ----------------------------------------------------------------------------------
-
-
-def test_a_failed_pod_is_tried_again_where_it_failed(house: House) -> None:
-    """With the cause gone it becomes READY; only a pod that FAILED can be tried again."""
-    planted = house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
-    pod = house.run(house.order(), PodState.FAILED)
-    planted.lift()
-    view = house.service.retry_pod(house.request(), "train")
-    assert view.state is PodState.BOOTING
-    house.run(pod, PodState.READY)
-    with pytest.raises(ConflictError, match="only a pod that FAILED"):
-        house.service.retry_pod(house.request(), "train")
-
-
-def test_a_failed_pod_that_is_released_is_not_tried_again(house: House) -> None:
-    """What is on its way out stays so."""
-    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
-    pod = house.run(house.order(), PodState.FAILED)
-    house.release(pod)
-    with pytest.raises(ConflictError, match="being released"):
-        house.service.retry_pod(house.request(), "train")
-    house.run(pod, PodState.RELEASED)
-
-
-def test_a_block_set_aside_is_its_projects_alone(house: House, clock: HandClock) -> None:
-    """Others are refused it, its project gets it; what others hold or were promised can't be set aside."""
-    reserve = _reserve(house)
-    reserve("block", "team-b", leaves=["leaf01", "leaf02", "leaf03"])
-    with pytest.raises(RefusedError) as caught:
-        house.order(make("mine", 5))
-    assert "count: 4 instead of 5" in caught.value.detail["would_fit"]
-    house.service.create_pod(house.request("team-b"), make("theirs", 12))
-    with pytest.raises(ConflictError, match="taken by theirs of project team-b"):
-        reserve("other", "team-a", leaves=["leaf02"])
-    with pytest.raises(InputError, match="leaves"):
-        reserve("other", "team-a", leaves=["leaf99"])
-    with pytest.raises(ConflictError, match="already"):
-        reserve("block", "team-b", leaves=["leaf01"])
-    assert house.service.delete_reservation(house.operator, "block").project_id == "team-b"
-    assert house.service.reservations(house.operator) == []
-
-
-def _reserve(house: House) -> Any:
-    from weft.model.reservation import Reservation
-
-    def reserve(name: str, project: str, **more: Any) -> None:
-        given = {"name": name, "project_id": project, **more}
-        house.service.create_reservation(house.operator, Reservation.model_validate(given))
-
-    return reserve
-
-
-def test_a_block_that_begins_later_turns_away_what_would_run_into_it(house: House, clock: HandClock) -> None:
-    """An order that ends before may have the nodes."""
-    _reserve(house)(
-        "maintenance",
-        "ops",
-        leaves=["leaf01", "leaf02", "leaf03", "leaf04"],
-        start=clock.now() + timedelta(hours=3),
-    )
-    with pytest.raises(RefusedError) as caught:
-        house.order(make("long", 1))
-    assert "lease.end: 2026-11-21T11:00Z at the latest" in caught.value.detail["would_fit"]
-    house.order(make("short", 1, duration="3h"))
-
-
-def test_capacity_says_what_fits_now_and_when_more(house: House, clock: HandClock) -> None:
-    """What it says can be ordered is served; one more is refused; sizes follow leases, promises and blocks."""
-    house.ready(make("run", 6, duration="5h"))
-    view = house.service.capacity(house.request(), level="site", duration="12h")
-    row = view.rows[0]
-    assert (row.nodes, row.free, row.largest[0].count) == (16, 10, 10)
-    assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
-    house.order(make("later", 16, start=clock.now() + timedelta(hours=10)))
-    assert house.service.capacity(house.request(), duration="12h").rows[0].free == 0
-    assert house.service.capacity(house.request(), duration="2h").rows[0].free == 10
-    for count, duration in ((1, "12h"), (11, "2h")):
-        with pytest.raises(RefusedError):
-            house.order(make("x", count, duration=duration))
-    house.order(make("y", 10, duration="2h"))
-    with pytest.raises(InputError, match="accelerator"):
-        house.service.capacity(house.request(), "abacus")

@@ -17,7 +17,7 @@ from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
-from weft.model.pod import PodState
+from weft.model.pod import ENDED, PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.views import EventView, PodSummary, PodView
 from weft.planning.book import when
@@ -133,7 +133,8 @@ class PodVerbs(Desk):
         with self._logged(request, "pod retry", name):
             pod = self._find(request, "pods:retry", name)
             if self._store.retry(pod.id, f"retry asked by {request.caller.user_name}") is None:
-                state = "being released" if pod.wanted == "absent" else pod.state
+                leaving = pod.wanted == "absent" and pod.state not in ENDED
+                state = "being released" if leaving else pod.state
                 raise ConflictError(f"pod {pod.name} is {state}: only a pod that FAILED can be tried again")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
@@ -216,6 +217,8 @@ class PodVerbs(Desk):
 
 def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity) -> None:
     """Raise `InputError` or `ConflictError` unless the lease may end then."""
+    if pod.state in ENDED:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it can't be extended any more")
     if pod.placed is None:
         raise ConflictError(f"pod {pod.name} hasn't begun: release it and order it with another lease")
     if pod.lease_end is None:

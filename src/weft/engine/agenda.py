@@ -213,7 +213,7 @@ def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> 
         kept = Keep(pod, one.project, names(queue.timeline, entry.bits), entry.start, entry.end, one.name)
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
-            why += f", {len(kept.nodes)} nodes are promised"
+            why += f", nodes promised: {len(kept.nodes)}"
         notes[one.id] = Note(why, position, max(entry.start, now), kept)
     return notes
 

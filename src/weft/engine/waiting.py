@@ -35,7 +35,7 @@ def insert_waiting(
     """
     now, later = store.clock.now(), window.start > window.now
     at = when(window.start)
-    reason = f"starts at {at}, {len(nodes)} nodes are promised" if nodes else "in the queue"
+    reason = f"starts at {at}, nodes promised: {len(nodes)}" if nodes else "in the queue"
     store.insert_row(
         tx,
         order,

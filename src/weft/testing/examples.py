@@ -122,7 +122,7 @@ def waiting(view: PodView) -> PodView:
             "placed": (),
             "servers": (),
             "resources": (),
-            "reason": "waits for room; starts by 2027-01-31T12:00Z, 2 nodes are promised",
+            "reason": "waits for room; starts by 2027-01-31T12:00Z, nodes promised: 2",
             "position": 1,
             "expected_start": NOW,
         }
