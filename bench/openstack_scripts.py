@@ -136,40 +136,22 @@ def _script(
     try:
         image = connection.image.find_image(shape.image, ignore_missing=False)
         flavor = connection.compute.find_flavor(shape.flavor, ignore_missing=False)
-        rdma = _network(
-            made, f"{name}-rdma", shape.rdma_physical_network, shape.segment, "10.250.0.0/16", False
-        )
-        management = _network(
-            made, f"{name}-mgmt", shape.management_physical_network, shape.segment, "10.251.0.0/16", True
-        )
-        group = connection.network.create_security_group(name=name)
-        made.groups.append(group.id)
-        connection.network.create_security_group_rule(
-            security_group_id=group.id, direction="ingress", remote_group_id=group.id
-        )
+        rdma, management, group = _networks(made, name, shape)
         phase("networks")
-        bodies: list[dict[str, Any]] = []
-        for number, host in enumerate(hosts):
-            bodies.append(_port(f"{name}-{host}-mgmt", management, f"10.251.1.{number + 10}", group.id))
-            for rail in range(shape.adapters):
-                address = f"10.250.{rail + 1}.{number + 10}"
-                bodies.append(_port(f"{name}-{host}-hca{rail}", rdma, address, None))
-        ports = {port.name: port.id for port in make_ports(bodies)}
+        bodies = {
+            host: _ports(f"{name}-{host}", n, shape, rdma, management, group) for n, host in enumerate(hosts)
+        }
+        ports = {p.name: p.id for p in make_ports([body for of in bodies.values() for body in of])}
         made.ports.extend(ports.values())
         phase("ports")
+        common = {"image_id": image.id, "flavor_id": flavor.id, "config_drive": True}
+        common |= {"key_name": shape.key} if shape.key else {}
         wanted = [
             {
                 "name": f"{name}-{host}",
-                "image_id": image.id,
-                "flavor_id": flavor.id,
                 "host": host,
-                "config_drive": True,
-                "networks": [
-                    {"port": ports[body["name"]]}
-                    for body in bodies
-                    if body["name"].startswith(f"{name}-{host}-")
-                ],
-                **({"key_name": shape.key} if shape.key else {}),
+                "networks": [{"port": ports[body["name"]]} for body in bodies[host]],
+                **common,
             }
             for host in hosts
         ]
@@ -180,6 +162,32 @@ def _script(
         raise
     made.seconds = time.monotonic() - began
     return made
+
+
+def _networks(made: Made, name: str, shape: Shape) -> tuple[tuple[str, str], tuple[str, str], str]:
+    """(RDMA, management) as (network, subnet), and the security group."""
+    rdma = _network(made, f"{name}-rdma", shape.rdma_physical_network, shape.segment, "10.250.0.0/16", False)
+    management = _network(
+        made, f"{name}-mgmt", shape.management_physical_network, shape.segment, "10.251.0.0/16", True
+    )
+    network = made.connection.network
+    group = network.create_security_group(name=name).id
+    made.groups.append(group)
+    network.create_security_group_rule(security_group_id=group, direction="ingress", remote_group_id=group)
+    return rdma, management, group
+
+
+def _ports(
+    server: str, number: int, shape: Shape, rdma: tuple[str, str], management: tuple[str, str], group: str
+) -> list[dict[str, Any]]:
+    """What to ask for the ports of one server: management first, then an RDMA port for each adapter."""
+    return [
+        _port(f"{server}-mgmt", management, f"10.251.1.{number + 10}", group),
+        *(
+            _port(f"{server}-hca{rail}", rdma, f"10.250.{rail + 1}.{number + 10}", None)
+            for rail in range(shape.adapters)
+        ),
+    ]
 
 
 def _network(
