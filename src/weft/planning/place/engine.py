@@ -18,8 +18,9 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
+from weft.planning.place.nextto import next_to
 from weft.planning.place.pool import Pool
-from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several, tightest_of_pods
+from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several
 from weft.planning.place.state import traits_of
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weighing
@@ -146,43 +147,12 @@ class Engine(Weighing):
         if here and held.get(leaf, 0) & ~bit:
             bits = ((leaf, view.take(leaf, here, 1)),)
             return self.decided(view, ask, bits, 0, pool.free[leaf] - 1, 1, pool.total, size=1)
-        found = self._next_to(view, ask, held, leaf, bit)
+        found = next_to(pool, held, leaf, bit, ask.required, self.weights.beta)
         if found is None:
             return None
         chosen, cost = found
         bits = view.take(chosen, self.available[chosen] & ~(bit if chosen == leaf else 0), 1)
         return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
-
-    def _next_to(
-        self, view: View, ask: Ask, held: Mapping[int, int], failed: int, bit: int
-    ) -> tuple[int, int] | None:
-        """(leaf, cost) for one node beside those that a pod holds, less the failed one on a leaf that has no other."""
-        pool = view.pool
-        free, pod_of = pool.free, pool.pod_of
-        best: tuple[int, int, int] | None = None
-        pods: set[int] = set()
-        stay = 0
-        for leaf, bits in held.items():
-            if leaf == failed:
-                bits &= ~bit  # noqa: PLW2901
-                if not bits:
-                    continue
-            elif free[leaf] and (best is None or (-bits.bit_count(), free[leaf], leaf) < best):
-                best = -bits.bit_count(), free[leaf], leaf
-            stay += 1
-            pods.add(pod_of[leaf])
-        required = ask.required
-        if (required == "leaf" and stay > 1) or (required == "pod" and len(pods) > 1):
-            return None
-        if best is not None:
-            return best[2], 0
-        if required == "leaf" and stay:
-            return None
-        near = tightest_of_pods(pool, pods)
-        if near is not None or (required == "pod" and stay):
-            return None if near is None else (near, LEAF)
-        leaf = one_leaf(pool, 1)
-        return None if leaf is None else (leaf, LEAF + (self.weights.beta if stay else 0))
 
     def _decide(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         units = ask.count if ask.slice == 1 else ask.count // ask.slice

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft.planning.place.exact import LEAF, cheapest_shapes
+from weft.planning.place.pairs import best_pair, pair_in_pod, pair_of_pods
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import least_leftover
 
@@ -45,22 +46,6 @@ def one_leaf_except(pool: Pool, need: int, out: Mapping[int, int]) -> int | None
     return None
 
 
-def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
-    """The leaf of these pods that has least room, but some; of equals a broken one, in the fullest pod."""
-    best: tuple[int, int, int] | None = None
-    for pod in pods:
-        rooms = pool.rooms[pod]
-        if rooms:
-            level = 2 * (rooms & -rooms).bit_length() - 2
-            level += not pool.bucket[pod][level]
-            if best is None or (level, pool.pod_free[pod], pod) < best:
-                best = level, pool.pod_free[pod], pod
-    if best is None:
-        return None
-    bits = pool.bucket[best[2]][best[0]]
-    return pool.pod_start[best[2]] + (bits & -bits).bit_length() - 1
-
-
 def one_pod(pool: Pool, need: int) -> list[int] | None:
     """The fewest leaves inside one pod, and of those the least leftover."""
     if need > pool.total:
@@ -90,7 +75,7 @@ def several(
             return LEAF * found[0], found[1] or _tightest(pool, found[2], found[0], need)
         single = found[0] if found else None
         if fewest == 2 and (single is None or LEAF * single > LEAF * 2 + beta):
-            pair = _pair_of_pods(pool, need)
+            pair = pair_of_pods(pool, need)
             if pair:
                 return LEAF * 2 + beta, pair
     return _over_pods(pool, need, beta, home, fewest, single)
@@ -124,13 +109,13 @@ def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[i
     if leaves == 2:
         best: tuple[int, int, int] | None = None
         for pod in pods:
-            pair = _best_pair(pool, pod, need)
+            pair = best_pair(pool, pod, need)
             if best is None or pair[0] < best[0]:
                 best = *pair, pod
                 if not pair[0]:
                     break
         assert best is not None
-        return _pair_in_pod(pool, best[2], best[1], need + best[0] - best[1])
+        return pair_in_pod(pool, best[2], best[1], need + best[0] - best[1])
     open_pods: list[int] = []
     forced: tuple[int, int] | None = None
     for pod in pods:
@@ -150,67 +135,6 @@ def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[i
             return picked[1]
     assert forced is not None
     return pool.order(forced[1])[:leaves]
-
-
-def _best_pair(pool: Pool, pod: int, need: int) -> tuple[int, int]:
-    """(leftover, room of the larger) of the two leaves of the pod whose room is at least `need` and nearest to it."""
-    row, left = pool.bucket[pod], pool.rooms[pod]
-    best, larger = 1 << 60, 0
-    while left:
-        room = left.bit_length() - 1
-        if 2 * room < need:
-            break
-        low = max(need - room, 1)
-        others = left >> low
-        other = low + (others & -others).bit_length() - 1
-        if others and room + other - need < best:
-            alike = row[2 * room] | row[2 * room + 1]
-            if other < room or (row[2 * room] and row[2 * room + 1]) or alike & (alike - 1):
-                best, larger = room + other - need, room
-                if not best:
-                    break
-        left ^= 1 << room
-    return best, larger
-
-
-def _pair_in_pod(pool: Pool, pod: int, one: int, other: int) -> list[int]:
-    """Two leaves of the pod that have these rooms, broken ones first."""
-    row, start = pool.bucket[pod], pool.pod_start[pod]
-    found: list[int] = []
-    for room in (one, other):
-        taken = 1 << (found[0] - start) if found else 0
-        bits = row[2 * room] & ~taken or row[2 * room + 1] & ~taken
-        found.append(start + (bits & -bits).bit_length() - 1)
-    return found
-
-
-def _pair_of_pods(pool: Pool, need: int) -> list[int] | None:
-    """Two leaves in two pods whose room is at least `need` and nearest to it; None if there are none."""
-    pods_with, histogram = pool.pods_with, pool.histogram
-    best: tuple[int, int, int] | None = None
-    for room in range(pool.most_roomy, (need - 1) // 2, -1):
-        if not histogram[room]:
-            continue
-        here = pods_with[2 * room] | pods_with[2 * room + 1]
-        for other in range(max(need - room, 1), room + 1):
-            if best is not None and room + other - need >= best[0]:
-                break
-            if histogram[other]:
-                both = here | pods_with[2 * other] | pods_with[2 * other + 1]
-                if both & (both - 1):
-                    best = room + other - need, room, other
-                    break
-        if best is not None and not best[0]:
-            break
-    return None if best is None else _leaf_each(pool, best[1], best[2])
-
-
-def _leaf_each(pool: Pool, one: int, other: int) -> list[int]:
-    """A leaf with each of these rooms, in different pods: the fullest pods first, broken ones before whole ones."""
-    here = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> one & 1]
-    there = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> other & 1]
-    first, second = next((p, r) for p in here for r in there if p != r)
-    return [*_pair_in_pod(pool, first, one, one)[:1], *_pair_in_pod(pool, second, other, other)[:1]]
 
 
 def _with_last(pool: Pool, pod: int, leaves: int, room: int) -> list[int]:

@@ -1,0 +1,60 @@
+"""One node beside those that a pod has: what a replacement takes if the failed node's leaf has no spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.model.order import Level
+from weft.planning.place.exact import LEAF
+from weft.planning.place.pool import Pool
+from weft.planning.place.solve import one_leaf
+
+
+def next_to(
+    pool: Pool, held: Mapping[int, int], failed: int, bit: int, required: Level, beta: int
+) -> tuple[int, int] | None:
+    """(leaf, cost in thousandths of a leaf): the pod's own leaves, then its pods, then the tightest leaf; or None.
+
+    Args:
+        held: leaf -> bits of the pod's nodes; the failed one, `bit` of leaf `failed`, doesn't count.
+    """
+    free, pod_of = pool.free, pool.pod_of
+    best: tuple[int, int, int] | None = None
+    pods: set[int] = set()
+    stay = 0
+    for leaf, bits in held.items():
+        if leaf == failed:
+            bits &= ~bit  # noqa: PLW2901
+            if not bits:
+                continue
+        elif free[leaf] and (best is None or (-bits.bit_count(), free[leaf], leaf) < best):
+            best = -bits.bit_count(), free[leaf], leaf
+        stay += 1
+        pods.add(pod_of[leaf])
+    if (required == "leaf" and stay > 1) or (required == "pod" and len(pods) > 1):
+        return None
+    if best is not None:
+        return best[2], 0
+    if required == "leaf" and stay:
+        return None
+    near = tightest_of_pods(pool, pods)
+    if near is not None or (required == "pod" and stay):
+        return None if near is None else (near, LEAF)
+    leaf = one_leaf(pool, 1)
+    return None if leaf is None else (leaf, LEAF + (beta if stay else 0))
+
+
+def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
+    """The leaf of these pods that has least room, but some; of equals a broken one, in the fullest pod."""
+    best: tuple[int, int, int] | None = None
+    for pod in pods:
+        rooms = pool.rooms[pod]
+        if rooms:
+            level = 2 * (rooms & -rooms).bit_length() - 2
+            level += not pool.bucket[pod][level]
+            if best is None or (level, pool.pod_free[pod], pod) < best:
+                best = level, pool.pod_free[pod], pod
+    if best is None:
+        return None
+    bits = pool.bucket[best[2]][best[0]]
+    return pool.pod_start[best[2]] + (bits & -bits).bit_length() - 1

@@ -1,0 +1,66 @@
+"""Two leaves: the best pair in a pod, and over pods, told from the rooms that there are; no search is needed."""
+
+from __future__ import annotations
+
+from weft.planning.place.pool import Pool
+
+
+def best_pair(pool: Pool, pod: int, need: int) -> tuple[int, int]:
+    """(leftover, room of the larger) of the two leaves of the pod whose room is at least `need` and nearest to it."""
+    row, left = pool.bucket[pod], pool.rooms[pod]
+    best, larger = 1 << 60, 0
+    while left:
+        room = left.bit_length() - 1
+        if 2 * room < need:
+            break
+        low = max(need - room, 1)
+        others = left >> low
+        other = low + (others & -others).bit_length() - 1
+        if others and room + other - need < best:
+            alike = row[2 * room] | row[2 * room + 1]
+            if other < room or (row[2 * room] and row[2 * room + 1]) or alike & (alike - 1):
+                best, larger = room + other - need, room
+                if not best:
+                    break
+        left ^= 1 << room
+    return best, larger
+
+
+def pair_in_pod(pool: Pool, pod: int, one: int, other: int) -> list[int]:
+    """Two leaves of the pod that have these rooms, broken ones first."""
+    row, start = pool.bucket[pod], pool.pod_start[pod]
+    found: list[int] = []
+    for room in (one, other):
+        taken = 1 << (found[0] - start) if found else 0
+        bits = row[2 * room] & ~taken or row[2 * room + 1] & ~taken
+        found.append(start + (bits & -bits).bit_length() - 1)
+    return found
+
+
+def pair_of_pods(pool: Pool, need: int) -> list[int] | None:
+    """Two leaves in two pods whose room is at least `need` and nearest to it; None if there are none."""
+    pods_with, histogram = pool.pods_with, pool.histogram
+    best: tuple[int, int, int] | None = None
+    for room in range(pool.most_roomy, (need - 1) // 2, -1):
+        if not histogram[room]:
+            continue
+        here = pods_with[2 * room] | pods_with[2 * room + 1]
+        for other in range(max(need - room, 1), room + 1):
+            if best is not None and room + other - need >= best[0]:
+                break
+            if histogram[other]:
+                both = here | pods_with[2 * other] | pods_with[2 * other + 1]
+                if both & (both - 1):
+                    best = room + other - need, room, other
+                    break
+        if best is not None and not best[0]:
+            break
+    return None if best is None else _leaf_each(pool, best[1], best[2])
+
+
+def _leaf_each(pool: Pool, one: int, other: int) -> list[int]:
+    """A leaf with each of these rooms, in different pods: the fullest pods first, broken ones before whole ones."""
+    here = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> one & 1]
+    there = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> other & 1]
+    first, second = next((p, r) for p in here for r in there if p != r)
+    return [*pair_in_pod(pool, first, one, one)[:1], *pair_in_pod(pool, second, other, other)[:1]]
