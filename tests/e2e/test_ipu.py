@@ -1,0 +1,146 @@
+"""An order of IPUs on the lab: real Neutron and Nova, real openvipu booted by the cloud-init that Nova carries."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import openstack
+import pytest
+from tests.e2e.conftest import Person
+
+from openvipu.proto import agent_pb2, agent_pb2_grpc
+from weft.model.ipusite import IpuMachine
+from weftlab.guests import guests_folder
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+ORDER = """\
+name: {name}
+ipus: {{count: 16}}
+nodes: {{count: 1, flavor: cpu1, image: tiny}}
+access: {{ssh_from: [10.0.0.0/8]}}
+"""
+
+
+def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:
+    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    return openstack.connection.Connection(config=config.get_one(cloud))
+
+
+def order(person: Person, name: str, *words: str) -> None:
+    (person.folder / f"{name}.yaml").write_text(ORDER.format(name=name))
+    answer = person.weft("pod", "create", "-f", f"{name}.yaml", *words)
+    assert answer.code == 0, answer.err
+
+
+def owner(machine: IpuMachine) -> str:
+    """What the machine's agent says: whom it obeys."""
+    with grpc.insecure_channel(f"{machine.gw_address}:{machine.agent_port}") as link:
+        stub = agent_pb2_grpc.AgentServiceStub(link)
+        return str(stub.GetOwner(agent_pb2.GetOwnerRequest(), timeout=10).controller_id)
+
+
+def vipu(guest: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`vipu` as on the Poplar server, with what cloud-init wrote there."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("vipu")), "--config", str(guest / "vipu-cli.hcl"), *words],
+        env={"HOME": str(guest), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Person]) -> None:
+    """Order, what is really there on every plane, a partition by the tenant, release with it, what is really gone."""
+    tenant, operator = people("team-a"), people("operator")
+    order(tenant, "bert", "--wait")
+    shown = tenant.weft("pod", "show", "bert", "--json")
+    pod = shown.json
+    assert pod["state"] == "READY", pod["reason"]
+    assert [n["node"] for n in pod["placed"]] == ["ipum1", "ipum2", "ipum3", "ipum4"]
+    mark, machines = f"weft-{pod['id'][:8]}-", lab.site.ipu_machines
+    assert {owner(m) for m in machines} == {f"weft-{pod['id']}"}
+
+    cloud, own = connection(lab, "operator"), connection(lab, "team-a")
+    assert [s.name for s in own.compute.servers()] == [f"{mark}server-poplar1"]
+    assert "ipu-gw" not in {n.name for n in own.network.networks()}
+    servers = {s.name: s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)}
+    controller = servers[f"{mark}server-controller"]
+    assert controller.project_id != own.current_project_id and controller.compute_host == "generic1"
+    ports = {p.name.removeprefix(f"{mark}port-"): p for p in cloud.network.ports() if p.name.startswith(mark)}
+    data = ports["poplar1-data"]
+    assert (data.binding_vnic_type, data.binding_vif_type, data.status) == ("direct", "hw_veb", "ACTIVE")
+    assert {ports[f"{m.name}-rnic"].mac_address for m in machines} == {m.rnic_mac for m in machines}
+    network = cloud.network.get_network(data.network_id)
+    assert network.provider_physical_network == "datanet" and 1100 <= network.provider_segmentation_id <= 1199
+
+    guest = guests_folder(lab.layout) / servers[f"{mark}server-poplar1"].id
+    profile = (guest / "etc/profile.d/vipu.sh").read_text()
+    assert f"IPUOF_VIPU_API_HOST={ports['controller-management'].fixed_ips[0]['ip_address']}" in profile
+    made = vipu(guest, "create", "partition", "p16", "--size", "16")
+    assert made.returncode == 0 and "create partition (p16): success." in made.stdout, made.stderr
+    assert (guest / ".ipuof.conf.d/p16_gcd0_ipuof.conf").exists()
+
+    seen = cloud.compute.get(f"/servers/{controller.id}", microversion="2.74").json()["server"]
+    carried = base64.b64decode(seen["OS-EXT-SRV-ATTR:user_data"]).decode()
+    key = (guests_folder(lab.layout) / controller.id / "etc/openvipu/admin.key").read_text().strip()
+    assert key in carried
+    events = tenant.weft("pod", "events", "bert", "--json").out
+    logs = "".join(f.read_text(errors="replace") for f in (lab.state / "log").glob("*.log"))
+    assert key not in events + shown.out + logs and "127." not in shown.out + events
+    assert operator.weft("audit").code == 0
+
+    (tenant.folder / "more.yaml").write_text(ORDER.format(name="more"))
+    refused = tenant.weft("pod", "create", "-f", "more.yaml")
+    assert refused.code == 1 and "no free run of 4 neighbouring IPU-Machines (16 IPUs)" in refused.err
+
+    assert tenant.weft("pod", "release", "bert", "--wait").code == 0
+    receipt = tenant.weft("pod", "receipt", "bert", "--json")
+    (tenant.folder / "receipt.json").write_text(receipt.out)
+    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    planes = {i["plane"] for i in receipt.json["receipt"]["items"]}
+    assert planes >= {
+        "vipu_user",
+        "vipu_allocation",
+        "vipu_cluster",
+        "vipu_agent",
+        "server",
+        "port",
+        "network",
+    }
+    assert {owner(m) for m in machines} == {""}
+    assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
+    assert operator.weft("audit").code == 0
+
+
+def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str], Person]) -> None:
+    """The audit names it; an order that needs it is refused; what weft has no key of, it doesn't touch."""
+    tenant, operator = people("team-a"), people("operator")
+    machine, gone = lab.site.ipu_machines[0], str(uuid.uuid4())
+    papers = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "a-key-of-nobody"))
+    with grpc.insecure_channel(f"{machine.gw_address}:{machine.agent_port}") as link:
+        agent = agent_pb2_grpc.AgentServiceStub(link)
+        agent.Claim(agent_pb2.ClaimRequest(), metadata=papers)
+        try:
+            found = operator.weft("audit", "--json")
+            orphan = next(f for f in found.json["findings"] if f["kind"] == "vipu_agent")
+            assert found.code == 1 and machine.name in orphan["subject"] and gone in orphan["what"]
+            (tenant.folder / "late.yaml").write_text(ORDER.format(name="late"))
+            refused = tenant.weft("pod", "create", "-f", "late.yaml")
+            assert refused.code == 1 and "3 are free" in refused.err
+            repaired = operator.weft("audit", "--repair", "--json").json["findings"]
+            assert [f["repaired"] for f in repaired if f["kind"] == "vipu_agent"] == [False]
+        finally:
+            agent.Release(agent_pb2.ReleaseRequest(), metadata=papers)
+    assert operator.weft("audit").code == 0
