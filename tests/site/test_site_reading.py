@@ -65,7 +65,8 @@ def test_inline_rows_and_includes_may_be_mixed(folder: Folder) -> None:
     assert folder.errors() == [
         f"site.yaml:{line}: nodes[19].name: 'bad name' is not allowed: "
         "letters, digits, '.', '_' and '-', not at an end, at most 63",
-        f"site.yaml:{line}: nodes[19].role: 'chief' is not allowed: 'compute', 'poplar', 'controller', 'subnet-manager' or 'service'",
+        f"site.yaml:{line}: nodes[19].role: 'chief' is not allowed: "
+        "'compute', 'poplar', 'controller', 'subnet-manager' or 'service'",
     ]
     folder.replace("site.yaml", "  - {name: bad name, role: chief}\n", "")
     assert "login01" in load_site(folder.site).node_by_name
