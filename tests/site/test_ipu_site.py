@@ -42,7 +42,7 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "70:69:79:20:14:05",
             "0c:42:a1:75:00:01",
-            "gw_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique; it is that of lr75-ipum1 (rnic_mac)",
+            "gw_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique; it is that of lr75-ipum1 (",
         ),
         (
             "ipu_machines.csv",
