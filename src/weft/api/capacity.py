@@ -12,7 +12,7 @@ from weft.model.ids import Duration
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import CapacityView
 
-Domain = Literal["leaf", "pod", "site"]
+Domain = Literal["leaf", "pod", "hall", "building", "site"]
 """Levels that sizes are told for."""
 
 router = APIRouter(prefix="/v1", tags=["capacity"])
@@ -26,7 +26,7 @@ def capacity(
         str | None, Query(description="Only nodes with accelerators of this type.")
     ] = None,
     level: Annotated[
-        Domain | None, Query(description="Only sizes inside one of these: leaf, pod or site.")
+        Domain | None, Query(description="Only sizes inside one of these: leaf, pod, hall, building, site.")
     ] = None,
     duration: Annotated[Duration, Query(description="For how long an order must be able to run.")] = "24h",
 ) -> Response:

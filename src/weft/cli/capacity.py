@@ -13,7 +13,9 @@ from weft.model.errors import InputError
 def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(subparsers, "capacity", capacity, "show what could be ordered now, and from when more")
     parser.add_argument("--accelerator", metavar="TYPE", help="only nodes with accelerators of this type")
-    parser.add_argument("--level", choices=("leaf", "pod", "site"), help="only sizes inside one of these")
+    parser.add_argument(
+        "--level", choices=("leaf", "pod", "hall", "building", "site"), help="only sizes inside one of these"
+    )
     parser.add_argument(
         "--duration", metavar="TIME", default="24h", help="for how long an order must be able to run (24h)"
     )
