@@ -43,7 +43,7 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things()
-    assert not any(pod.plan.allotment.pkey | 0x8000 in t.keys for t in house.fabric.tables().values())
+    assert not any((pod.plan.allotment.pkey or 0) | 0x8000 in t.keys for t in house.fabric.tables().values())
     receipt = house.store.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert {i.plane for i in receipt.receipt.items} >= {
@@ -196,6 +196,23 @@ def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
     house.store.mend(pod.id)
     house.run(pod, PodState.READY)
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
+
+
+def test_a_site_may_not_wire_a_live_pods_node_otherwise(house: House) -> None:
+    """Another HCA in a node of a live pod is refused, and nothing is changed; in a free node it is taken in."""
+    pod = house.ready()
+
+    def changed(name: str) -> dict[str, object]:
+        document = house.site.model_dump(mode="json")
+        node = next(n for n in document["nodes"] if n["name"] == name)
+        node["hcas"][0] |= {"guid": "0x0002c903000faced", "port_guid": "0x0002c903000facee"}
+        return document
+
+    with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or HCAs .* release the pod first"):
+        house.service.apply_site(house.operator, changed(pod.nodes[0]))
+    assert house.store.site().generation == 1
+    free = next(n.name for n in house.site.nodes if n.name.startswith("gpu") and n.name not in pod.nodes)
+    assert house.service.apply_site(house.operator, changed(free)).generation == 2
 
 
 def test_another_project_sees_nothing(house: House) -> None:

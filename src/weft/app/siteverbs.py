@@ -89,11 +89,18 @@ class SiteVerbs(Desk):
         return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
 
     def _check_holds(self, site: Site) -> None:
-        """A site may not lose what live pods stand on."""
-        for node, row in sorted(self._store.capacity().holds.items()):
+        """A site may not lose, nor wire otherwise, what live pods stand on."""
+        holds = self._store.capacity().holds
+        before = self._store.site().site if holds else site
+        for node, row in sorted(holds.items()):
             if node not in site.node_by_name and node not in site.machine_by_name:
                 raise ConflictError(
                     f"nodes: {node} is missing, and pod {row['pod']} holds it: release the pod first"
+                )
+            if _wired(before, node) != _wired(site, node):
+                raise ConflictError(
+                    f"nodes: {node}'s host or HCAs (names, fabrics, GUIDs) are changed, and pod {row['pod']} "
+                    "was wired with them: release the pod first"
                 )
         for pod in self._store.live_pods():
             for kind, name, known in (
@@ -123,3 +130,9 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
+
+
+def _wired(site: Site, name: str) -> object:
+    """What a pod's graph was made from, of one node; None for what isn't one."""
+    node = site.node_by_name.get(name)
+    return node and (node.host or node.name, [(h.name, h.fabric, h.guid, h.port_guid) for h in node.hcas])
