@@ -27,7 +27,7 @@ def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
     made = operator.weft("reservation", "create", "e2e", "--project", "nobody", *aside)
     assert made.code == 0, made.err
     try:
-        assert tenant.order("first", 1, "--wait").code == 0
+        assert tenant.order("first", 1).code == 0
         capacity = tenant.weft("capacity", "--level", "site", "--json").json
         assert {row["free"] for row in capacity["rows"]} == {0}
         refused = tenant.order("third", 1)

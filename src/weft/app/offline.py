@@ -41,18 +41,22 @@ def capacity_of(
     accelerator: str | None = None,
     level: Level | None = None,
 ) -> CapacityView:
-    """What could be ordered on every fabric of a site. Raises `InputError` for an accelerator that no node has."""
+    """What could be ordered on every fabric of a site. Raises `InputError` for what no node has."""
     types = sorted({a.type for n in site.nodes if n.role == "compute" for a in n.accelerators})
     if accelerator is not None and accelerator not in types:
         known = ", ".join(types) or "none"
         raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
     length, at = span(duration).total_seconds(), now.timestamp()
-    rows = [
-        _row(fabric, row, level)
+    found = [
+        (fabric, row)
         for fabric in sorted(site.fabrics)
         for row in capacity(site, health, book, fabric, at, length, project).rows
         if accelerator is None or (row.accelerators is not None and row.accelerators.type == accelerator)
     ]
+    levels = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
+    if level is not None and found and level not in levels:
+        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels)}")
+    rows = [_row(fabric, row, level) for fabric, row in found]
     return CapacityView(at=now, duration=duration, rows=tuple(rows))
 
 
