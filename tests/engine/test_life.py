@@ -31,7 +31,7 @@ def test_an_order_becomes_ready_and_everything_is_there(house: House) -> None:
     kinds = {t.kind for t in house.cloud.things()}
     assert Kind.SERVER in kinds and Kind.NETWORK in kinds
     members = {h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0")}
-    key = 0x8000 | pod.plan.allotment.pkey
+    key = 0x8000 | (pod.plan.allotment.pkey or 0)
     with_key = {guid for guid, table in house.fabric.tables().items() if key in table.keys}
     assert with_key == members and len(members) == 4
     assert all(r.state is RowState.SETTLED for r in house.store.resources(pod.id))
