@@ -26,7 +26,8 @@ format: setup ## Put the code into its format
 test: setup ## Every test: fast ones first, then contracts on the real components, then the lab end to end
 	@tools/test.sh
 
-test-fast: setup ## Only what needs nothing but Python and the embedded PostgreSQL
+test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL and network namespaces
+	@tools/packages.sh iproute2
 	$(PY) -m pytest -m "not fabric and not cloud"
 
 test-fabric: setup ## Only what needs OpenSM over ibsim

@@ -197,17 +197,10 @@ def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
 def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
     """A real process, a real SIGINT: exit code 130 and one sentence, no traceback."""
     desk.verbs.stuck = True
+    # Tests that run in a shell's background are started deaf to SIGINT; what a terminal starts is not.
     words = [
-        sys.executable,
-        "-m",
-        "weft.cli.main",
-        "--os-cloud",
-        "a-member",
-        "pod",
-        "create",
-        "-f",
-        desk.pod_file(),
-        "--wait",
+        *("env", "--default-signal=INT", sys.executable, "-m", "weft.cli.main", "--os-cloud", "a-member"),
+        *("pod", "create", "-f", desk.pod_file(), "--wait"),
     ]
     process = subprocess.Popen(
         words,
