@@ -62,13 +62,15 @@ def take_in(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ..
     cables = {c for c in map(match.cable, observed.links) if all(end in known for end, _ in c)}
     used = {port for c in map(match.cable, observed.links) for port in c}
     mine = links_of(site, fabric)
+    rates: dict[Cable, int | None] = {}
     for link in mine:
         cable = _cable((link.a, link.a_port), (link.b, link.b_port))
+        rates[cable] = link.rate_gbps
         gone = any(end not in match.found for end, _ in cable)
         if gone and not any(port in used for port in cable):
             cables.add(cable)
     others = [k for k in site.links if k not in set(mine)]
-    taken = [Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1]) for a, b in cables]
+    taken = [Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1], rate_gbps=rates.get((a, b))) for a, b in cables]
     return canonical_links([*others, *taken])
 
 

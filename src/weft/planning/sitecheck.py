@@ -12,7 +12,7 @@ from weft.planning.ipucheck import check_ipus
 from weft.planning.sitecables import check_cables
 from weft.planning.siteranges import check_ranges
 from weft.planning.siteseen import Problem, Seen, casefold, known
-from weft.planning.topology import natural
+from weft.planning.topology import NO_POD, natural
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
@@ -29,6 +29,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[Problem]:
         *check_ranges(site),
         *_agents(site),
         *_racks_and_switches(site),
+        *_halls(site),
         *_nodes(site),
         *_adapters(site),
         *check_cables(site, links_needed),
@@ -91,7 +92,7 @@ def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:
     turned: list[Link] = []
     for link in links:
         a, b = sorted(((link.a, link.a_port), (link.b, link.b_port)), key=lambda e: (natural(e[0]), e[1]))
-        turned.append(Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1]))
+        turned.append(Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1], rate_gbps=link.rate_gbps))
     return tuple(sorted(turned, key=lambda k: (natural(k.a), k.a_port, natural(k.b), k.b_port)))
 
 
@@ -137,6 +138,23 @@ def _racks_and_switches(site: Site) -> Iterator[Problem]:
             yield from guids.check(switch.guid, f"switch {switch.name}", (*path, "guid"))
     for i, node in enumerate(site.nodes):
         yield from names.check(node.name, f"node {node.name}", ("nodes", i, "name"))
+
+
+def _halls(site: Site) -> Iterator[Problem]:
+    """A pod is in one hall, a hall in one building: by the leaves, which is where nodes stand."""
+    hall_of: dict[tuple[str, str], str | None] = {}
+    building_of: dict[tuple[str, str], str | None] = {}
+    for i, switch in enumerate(site.switches):
+        if switch.level != "leaf":
+            continue
+        pod = switch.pod or NO_POD
+        first = hall_of.setdefault((switch.fabric, pod), switch.hall)
+        if first != switch.hall:
+            yield ("switches", i, "hall"), switch.hall, f"{first}, where other leaves of pod {pod} are"
+        hall = switch.hall or NO_POD
+        other = building_of.setdefault((switch.fabric, hall), switch.building)
+        if other != switch.building:
+            yield ("switches", i, "building"), switch.building, f"{other}, where others of hall {hall} are"
 
 
 def _nodes(site: Site) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from placesites import build_site
 from weft.app.placefiles import read_orders, read_topology, seconds
 from weft.app.sitefile import load_site
 from weft.generate.fattree import site_files
+from weft.generate.sitecsv import links_csv
 from weft.model.errors import InputError
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy
@@ -20,6 +21,7 @@ from weft.planning.capacity import capacity
 from weft.planning.fattree import FatTree, design
 from weft.planning.place.sources import from_cables, from_observed, from_table, from_ufm
 from weft.planning.place.state import Kind
+from weft.planning.sitecheck import canonical, check_site
 from weft.planning.topology import Topology
 
 DATA = Path(__file__).parents[3] / "bench" / "data"
@@ -287,3 +289,27 @@ def test_capacity_by_hall() -> None:
         ("hall", 8, "h0"),
         ("site", 10, "site"),
     ]
+
+
+def test_a_site_whose_pod_is_in_two_halls_is_told_so() -> None:
+    """The check names the leaf's field and the hall that the others are in; `weft site check` shows it."""
+    site = build_site([[1, 1], [1]])
+    halls = {"l0-0": "h0", "l0-1": "h1", "l1-0": "h0"}
+    switches = tuple(
+        s.model_copy(update={"hall": halls[s.name], "building": "b1" if s.name == "l1-0" else "b0"})
+        for s in site.switches
+    )
+    found = check_site(site.model_copy(update={"switches": switches}))
+    assert [p for p in found if p[0][-1] in ("hall", "building")] == [
+        (("switches", 1, "hall"), "h1", "h0, where other leaves of pod p0 are"),
+        (("switches", 2, "building"), "b1", "b0, where others of hall h0 are"),
+    ]
+
+
+def test_rates_of_cables_survive_a_table() -> None:
+    """A cable with a rate of its own keeps it in the canonical site and in the CSV; others have no such column."""
+    site = build_site([[1]])
+    link = site.links[0].model_copy(update={"rate_gbps": 400})
+    assert canonical(site.model_copy(update={"links": (link,)})).links[0].rate_gbps == 400
+    assert links_csv([link]).splitlines()[1].endswith(",400")
+    assert links_csv(site.links).splitlines()[0] == "a,a_port,b,b_port"
