@@ -6,6 +6,7 @@ import pytest
 
 from weft.app import redact
 from weft.model.errors import ConflictError, PermanentError, RefusedError, TemporaryError
+from weft.model.order import LEVELS
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.planning.place.would_fit import smallest_changes
 
@@ -54,7 +55,11 @@ def test_what_would_fit_names_no_others() -> None:
     """The planner's own sentences about other pods and quarantined nodes lose their names for a tenant."""
     request = PlacementRequest(pod="p", project="x", count=2, cloud="c", fabric="ib", hcas_per_node=1)
     occupancy = Occupancy(busy={"gpu01": "secret"}, quarantined={"gpu02": "secret fan"})
-    changes = smallest_changes(request, occupancy, lambda asked, then: asked.count == 1 or then != occupancy)
+
+    def fits(asked: PlacementRequest, then: Occupancy) -> bool:
+        return asked.count == 1 or then != occupancy
+
+    changes = smallest_changes(request, occupancy, fits, LEVELS)
     assert "secret" in str(changes)
     error = redact.error(RefusedError("no room", {"would_fit": list(changes)}))
     assert isinstance(error, RefusedError)

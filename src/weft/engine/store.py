@@ -197,11 +197,11 @@ class Store:
             asked = withdrawn or tx.row("release_pod", id=pod_id) is not None
             if asked:
                 tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("touch_queue", at=now)
             if withdrawn:
                 tx.run("drop_promise", pod_id=pod_id)
                 ended = "RELEASED: it had nothing yet"
                 tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=ended, key=None)
-                tx.run("touch_queue", at=now)
             tx.run("wake_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))
         return asked
