@@ -11,7 +11,7 @@ from weft.cli.common import Subparsers, leaf, say, table, write_json
 if TYPE_CHECKING:
     from weft.planning.place.simulate import Outcome
 
-LEVELS = ("leaf", "pod", "site")
+LEVELS = ("leaf", "pod", "hall", "building", "site")
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -23,8 +23,8 @@ def add_commands(subparsers: Subparsers) -> None:
     place.add_argument(
         "--columns",
         default="ip,ASW,PSW",
-        metavar="HOST,LEAF,POD",
-        help="with --topology: its columns (default: %(default)s)",
+        metavar="HOST,LEAF,POD,…",
+        help="with --topology: its columns, up to hall and building (default: %(default)s)",
     )
     place.add_argument("--fabric", metavar="NAME", help="fabric of the site; none: the only one")
     place.add_argument(
