@@ -13,7 +13,7 @@ from weft.engine.database import Database
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, RefusedError
+from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.planning.ipuinit import controller_id
@@ -190,3 +190,13 @@ def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
     smaller = house.site.model_copy(update={"ipu_machines": house.site.ipu_machines[1:]})
     with pytest.raises(ConflictError, match="ipum1 is missing"):
         house.service.apply_site(house.operator, smaller.model_dump(mode="json"))
+
+
+def test_ipus_do_not_wait(house: IpuHouse) -> None:
+    """They are had at once or refused: the queue and a later start are told so, and nothing is written."""
+    later = {"lease": {"start": "2099-01-01T00:00:00Z"}}
+    for change, field in (({"queue": True}, "queue"), (later, r"lease\.start")):
+        wanted = Order.model_validate({**order().model_dump(exclude_none=True), **change})
+        with pytest.raises(InputError, match=f"{field}: .* IPUs are had at once or refused"):
+            house.order(wanted)
+    assert house.service.list_pods(house.request()) == []
