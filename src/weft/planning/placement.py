@@ -183,8 +183,17 @@ def _refuse(
             idle = then.model_copy(update={"busy": {}})
             passing[key] = filters.eligible(changed, site, topology, idle)[0]
         left = [n for n in passing[key] if n.name not in then.busy]
-        gang = changed.model_copy(update={"count": changed.count + changed.spare, "spare": 0})
-        return decide(gang, topology, left, weights, then.uplinks) is not None
+        # Preferences refuse nothing; without halls and uplinks the leaves tell, and no nodes need be picked.
+        gang = changed.model_copy(
+            update={"count": changed.count + changed.spare, "spare": 0, "preferences": ()}
+        )
+        if gang.bisection_gbps or topology.above:
+            return decide(gang, topology, left, weights, then.uplinks) is not None
+        rooms = rooms_of(topology, left, gang.slice)
+        home = home_of(topology, gang.near)
+        return (
+            choose(rooms, gang.count // gang.slice, weights, gang.required, gang.preferred, home) is not None
+        )
 
     reason = refusal_reason(
         request, topology, rooms_of(topology, nodes), home_of(topology, request.near), reports
