@@ -6,10 +6,11 @@ import json
 from collections.abc import Generator
 
 import pytest
-from tests.engine.house import House, impatient
+from tests.engine.house import ORDER, House, impatient
 
 from weft.app import redact
 from weft.engine.database import Database
+from weft.engine.dispatcher import Dispatcher
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
@@ -200,3 +201,15 @@ def test_ipus_do_not_wait(house: IpuHouse) -> None:
         with pytest.raises(InputError, match=f"{field}: .* IPUs are had at once or refused"):
             house.order(wanted)
     assert house.service.list_pods(house.request()) == []
+
+
+def test_ipu_pods_and_the_queue_are_strangers(house: IpuHouse) -> None:
+    """A live IPU pod disturbs neither orders that wait nor the view of capacity; an order of IPUs can't wait."""
+    house.booted()
+    waiting = house.order(ORDER.model_copy(update={"queue": True}))
+    dispatcher = Dispatcher(house.store, house.keeper.world, house.keeper.site, house.clock)
+    assert dispatcher.run() == ["train"]
+    house.run(waiting, PodState.READY)
+    assert house.service.capacity(house.request())
+    with pytest.raises(InputError, match="queue: True is not allowed"):
+        house.order(order("late").model_copy(update={"queue": True}))
