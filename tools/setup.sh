@@ -9,7 +9,7 @@ if [ -z "$python" ] || ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys
 fi
 echo "weft: making .venv with $(grep -cE '^[a-z0-9].*==' requirements.lock) Python packages from requirements.lock"
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip -q
+.venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
 .venv/bin/python -m pip install -q --disable-pip-version-check "$(grep -E '^uv==' requirements.lock)"
 .venv/bin/uv pip sync -q --python .venv/bin/python requirements.lock
 .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .

@@ -18,7 +18,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from weft.fabricagent.config import OpenSm
@@ -28,6 +28,8 @@ from weftlab.layout import LabError
 PATIENCE = 60.0
 """Seconds after which the others go on in any case; `ready` then says what is wrong with the new one."""
 PAUSE = 0.05
+QUIET = 0.3
+STALL = 3.0
 HIGHEST = 14
 """`sm_priority` of a manager that is alone."""
 
@@ -59,29 +61,46 @@ def arrival(program: str, folder: Path, others: Sequence[Path], client: Mapping[
     if lowest == 0:
         raise LabError("no priority is left below the running subnet manager's: take the lab down and up")
     (folder / "priority").write_text(f"{lowest - 1}\n")
-    stopped = [pid for pid in running.values() if _stop(pid)]
+    for old in ("opensm.log", "opensm.pid"):  # they must not look like the new one's, not even for a moment
+        (folder / old).unlink(missing_ok=True)
+    _await_quiet(running)
+    stopped = [pid for pid in running.values() if not _stands(pid)]
+    _signal(stopped, signal.SIGSTOP)
     try:
         yield
         if stopped:
-            _answers(program, folder, client)
+            _await_answer([program, "-t", "200", "-D", "0"], folder, client, stopped)
     finally:
-        for pid in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        _signal(stopped, signal.SIGCONT)
 
 
-def _stop(pid: int) -> bool:
-    """Stop it where it stands. False if somebody did before, whose it is to let it go on."""
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _stands(pid: int) -> bool:
+    """Whether somebody stopped it before, whose it is to let it go on."""
     with contextlib.suppress(OSError):
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] == "T":
-            return False
-        os.kill(pid, signal.SIGSTOP)
-        return True
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] == "T"
+    return True
 
 
-def _answers(program: str, folder: Path, client: Mapping[str, str]) -> None:
-    """Wait until the manager answers a question on its own port, or has ended."""
+def _await_quiet(folders: Iterable[Path]) -> None:
+    """Wait until no log has grown for a while: a manager that is stopped in a sweep leaves answers to be taken."""
+    end = time.monotonic() + PATIENCE
+    logs = [folder / "opensm.log" for folder in folders]
+    while time.monotonic() < end and any(time.time() - log.stat().st_mtime < QUIET for log in logs):
+        time.sleep(PAUSE)
+
+
+def _await_answer(question: list[str], folder: Path, client: Mapping[str, str], stopped: list[int]) -> None:
+    """Wait until the manager answers a question on its own port, or has ended.
+
+    The question is never killed: a client that is gone before ibsim connects it ends ibsim. If ibsim waits for one
+    of the stopped to take an answer (a datagram socket holds eleven), that one goes on until the question has ended.
+    """
     end = time.monotonic() + PATIENCE
     seen = False
     while time.monotonic() < end:
@@ -89,21 +108,20 @@ def _answers(program: str, folder: Path, client: Mapping[str, str]) -> None:
         if seen and not running:
             return
         seen = seen or running
-        if running and _asked(program, folder, client):
-            return
+        if running:
+            asked = subprocess.Popen(
+                question,
+                cwd=folder,
+                env={**os.environ, **client},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                asked.wait(STALL)
+            except subprocess.TimeoutExpired:
+                _signal(stopped, signal.SIGCONT)
+                asked.wait()
+                _signal(stopped, signal.SIGSTOP)
+            if asked.returncode == 0:
+                return
         time.sleep(PAUSE)
-
-
-def _asked(program: str, folder: Path, client: Mapping[str, str]) -> bool:
-    try:
-        done = subprocess.run(
-            [program, "-t", "200", "-D", "0"],
-            cwd=folder,
-            env={**os.environ, **client},
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0

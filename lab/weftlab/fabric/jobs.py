@@ -76,7 +76,7 @@ def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service
 
     return Service(
         name=f"opensm-{agent.name}",
-        # opensm can write no pid file; the shell becomes it, so the number stays. The old log must not look ready.
+        # opensm can write no pid file; the shell becomes it, so the number stays.
         # Only opensm may have the simulator's library: a shell with it would be a client too, and never let go.
         argv=("/bin/sh", "-c", _START, program("opensm") or "opensm", preload),
         log=place.layout.log(f"opensm-{agent.name}"),
