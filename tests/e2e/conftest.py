@@ -46,15 +46,28 @@ class Person:
     def weft(self, *words: str, timeout: float = 240.0, **env: str) -> Answer:
         """Run `weft …` as a process of its own."""
         known = {k: v for k, v in os.environ.items() if not k.startswith("OS_")}
-        done = subprocess.run(
-            [sys.executable, "-m", "weft.cli.main", *words],
-            env={**known, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": self.cloud, **env},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "weft.cli.main", *words],
+                env={
+                    **known,
+                    "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml),
+                    "OS_CLOUD": self.cloud,
+                    **env,
+                },
+                cwd=self.folder,
+                capture_output=True,
+                timeout=timeout,
+                text=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            said = b"".join(s for s in (late.stdout, late.stderr) if isinstance(s, bytes)).decode(
+                errors="replace"
+            )
+            pytest.fail(
+                f"weft {' '.join(words)}: not done after {timeout:.0f} s; it last said:\n{said[-3000:]}"
+            )
         assert "Traceback" not in done.stderr, done.stderr
         return Answer(done.returncode, done.stdout, done.stderr)
 
