@@ -234,7 +234,8 @@ def started_folder(layout: Layout) -> Path:
 class Keeper:
     """Boots and ends guests as the virt driver's files come and go."""
 
-    def __init__(self, layout: Layout, nova: Any) -> None:
+    def __init__(self, layout: Layout, nova: Callable[[], Any]) -> None:
+        """`nova` connects anew: a connection that was made before the catalog was filled never finds Nova."""
         self._layout, self._nova = layout, nova
         self._guests: dict[str, Guest] = {}
 
@@ -258,7 +259,7 @@ class Keeper:
 
     def _boot(self, name: str) -> None:
         server: Mapping[str, Any] = (
-            self._nova.get(f"/servers/{name}", microversion="2.74").json().get("server", {})
+            self._nova().get(f"/servers/{name}", microversion="2.74").json().get("server", {})
         )
         if not server:
             return
@@ -290,7 +291,7 @@ def main(argv: Sequence[str]) -> int:
     import openstack
 
     state, cache, ports = argv
-    keeper = Keeper(Layout(Path(state), Path(cache), int(ports)), openstack.connect().compute)
+    keeper = Keeper(Layout(Path(state), Path(cache), int(ports)), lambda: openstack.connect().compute)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
