@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.ids import Instant
 from weft.model.reservation import ReservationView
 from weft.model.views import AuditLogEntry, EventView, NodeView, PodSummary
 
@@ -35,14 +35,7 @@ class ReservationList(Document):
 class ExtendRequest(Document):
     """Body of POST /v1/pods/{name}/extend."""
 
-    until: datetime = Field(description="When the lease ends, with time zone.")
-
-    @field_validator("until")
-    @classmethod
-    def _zone(cls, value: datetime) -> datetime:
-        if value.tzinfo is None:
-            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
-        return value
+    until: Instant = Field(description="When the lease ends, with time zone.")
 
 
 class RepairRequest(Document):

@@ -14,7 +14,7 @@ from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.model.views import CapacityRowView, CapacityView, LargestView, SoonView
+from weft.model.views import CapacityRowView, CapacityView, SoonView
 from weft.planning.book import Book
 from weft.planning.capacity import CapacityRow, capacity
 from weft.planning.plan import NOT_ORDERED, make_plan
@@ -67,11 +67,7 @@ def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
         accelerators=row.accelerators,
         nodes=row.nodes,
         free=row.free,
-        largest=tuple(
-            LargestView(level=x.level, count=x.count, where=x.where)
-            for x in row.largest
-            if level in (None, x.level)
-        ),
+        largest=tuple(x for x in row.largest if level in (None, x.level)),
         soon=tuple(
             SoonView(level=x.level, count=x.count, at=datetime.fromtimestamp(x.at, UTC))
             for x in row.soon

@@ -12,10 +12,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.model.order import Order
 
 Json = dict[str, Any]
 Run = Callable[[argparse.Namespace], int]
@@ -134,3 +136,12 @@ def cell(value: Any) -> str:
     if len(text) >= 20 and text[4:5] == text[7:8] == "-" and text[10:11] == "T" and text[19:20] in ".+Z":
         return text[:19].replace("T", " ") + "Z" if text.endswith(("Z", "+00:00")) else text
     return text
+
+
+def read_order(file: str) -> Order:
+    """The order in a pod file. Raises `InputErrors` with file, line, field, value and what is allowed."""
+    from weft.app.orderfile import load_order
+
+    if file == "-":
+        return load_order(sys.stdin.read(), "<stdin>")
+    return load_order(Path(file))

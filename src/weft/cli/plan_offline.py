@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.app.offline import plan_file
-from weft.cli.pod import read_order
+from weft.cli.common import read_order
 from weft.model.placement import Refusal
 from weft.planning.plantext import plan_text, refusal_text
 

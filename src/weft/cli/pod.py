@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.common import Json, Subparsers, cell, client_of, group, leaf, say, table, warn, write_json
+from weft.cli.common import (
+    Json,
+    Subparsers,
+    cell,
+    client_of,
+    group,
+    leaf,
+    read_order,
+    say,
+    table,
+    warn,
+    write_json,
+)
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -255,15 +266,6 @@ def receipt(args: argparse.Namespace) -> int:
 
         show_receipt(signed)
     return 0
-
-
-def read_order(file: str) -> Order:
-    """The order in a pod file. Raises `InputErrors` with file, line, field, value and what is allowed."""
-    from weft.app.orderfile import load_order
-
-    if file == "-":
-        return load_order(sys.stdin.read(), "<stdin>")
-    return load_order(Path(file))
 
 
 def to_json(order: Order) -> dict[str, Any]:

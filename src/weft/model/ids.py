@@ -7,10 +7,10 @@ the membership: 1 full, 0 limited; 0x7fff is the default partition, 0x0000 is in
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
 FULL_MEMBER = 0x8000
 DEFAULT_PKEY = 0x7FFF
@@ -119,6 +119,16 @@ Duration = Annotated[
     str, StringConstraints(pattern=DURATION), WithJsonSchema({"type": "string", "pattern": DURATION})
 ]
 """A whole number of seconds, minutes, hours or days: `90m`, `12h`, `7d`; `span` reads it."""
+
+
+def _zoned(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+    return value
+
+
+Instant = Annotated[datetime, AfterValidator(_zoned)]
+"""A moment, with its time zone."""
 
 
 def span(duration: str) -> timedelta:

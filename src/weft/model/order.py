@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from weft.model.base import Document
-from weft.model.ids import Duration, Name, span
+from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
 
@@ -171,24 +171,17 @@ class NetworkOrder(Document):
 class LeaseOrder(Document):
     """From when, and how long."""
 
-    start: datetime | None = Field(
+    start: Instant | None = Field(
         default=None,
         description="Not before this time, with time zone; none: now. Nodes are promised for it when it is ordered.",
     )
-    end: datetime | None = Field(
+    end: Instant | None = Field(
         default=None, description="When the pod is released by itself, with time zone."
     )
     duration: Duration | None = Field(
         default=None,
         description="How long from its start, such as 90m, 12h or 7d, instead of an end.",
     )
-
-    @field_validator("start", "end")
-    @classmethod
-    def _zone(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
-            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
-        return value
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:

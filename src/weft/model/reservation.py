@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from weft.model.base import Document
-from weft.model.ids import Name
+from weft.model.ids import Instant, Name
 
 
 class Reservation(Document):
@@ -20,18 +20,11 @@ class Reservation(Document):
     )
     nodes: tuple[Name, ...] = Field(default=(), description="Nodes by name.")
     leaves: tuple[Name, ...] = Field(default=(), description="Leaves all of whose compute nodes are meant.")
-    start: datetime | None = Field(default=None, description="From when, with time zone; none: now.")
-    end: datetime | None = Field(
+    start: Instant | None = Field(default=None, description="From when, with time zone; none: now.")
+    end: Instant | None = Field(
         default=None, description="Until when, with time zone; none: until it is deleted."
     )
     reason: str = Field(default="", max_length=500, description="Why.")
-
-    @field_validator("start", "end")
-    @classmethod
-    def _zone(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
-            raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
-        return value
 
     @model_validator(mode="after")
     def _something(self) -> Self:

@@ -12,6 +12,7 @@ from weft.model.ids import Name
 from weft.model.order import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
+from weft.model.views import LargestView
 from weft.planning.book import Book
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
@@ -19,14 +20,6 @@ from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
 from weft.planning.timeline import Timeline
 from weft.planning.topology import NO_POD
-
-
-class Largest(Document):
-    """The largest order that fits now inside one domain of a level."""
-
-    level: Level
-    count: int = Field(description="Nodes; 0: none.")
-    where: str = Field(default="", description="A domain that holds it.")
 
 
 class Soon(Document):
@@ -44,7 +37,7 @@ class CapacityRow(Document):
     accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
     nodes: int = Field(description="Nodes that could serve if nothing were taken or out of order.")
     free: int
-    largest: tuple[Largest, ...]
+    largest: tuple[LargestView, ...]
     soon: tuple[Soon, ...] = ()
 
 
@@ -132,11 +125,11 @@ def _domains(engine: Engine, level: Level) -> dict[str, list[int]]:
     return found
 
 
-def _largest(domains: Mapping[str, Sequence[int]], free: Sequence[int], level: Level) -> Largest:
+def _largest(domains: Mapping[str, Sequence[int]], free: Sequence[int], level: Level) -> LargestView:
     rooms = {name: sum([free[leaf] for leaf in leaves]) for name, leaves in domains.items()}
     where = max(rooms, key=rooms.__getitem__, default="")
     count = rooms.get(where, 0)
-    return Largest(level=level, count=count, where=where if count else "")
+    return LargestView(level=level, count=count, where=where if count else "")
 
 
 def _sizes(now: int, most: int) -> list[int]:
