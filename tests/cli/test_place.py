@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.Captu
             "--patience: 'soon' is not allowed",
         ),
         (["place", "--topology", "T", "--orders", "O", "--promises", "-1"], "--promises: -1 is not allowed"),
+        (
+            ["place", "--topology", "T", "--orders", "O", "--hall-weight", "-1"],
+            "--hall-weight: -1.0 is not allowed: 0 to 1000",
+        ),
+        (
+            ["place", "--topology", "T", "--orders", "O", "--pod-weight", "nan"],
+            "--pod-weight: nan is not allowed",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -87,3 +96,45 @@ def test_orders_larger_than_the_site_are_counted_as_refused(
     words = ["place", "--topology", str(tmp_path / "T"), "--orders", str(tmp_path / "O"), "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)[0]["refused"] == 3
+
+
+def test_the_sites_settings_hold_unless_an_option_says_otherwise(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The site's weight and patience are those of the options, which bring the defaults back."""
+    folder, chance = site / "site", random.Random(1)
+    switches = (folder / "switches.csv").read_text()
+    for number in range(1, 6):
+        pod = "a" if number < 4 else "b"
+        switches = switches.replace(f"leaf{number},ib0,leaf,16,", f"leaf{number},ib0,leaf,16,{pod}")
+    (folder / "switches.csv").write_text(switches)
+    trace = [f"o{i},{i}h,{chance.randint(1, 9)}h,{chance.randint(1, 14)}" for i in range(200)]
+    (site / "orders.csv").write_text("\n".join(["pod,submitted,duration,count", *trace, ""]))
+    file = folder / "site.yaml"
+    command = ["place", "--site", str(file), "--orders", str(site / "orders.csv"), "--json"]
+    capsys.readouterr()
+
+    def played(*options: str) -> dict[str, object]:
+        assert main([*command, *options]) == 0
+        return json.loads(capsys.readouterr().out)[0]
+
+    plain, heavy, patient = played(), played("--pod-weight", "100"), played("--patience", "6h")
+    assert plain != heavy and plain != patient
+    text = file.read_text()
+    file.write_text(text + "placement: {pod: 100}\n")
+    assert (played(), played("--pod-weight", "0.5")) == (heavy, plain)
+    file.write_text(text + "queue: {patience: 6h}\n")
+    assert (played(), played("--patience", "0")) == (patient, plain)
+
+
+def test_a_weight_that_cannot_be_is_told_with_its_line(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As every mistake in a site file."""
+    file = site / "site" / "site.yaml"
+    with file.open("a") as text:
+        text.write("placement: {pod: -1, rack: 3}\n")
+    capsys.readouterr()
+    assert main(["site", "check", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "placement.pod" in said and "placement.rack" in said and "site.yaml:" in said

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from weft.cli.common import Subparsers, leaf, say, table, write_json
 
 if TYPE_CHECKING:
+    from weft.model.site import Site
+    from weft.planning.place.choose import Weights
+    from weft.planning.place.queue import QueueSettings
     from weft.planning.place.simulate import Outcome
 
 LEVELS = ("leaf", "pod", "hall", "building", "site")
+WEIGHTS = ("pod", "hall", "building")
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -39,10 +43,18 @@ def add_commands(subparsers: Subparsers) -> None:
         "--load", type=float, metavar="X", help="stretch or squeeze arrivals to this load (0.95)"
     )
     place.add_argument(
-        "--patience", default="0", metavar="TIME", help="most time to wait for fewer leaves (6h)"
+        "--patience", metavar="TIME", help="most time to wait for fewer leaves (6h); none: the site's"
     )
-    place.add_argument("--promises", type=int, default=1, metavar="N", help="waiting orders that get a start")
-    place.add_argument("--pod-weight", type=float, default=0.5, metavar="B", help="cost of a pod in leaves")
+    place.add_argument(
+        "--promises", type=int, metavar="N", help="waiting orders that get a start; none: the site's"
+    )
+    for level in WEIGHTS:
+        place.add_argument(
+            f"--{level}-weight",
+            type=float,
+            metavar="X",
+            help=f"cost of a further {level} in leaves; none: the site's",
+        )
     place.add_argument(
         "--warm-up", default="0", metavar="TIME", help="time at the beginning that doesn't count"
     )
@@ -103,42 +115,68 @@ def _design(args: argparse.Namespace) -> int:
 def _place(args: argparse.Namespace) -> int:
     from weft.app.placefiles import seconds
     from weft.model.errors import InputError
-    from weft.planning.place.choose import Weights
     from weft.planning.place.engine import Engine
     from weft.planning.place.policies import POLICIES
-    from weft.planning.place.queue import QueueSettings
     from weft.planning.place.simulate import simulate
 
     rules = [r.strip() for r in args.compare.split(",")]
     unknown = [r for r in rules if r not in POLICIES]
     if unknown:
         raise InputError("--compare", unknown[0], f"some of {', '.join(POLICIES)}")
-    if args.promises < 0:
-        raise InputError("--promises", args.promises, "0 or more")
-    if not 0 <= args.pod_weight <= 1000:
-        raise InputError("--pod-weight", args.pod_weight, "0 to 1000")
-    settings = QueueSettings(seconds(args.patience, "--patience"), args.promises)
     warm_up = seconds(args.warm_up, "--warm-up")
-    topology, traits, orders = _inputs(args)
+    site = _site(args)
+    weights, settings = _weights(args, site), _queue(args, site)
+    topology, traits, orders = _inputs(args, site)
     outcomes: list[Outcome] = []
     for rule in rules:
-        weights = Weights(args.pod_weight)
         engine = Engine(topology, traits, weights, policy=POLICIES[rule])
         outcomes.append(simulate(topology, orders, rule, settings, weights, warm_up, engine))
     _show(args, outcomes)
     return 0
 
 
-def _inputs(args: argparse.Namespace):
-    from weft.app.placefiles import read_orders, read_topology
+def _site(args: argparse.Namespace) -> Site | None:
     from weft.app.sitefile import load_site
+
+    return load_site(args.site) if args.site else None
+
+
+def _weights(args: argparse.Namespace, site: Site | None) -> Weights:
+    """The site's weights, and what the options say otherwise."""
+    from weft.model.errors import InputError
+    from weft.planning.place.choose import Weights
+
+    given = {level: value for level in WEIGHTS if (value := getattr(args, f"{level}_weight")) is not None}
+    for level, value in given.items():
+        if not 0 <= value <= 1000:
+            raise InputError(f"--{level}-weight", value, "0 to 1000")
+    return replace(Weights.of(site.placement) if site else Weights(), **given)
+
+
+def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
+    """The site's queue, and what the options say otherwise."""
+    from weft.app.placefiles import seconds
+    from weft.model.errors import InputError
+    from weft.planning.place.queue import QueueSettings
+
+    settings = QueueSettings.of(site.queue) if site else QueueSettings()
+    if args.promises is not None and args.promises < 0:
+        raise InputError("--promises", args.promises, "0 or more")
+    if args.promises is not None:
+        settings = replace(settings, promises=args.promises)
+    if args.patience is not None:
+        settings = replace(settings, patience=seconds(args.patience, "--patience"))
+    return settings
+
+
+def _inputs(args: argparse.Namespace, site: Site | None):
+    from weft.app.placefiles import read_orders, read_topology
     from weft.model.errors import InputError
     from weft.planning.place.state import Kind, Traits, traits_of
     from weft.planning.place.trace import at_load, nearest_level
     from weft.planning.topology import Topology
 
-    if args.site:
-        site = load_site(args.site)
+    if site:
         fabric = args.fabric or next(iter(site.fabrics))
         if args.fabric is None and len(site.fabrics) > 1:
             raise InputError("--fabric", None, f"one of {', '.join(site.fabrics)}")

@@ -18,7 +18,7 @@ from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.placement import Occupancy, PlacementRequest
-from weft.model.site import QueuePolicy, Site
+from weft.model.site import Site
 from weft.planning.book import Book, Keep, names, when
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
@@ -156,25 +156,13 @@ def agenda(
 def _queue(
     site: Site, book: Book, fabric: str, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
-    queue = Queue(book.timeline(site, fabric, health, now), settings_of(site.queue))
+    queue = Queue(book.timeline(site, fabric, health, now), QueueSettings.of(site.queue))
     holds: dict[str, int] = {}
     for lease in book.leases:
         holds[lease.project] = holds.get(lease.project, 0) + len(lease.nodes)
     for project in {*holds, *used}:
         queue.credit(project, now, used.get(project, 0.0), holds.get(project, 0))
     return queue
-
-
-def settings_of(policy: QueuePolicy) -> QueueSettings:
-    """The operator's settings as the queue has them."""
-    limits = policy.projects
-    return QueueSettings(
-        patience=span(policy.patience).total_seconds() if policy.patience else 0.0,
-        promises=policy.promises,
-        quotas={p: x.max_nodes for p, x in limits.items() if x.max_nodes is not None},
-        shares={p: x.share for p, x in limits.items() if x.share is not None},
-        half_life=span(policy.half_life).total_seconds(),
-    )
 
 
 def _enter(queue: Queue, one: Waiter, request: PlacementRequest, promise: Keep | None, now: float) -> None:

@@ -203,6 +203,7 @@ def _annotated(annotation: Any) -> str:
 _WORDS = {
     "str": "text",
     "int": "number",
+    "float": "number",
     "bool": "true or false",
     "datetime": "time with zone",
     "IPv4Network": "IPv4 network",

@@ -214,6 +214,23 @@ class QueuePolicy(Document):
     )
 
 
+class PlacementPolicy(Document):
+    """What it costs an order to be in a further domain, counted in leaves and rounded to thousandths of one."""
+
+    pod: float = Field(
+        default=0.5,
+        ge=0,
+        le=1000,
+        description="Cost of a further pod (β): 0.5 favours few leaves, 4 few pods.",
+    )
+    hall: float = Field(
+        default=1.0, ge=0, le=1000, description="Cost of a further hall (γ), beside that of its pod."
+    )
+    building: float = Field(
+        default=2.0, ge=0, le=1000, description="Cost of a further building (δ), beside that of its hall."
+    )
+
+
 class Site(Document):
     """The whole site. Equal sites give equal plans."""
 
@@ -227,6 +244,9 @@ class Site(Document):
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
+    placement: PlacementPolicy = Field(
+        default=PlacementPolicy(), description="What decides between places that an order fits in."
+    )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, and without what was cached of the old ones."""

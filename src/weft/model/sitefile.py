@@ -9,7 +9,19 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.ipusite import IpuMachine, IpuPod
-from weft.model.site import Accelerator, Cloud, Fabric, Hca, Link, Node, QueuePolicy, Rack, Site, Switch
+from weft.model.site import (
+    Accelerator,
+    Cloud,
+    Fabric,
+    Hca,
+    Link,
+    Node,
+    PlacementPolicy,
+    QueuePolicy,
+    Rack,
+    Site,
+    Switch,
+)
 
 
 class HcaRow(Hca):
@@ -62,6 +74,9 @@ class SiteFile(Document):
         default=(), description="IPU-Machines."
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
+    placement: PlacementPolicy = Field(
+        default=PlacementPolicy(), description="What decides between places that an order fits in."
+    )
 
 
 TABLES: dict[str, type[Document]] = {

@@ -15,7 +15,6 @@ from weft.model.placement import Occupancy, PlacementRequest
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
-from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.timeline import Timeline
 
@@ -119,9 +118,7 @@ class Book:
         theirs = (*self.promises, *(b for b in self.blocks if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
-    def timeline(
-        self, site: Site, fabric: str, health: Occupancy, now: float, weights: Weights | None = None
-    ) -> Timeline:
+    def timeline(self, site: Site, fabric: str, health: Occupancy, now: float) -> Timeline:
         """The book as a timeline of one fabric; nodes that stand elsewhere are passed over.
 
         Args:
@@ -134,7 +131,6 @@ class Book:
                 site,
                 fabric,
                 health.model_copy(update={"busy": busy, "projects": projects, "reserved": {}}),
-                weights,
             )
         )
         masks = line.engine.numbers.masks

@@ -15,7 +15,6 @@ from weft.model.site import AcceleratorCount, Site
 from weft.model.views import LargestView
 from weft.planning.book import Book
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
 from weft.planning.timeline import Timeline
@@ -56,7 +55,6 @@ def capacity(
     now: float = 0.0,
     duration: float = 86_400.0,
     project: str = "",
-    weights: Weights | None = None,
 ) -> Capacity:
     """What could be ordered on a fabric.
 
@@ -69,7 +67,7 @@ def capacity(
     Raises:
         InputError: no such fabric.
     """
-    line = book.timeline(site, fabric, health, now, weights)
+    line = book.timeline(site, fabric, health, now)
     rows: list[CapacityRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):

@@ -38,12 +38,12 @@ def place(
         request: what is asked.
         site: what there is.
         occupancy: what can't be had now.
-        weights: the operator's settings; None: the defaults.
+        weights: the operator's settings; None: the site's.
 
     Raises:
         InputError: the request names a fabric that the site doesn't have, or a count that is not whole slices.
     """
-    weights = weights or Weights()
+    weights = weights or Weights.of(site.placement)
     _check(request)
     topology = Topology.of(site, request.fabric)
     if request.bisection_gbps and not topology.uplinks:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from weft.model.order import Level
+from weft.model.site import PlacementPolicy
 from weft.planning.place.exact import LEAF
 from weft.planning.place.pool import Pool
 from weft.planning.place.solve import fill, one_leaf, one_pod, several
@@ -33,6 +35,11 @@ class Weights:
     pod: float = 0.5
     hall: float = 1.0
     building: float = 2.0
+
+    @classmethod
+    def of(cls, policy: PlacementPolicy) -> Self:
+        """The settings as a site has them."""
+        return cls(policy.pod, policy.hall, policy.building)
 
     @property
     def beta(self) -> int:

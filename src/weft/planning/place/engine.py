@@ -42,10 +42,10 @@ class Engine(Weighing):
 
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
-        """An engine with the site's state: maintenance from the site, the rest from the occupancy."""
+        """An engine with the site's state: maintenance and weights from the site, the rest from the occupancy."""
         topology = Topology.of(site, fabric)
         dedicated = {leaf: p for leaf, p in occupancy.dedicated.items() if leaf in topology.leaves}
-        engine = cls(topology, traits_of(site, topology), weights, dedicated)
+        engine = cls(topology, traits_of(site, topology), weights or Weights.of(site.placement), dedicated)
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
             ("maintenance", maintenance),

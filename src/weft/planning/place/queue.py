@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from weft.model.errors import ConflictError
+from weft.model.ids import span
+from weft.model.site import QueuePolicy
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.decision import Decision
@@ -34,6 +37,18 @@ class QueueSettings:
     quotas: Mapping[str, int] = field(default_factory=dict[str, int])
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
     half_life: float = 7 * 86_400.0
+
+    @classmethod
+    def of(cls, policy: QueuePolicy) -> Self:
+        """The settings as a site has them."""
+        limits = policy.projects
+        return cls(
+            patience=span(policy.patience).total_seconds() if policy.patience else 0.0,
+            promises=policy.promises,
+            quotas={p: x.max_nodes for p, x in limits.items() if x.max_nodes is not None},
+            shares={p: x.share for p, x in limits.items() if x.share is not None},
+            half_life=span(policy.half_life).total_seconds(),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,71 @@
+"""The operator's settings of placement in the service: what is decided changes with the site, from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import HandClock, look, make, queue
+
+from weft.engine.database import Database
+from weft.model.site import PlacementPolicy
+from weft.planning.topology import Topology
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    """Free nodes on four leaves: 3, 3 and 2 in one pod of leaves, 4 in another."""
+    house = House(database, database_url, clock=HandClock())
+    weigh(house, 0.5)
+    leaves = Topology.of(house.site, "ib0").leaves
+    for leaf, out in zip(leaves, (1, 1, 2, 0), strict=True):
+        for node in leaves[leaf][:out]:
+            house.store.quarantine(node, "test")
+    yield house
+    house.close()
+
+
+def weigh(house: House, pod: float) -> None:
+    """The operator applies a site whose last leaf is a pod of its own, with this weight."""
+    site = house.store.site().site
+    last = max(s.name for s in site.switches if s.level == "leaf")
+    switches = tuple(
+        s.model_copy(update={"pod": "b" if s.name == last else "a"}) if s.level == "leaf" else s
+        for s in site.switches
+    )
+    policy = PlacementPolicy(pod=pod)
+    house.store.apply_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
+
+
+def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:
+    """Seven nodes go to two leaves of two pods; with a weight of 4, to three leaves of one."""
+    before = house.service.plan_pod(house.request(), make("train", 7)).placement
+    assert (len({n.leaf for n in before.nodes}), len({n.pod for n in before.nodes})) == (2, 2)
+    assert "leaves + 0.5·(pods−1)" in before.explanation.chosen
+    weigh(house, 4)
+    after = house.service.plan_pod(house.request(), make("train", 7)).placement
+    assert (len({n.leaf for n in after.nodes}), len({n.pod for n in after.nodes})) == (3, 1)
+    assert "leaves + 4·(pods−1)" in after.explanation.chosen
+
+
+def test_what_the_queue_promises_follows_the_site(house: House) -> None:
+    """The promise to an order that waits is decided by the engine, with the same weight."""
+    house.ready(make("first", 12, duration="8h"))
+    one = queue(house, "one", 7)
+    house.worker.tend_queue()
+    stands = Topology.of(house.store.site().site, "ib0").stands
+
+    def pods() -> set[str]:
+        (row,) = house.store.capacity().promises
+        return {stands[node].pod for node in row["nodes"]}
+
+    assert pods() == {"a", "b"}
+    house.release(one)
+    weigh(house, 4)
+    two = queue(house, "two", 7)
+    house.worker.tend_queue()
+    assert look(house, two).expected_start is not None
+    assert pods() == {"a"}
