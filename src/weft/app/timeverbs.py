@@ -102,7 +102,9 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
             raise InputError("nodes", node, f"compute nodes of site {site.name}")
     leaves: dict[str, list[str]] = {}
     for fabric in sorted(site.fabrics):
-        for leaf, members in Topology.of(site, fabric).leaves.items():
+        topology = Topology.of(site, fabric)
+        for leaf, whole in topology.rails.items():
+            members = topology.leaves[whole]
             leaves[leaf] = [n for n in members if site.node_by_name[n].role == "compute"]
     for leaf in reservation.leaves:
         if not leaves.get(leaf):

@@ -1,8 +1,7 @@
 """Where each node stands on one fabric: its leaf, its pod (group of leaves), its rack.
 
-The site's links are the only source: a node stands on the leaf that its first cabled HCA hangs on. On a rail-wired
-fabric, where HCA i of every node of a group hangs on leaf i, that is the group's first rail: nodes that
-share it share all the others.
+The site's links are the only source: a node stands on the leaf that its HCAs hang on. On a rail-wired fabric, where
+HCA i of every node of a group hangs on leaf i, the group's leaves are one, called by the first (`weft.planning.rails`).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.order import LEVELS, Level
 from weft.model.site import Hca, Site
+from weft.planning.rails import Domains
 
 NO_POD = "-"
 """Pod of a leaf whose switch has none: all such leaves are one group."""
@@ -62,7 +62,9 @@ class Topology:
         pods: pod -> its leaves, in tree order.
         uncabled: node with HCAs on the fabric -> why it has no place on it.
         above: pod -> (building, hall); empty if the fabric has no level above pods.
-        uplinks: leaf -> Gb/s of its cables to other switches; empty if the cables aren't known.
+        uplinks: leaf -> Gb/s of its cables to other switches, of all rails of its nodes together; empty if the
+            cables aren't known.
+        rails: leaf switch -> the leaf that it is a rail of, itself where it is the first or only one.
     """
 
     fabric: str
@@ -72,6 +74,7 @@ class Topology:
     uncabled: dict[str, str]
     above: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     uplinks: dict[str, int] = field(default_factory=dict[str, int])
+    rails: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, site: Site, fabric: str) -> Self:
@@ -82,23 +85,26 @@ class Topology:
             if known is site and name == fabric and isinstance(topology, cls):
                 return topology
         leaf_of = _leaf_of_each_hca(site, fabric)
-        switch = {s.name: s for s in site.switches if s.fabric == fabric}
-        stands: list[Stand] = []
+        rails: dict[str, tuple[str, ...]] = {}
         uncabled: dict[str, str] = {}
         for node in site.nodes:
             hcas = node.hcas_on(fabric)
-            rails = tuple(
-                leaf_of[f"{node.name}/{h.name}"] for h in hcas if f"{node.name}/{h.name}" in leaf_of
-            )
-            if rails:
-                leaf = switch[rails[0]]
-                pod, hall, building = (x or NO_POD for x in (leaf.pod, leaf.hall, leaf.building))
-                stands.append(Stand(node.name, leaf.name, pod, node.rack, rails, hall, building, node.labels))
-            elif hcas:
+            ends = (f"{node.name}/{h.name}" for h in hcas)
+            rails[node.name] = tuple(leaf_of[end] for end in ends if end in leaf_of)
+            if hcas and not rails[node.name]:
                 uncabled[node.name] = (
                     f"the site has no link from {_names(node.name, hcas)} to a leaf of {fabric}"
                 )
-        found = cls.from_stands(fabric, stands, uncabled, _uplinks(site, fabric))
+        domains = Domains.of(rails.values())
+        switch = {s.name: s for s in site.switches if s.fabric == fabric}
+        stands: list[Stand] = []
+        for node in site.nodes:
+            if mine := rails[node.name]:
+                leaf = switch[domains.of_rails[mine]]
+                pod, hall, building = (x or NO_POD for x in (leaf.pod, leaf.hall, leaf.building))
+                stands.append(Stand(node.name, leaf.name, pod, node.rack, mine, hall, building, node.labels))
+        uplinks = domains.uplinks(_uplinks(site, fabric))
+        found = cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
         _RECENT.append((site, fabric, found))
         return found
 
@@ -109,6 +115,7 @@ class Topology:
         stands: Iterable[Stand],
         uncabled: dict[str, str] | None = None,
         uplinks: dict[str, int] | None = None,
+        rails: dict[str, str] | None = None,
     ) -> Self:
         """A topology from where each node stands, whatever told it (site, discovery, CSV).
 
@@ -142,6 +149,7 @@ class Topology:
             uncabled or {},
             above if deep else {},
             uplinks or {},
+            rails or {leaf: leaf for leaf in leaves},
         )
 
     @property

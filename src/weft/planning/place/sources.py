@@ -2,39 +2,44 @@
 
 Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, to spines a core, and
 so on. Leaves that reach each other through spines alone are one pod, through cores too one hall, through what is
-above those one building.
+above those one building. Leaves that a group of nodes has its rails on are one (`weft.planning.rails`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
+from weft.planning.rails import Domains
 from weft.planning.topology import NO_POD, Stand, Topology, natural
 
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
+_NO_HOST = re.compile(r"\bAggregation Node\b")
+"""Node descriptions of what has an adapter's port and is part of a switch (SHARP)."""
+_Id = TypeVar("_Id", int, str)
 Cable = tuple[str, str]
+Adapter = tuple[str, str]
+"""Host, and the adapter's port."""
 
 
 def from_observed(fabric: str, observed: ObservedFabric) -> Topology:
-    """The topology that discovery (`ibnetdiscover`) saw; hosts by the first word of their node description."""
-    hosts: dict[int, tuple[str, str]] = {}
-    switches: dict[int, str] = {}
-    for node in observed.nodes:
-        if node.kind == "switch":
-            switches[node.guid] = node.name
-        elif node.kind == "ca":
-            hosts[node.guid] = _host(node.name)
-    names = _distinct(switches)
-    up: list[tuple[tuple[str, str], str]] = []
+    """The topology that discovery (`ibnetdiscover`) saw; hosts by the first word of their node description.
+
+    Raises InputError if two adapters have the same description, or no host is cabled to a switch.
+    """
+    adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not _NO_HOST.search(n.name)}
+    hosts = {guid: _host(name) for guid, name in _each_once(adapters).items()}
+    names = _distinct({n.guid: n.name for n in observed.nodes if n.kind == "switch"})
+    up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
     for a, b in observed.links:
         for one, other in ((a, b), (b, a)):
             if one.guid in hosts and other.guid in names:
-                up.append((hosts[one.guid], names[other.guid]))
+                host, hca = hosts[one.guid]
+                up.append(((host, f"{hca}/{one.port}"), names[other.guid]))
         if a.guid in names and b.guid in names:
             between.append((names[a.guid], names[b.guid]))
     return from_cables(fabric, up, between)
@@ -44,20 +49,24 @@ def from_ufm(fabric: str, answer: Any) -> Topology:
     """The topology from UFM's `GET /resources/links` (a list, or rows in `data`).
 
     Fields: NVIDIA UFM Enterprise REST API Guide, "Links REST API": `source_port_node_description` is
-    `host adapter` for a host and `switch:port` for a switch. Raises InputError for anything else.
+    `host adapter` for a host and `switch:port` for a switch; `source_guid` tells things of one name apart, such as
+    the leaves inside a director. Raises InputError for anything else.
     """
     rows = answer.get("data") if isinstance(answer, dict) else answer
     if not isinstance(rows, list):
         raise InputError("links", type(answer).__name__, "a list of links, or an object with them in `data`")
-    up: list[tuple[tuple[str, str], str]] = []
+    links = [(_ufm_end(row, "source", i), _ufm_end(row, "destination", i)) for i, row in enumerate(rows)]
+    ends = [end for link in links for end in link]
+    names = _distinct({end.guid: end.name for end in ends if end.kind == "switch"})
+    _each_once({end.guid: f"{end.name} {end.rest}" for end in ends if end.kind == "host" and end.guid})
+    up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
-    for number, row in enumerate(rows):
-        ends = [_ufm_end(row, side, number) for side in ("source", "destination")]
-        for (kind, name, rest), (other_kind, other, _) in (ends, ends[::-1]):
-            if kind == "host" and other_kind == "switch":
-                up.append(((name, rest), other))
-        if ends[0][0] == ends[1][0] == "switch":
-            between.append((ends[0][1], ends[1][1]))
+    for a, b in links:
+        for one, other in ((a, b), (b, a)):
+            if one.kind == "host" and other.kind == "switch":
+                up.append(((one.name, f"{one.rest}/{one.port}"), names[other.guid]))
+        if a.kind == b.kind == "switch":
+            between.append((names[a.guid], names[b.guid]))
     return from_cables(fabric, up, between)
 
 
@@ -90,47 +99,61 @@ def from_table(
     return Topology.from_stands(fabric, stands.values())
 
 
-def from_cables(fabric: str, up: Iterable[tuple[tuple[str, str], str]], between: Iterable[Cable]) -> Topology:
+def from_cables(fabric: str, up: Iterable[tuple[Adapter, str]], between: Iterable[Cable]) -> Topology:
     """The topology from cables.
 
     Args:
         up: ((host, adapter), leaf).
         between: cables from switch to switch.
+
+    Raises InputError if there is no host, or an adapter on two leaves.
     """
     rails: dict[str, dict[str, str]] = {}
     for (host, adapter), leaf in up:
-        rails.setdefault(host, {})[adapter] = leaf
-    leaves = {leaf for adapters in rails.values() for leaf in adapters.values()}
-    pod_of, hall_of, building_of = domains_of(leaves, between)
+        if rails.setdefault(host, {}).setdefault(adapter, leaf) != leaf:
+            raise InputError("host", f"{host} {adapter}", f"one cable each, not to {leaf} too")
+    if not rails:
+        raise InputError("cables", 0, "at least one from a host to a switch")
+    ordered = {h: tuple(a[x] for x in sorted(a, key=natural)) for h, a in rails.items()}
+    domains = Domains.of(ordered.values())
+    merged = [(domains.of_leaf.get(a, a), domains.of_leaf.get(b, b)) for a, b in between]
+    pod_of, hall_of, building_of = domains_of(domains.founders, merged)
     stands: list[Stand] = []
-    for host, adapters in rails.items():
-        ordered = tuple(adapters[a] for a in sorted(adapters, key=natural))
-        first = ordered[0]
-        stands.append(Stand(host, first, pod_of[first], None, ordered, hall_of[first], building_of[first]))
-    return Topology.from_stands(fabric, stands)
+    for host, mine in ordered.items():
+        leaf = domains.of_rails[mine]
+        stands.append(Stand(host, leaf, pod_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
+    return Topology.from_stands(fabric, stands, rails=domains.of_leaf)
 
 
 def domains_of(
     leaves: Iterable[str], between: Iterable[Cable]
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Leaf -> its pod, its hall, its building; `-` for all where a level joins nothing, or everything."""
-    leaves = set(leaves)
+    """Leaf -> its pod, its hall, its building; `-` for all where there is no such level.
+
+    Ranks of switches that join nothing more than those below are no level; of a fabric with more levels than these,
+    the nearest are told, and what is beyond is the site.
+    """
+    leaves = sorted(set(leaves), key=natural)
     beside: dict[str, set[str]] = {leaf: set() for leaf in leaves}
     for a, b in between:
         beside.setdefault(a, set()).add(b)
         beside.setdefault(b, set()).add(a)
-    inside = set(leaves)  # switches that may join leaves: one rank more at each level
     found: list[dict[str, str]] = []
-    below = len(leaves) + 1
-    for kind in ("pod", "hall", "building"):
+    inside = set(leaves)  # switches that may join leaves: one rank more at each level
+    below, before = len(leaves) + 1, 0
+    while len(found) < len(_KINDS) and below > 1 and len(inside) > before:
+        before = len(inside)
         inside |= {above for switch in inside for above in beside[switch]}
-        groups = _joined(sorted(leaves, key=natural), beside, inside)
-        several = 1 < len(groups) < below
+        groups = _joined(leaves, beside, inside)
+        if 1 < len(groups) < below:
+            kind = _KINDS[len(found)]
+            found.append({leaf: f"{kind}{i}" for i, group in enumerate(groups, 1) for leaf in group})
         below = len(groups)
-        found.append(
-            {leaf: f"{kind}{i}" if several else NO_POD for i, group in enumerate(groups, 1) for leaf in group}
-        )
+    found += [dict.fromkeys(leaves, NO_POD)] * (len(_KINDS) - len(found))
     return found[0], found[1], found[2]
+
+
+_KINDS = ("pod", "hall", "building")
 
 
 def _joined(leaves: Sequence[str], beside: Mapping[str, set[str]], inside: set[str]) -> list[list[str]]:
@@ -156,24 +179,56 @@ def _host(description: str) -> tuple[str, str]:
     return (match["node"], match["hca"]) if match else (description, "")
 
 
-def _distinct(switches: Mapping[int, str]) -> dict[int, str]:
+def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
     """Names of switches; those that several have get their GUID with it."""
     count: dict[str, int] = {}
     for name in switches.values():
         count[name] = count.get(name, 0) + 1
-    return {g: name if count[name] == 1 else f"{name}-{g:016x}" for g, name in switches.items()}
+    return {g: name if count[name] == 1 else f"{name}-{_guid(g)}" for g, name in switches.items()}
 
 
-def _ufm_end(row: Any, side: str, number: int) -> tuple[str, str, str]:
-    """(kind, name, adapter or port) of one end of a link."""
+def _each_once(adapters: Mapping[_Id, str]) -> Mapping[_Id, str]:
+    """The same adapters; raises InputError if two have one description: their hosts can't be told apart."""
+    known: dict[str, _Id] = {}
+    for guid, name in adapters.items():
+        other = known.setdefault(name, guid)
+        if other != guid:
+            allowed = f"each node description once: {_guid(other)} and {_guid(guid)} share it (ibnetdiscover "
+            raise InputError("host", name, allowed + "--node-name-map gives names)")
+    return adapters
+
+
+def _guid(guid: int | str) -> str:
+    return guid if isinstance(guid, str) else f"{guid:016x}"
+
+
+class _End(NamedTuple):
+    """One end of a link of UFM's.
+
+    Attributes:
+        rest: the adapter of a host.
+        guid: of the node; its name if UFM doesn't tell.
+    """
+
+    kind: str
+    name: str
+    rest: str
+    guid: str
+    port: str
+
+
+def _ufm_end(row: Any, side: str, number: int) -> _End:
     field = f"{side}_port_node_description"
     text = row.get(field) if isinstance(row, dict) else None
     if isinstance(text, str):
-        name, colon, port = text.rpartition(":")
-        if colon and " " not in port:
-            return "switch", name, port
+        guid, port = row.get(f"{side}_guid"), row.get(f"{side}_port")
+        guid, port = guid if isinstance(guid, str) else "", port if isinstance(port, str | int) else ""
+        name, colon, end = text.rpartition(":")
+        if colon and " " not in end:
+            return _End("switch", name, "", guid or name, str(port))
         if match := _HOST.match(text):
-            return "host", match["node"], match["hca"]
+            kind = "none" if _NO_HOST.search(text) else "host"
+            return _End(kind, match["node"], match["hca"], guid, str(port))
     raise InputError(
         f"links[{number}].{field}", text, "`host adapter` or `switch:port`, as UFM 6.12 and later write it"
     )
