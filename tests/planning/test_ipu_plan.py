@@ -21,6 +21,7 @@ from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
 from weft.model.site import Site
 from weft.planning.ipuinit import NOVA_LIMIT
 from weft.planning.ipuplan import check_reach
+from weft.planning.ipuroom import place
 from weft.planning.plan import make_plan
 from weft.planning.plantext import plan_text
 
@@ -158,20 +159,53 @@ def test_ipus_where_there_are_none() -> None:
     [
         ({"data/pod1": range(1100, 1200)}, "all VLANs of its data network are in use"),
         ({"controller/pod1": range(1, 255)}, "all addresses for V-IPU controllers are in use"),
-        (
-            {"host/poplar1": range(1, 9), "host/poplar2": range(1, 9)},
-            "0 Poplar servers with room, 1 are needed",
-        ),
-        (
-            {"host/generic1": range(1, 9), "host/generic2": range(1, 17)},
-            "0 nodes for V-IPU controllers with room",
-        ),
     ],
 )
 def test_what_is_used_up_is_refused(used: dict[str, range], sentence: str) -> None:
-    """Every range and every shared host has an end, and the refusal says which."""
+    """Every range has an end, and the refusal says which."""
     refused = planned(UsedNumbers(spaces={space: frozenset(n) for space, n in used.items()}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+
+
+def places(**taken: int) -> dict[str, str]:
+    """The first places of these hosts, held by a pod."""
+    return {place(host, n): "other" for host, count in taken.items() for n in range(1, count + 1)}
+
+
+@pytest.mark.parametrize(
+    ("taken", "sentence"),
+    [
+        (places(poplar1=8, poplar2=8), "0 Poplar servers with room, 1 are needed"),
+        (places(generic1=8, generic2=16), "0 nodes for V-IPU controllers with room"),
+    ],
+)
+@pytest.mark.parametrize("field", ["busy", "reserved"])
+def test_shared_hosts_have_so_many_places(taken: dict[str, str], sentence: str, field: str) -> None:
+    """Those that are held count, and those that are promised or set aside; the refusal says what lacks."""
+    refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
+    assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+    one_left = {name: why for name, why in taken.items() if not name.endswith("/8")}
+    assert isinstance(planned(occupancy=Occupancy().model_copy(update={field: one_left})), Plan)
+
+
+def test_an_ipu_pod_without_room_for_servers_is_passed_over() -> None:
+    """The better run is of no use where no Poplar server serves it; what lacks is told if no other has room."""
+    pod = SITE.ipu_pods["pod1"]
+    second = tuple(
+        m.model_copy(update={"name": f"second{m.position}", "ipu_pod": "pod2"}) for m in SITE.ipu_machines
+    )
+    hosts = [n.model_copy(update={"ipu_pod": "pod2"}) if n.role == "poplar" else n for n in SITE.nodes]
+    site = SITE.model_copy(
+        update={
+            "ipu_pods": {"pod1": pod, "pod2": pod},
+            "ipu_machines": (*SITE.ipu_machines, *second),
+            "nodes": tuple(hosts),
+        }
+    )
+    assert good(site=site).fabric == "pod2"
+    refused = planned(site=site, ipus={"count": 16, "ipu_pod": "pod1"})
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "IPU-POD pod1 has 0 Poplar servers with room, 1 are needed"
 
 
 def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:

@@ -133,6 +133,11 @@ class Book:
                 health.model_copy(update={"busy": busy, "projects": projects, "reserved": {}}),
             )
         )
+        self.enter(line, now)
+        return line
+
+    def enter(self, line: Timeline, now: float) -> None:
+        """Write everything into a timeline; what it doesn't have is passed over."""
         masks = line.engine.numbers.masks
         for lease in self.leases:
             if bits := masks(lease.nodes):
@@ -143,7 +148,6 @@ class Book:
                 line.reservations.add(entry(promise, bits))
         for block in self.blocks:
             line.set_aside(block.project, block.nodes, block.start, block.end)
-        return line
 
 
 def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 
 from weft.model.errors import InputError
@@ -12,11 +12,11 @@ from weft.model.order import FabricOrder, LocalityOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec, PortSpec, SubnetSpec
-from weft.model.site import Node, Site
+from weft.model.site import Site
 from weft.planning.ipugraph import Parts, ipu_graph
+from weft.planning.ipuroom import HOST, Host, Picked, free_places, hosts_of, most_room
 from weft.planning.ipurun import choose_run
 from weft.planning.segments import check_given, cut, lowest_free, management_size
-from weft.planning.topology import natural
 
 POPLAR_SERVERS = 16
 """Most of one pod: so many addresses are kept for them (`weft.planning.ipucheck.KEPT`)."""
@@ -37,19 +37,20 @@ def make_ipu_plan(
 ) -> Plan | Refusal:
     """As `weft.planning.plan.make_plan`, with cloud and flavor resolved."""
     _check_order(order, wanted, site, cloud)
-    chosen = choose_run(wanted.machines, cloud, wanted.ipu_pod, site, occupancy)
+    chosen = _choose(wanted, order.nodes.count, site, cloud, occupancy)
     if isinstance(chosen, Refusal):
         return chosen
-    run, placement = chosen
-    name = run.row.ipu_pod
-    poplars = choose_hosts("poplar", name, order.nodes.count, site, cloud, occupancy, used)
-    if isinstance(poplars, Refusal):
-        return poplars
-    controllers = choose_hosts("controller", name, 1, site, cloud, occupancy, used)
-    if isinstance(controllers, Refusal):
-        return controllers
-    parts = Parts(name, run.machines, run.whole_ring, poplars, controllers[0])
-    allotment = allot_ipus(site, cloud, order, parts, used)
+    picked, placement = chosen
+    run, name = picked.run, picked.run.row.ipu_pod
+    parts = Parts(
+        name,
+        run.machines,
+        run.whole_ring,
+        tuple(h.node for h in picked.poplars),
+        picked.controller.node,
+    )
+    places = {f"{HOST}{h.node.name}": h.free[0] for h in (*picked.poplars, picked.controller)}
+    allotment = allot_ipus(site, cloud, order, parts, used, places)
     if isinstance(allotment, Refusal):
         return allotment
     graph = ipu_graph(pod_id, order, parts, allotment, site, cloud, flavor)
@@ -62,7 +63,7 @@ def make_ipu_plan(
         cloud=cloud,
         fabric=name,
         flavor=flavor,
-        placement=_told(placement, parts),
+        placement=placement,
         allotment=allotment,
         graph=graph,
     )
@@ -79,11 +80,6 @@ def _check_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> Non
         raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
     if order.nodes.count > POPLAR_SERVERS:
         raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
-    if order.queue:
-        raise InputError("queue", True, "an order of IPUs is served at once or refused: leave it out")
-    if order.lease.start is not None:
-        allowed = "an order of IPUs starts at once: leave it out"
-        raise InputError("lease.start", order.lease.start.isoformat(), allowed)
     if order.fabric != FabricOrder():
         raise InputError(
             "fabric", "given", "an order of IPUs has no fabric but the IPU-POD's own data network"
@@ -107,22 +103,49 @@ def closed_blocks(pod: IpuPod) -> tuple[tuple[str, IPv4Network], ...]:
     return (("IPU-Gateway", pod.gateway.addresses), ("BMC", pod.bmc.addresses))
 
 
+def _choose(
+    wanted: IpusOrder, servers: int, site: Site, cloud: str, occupancy: Occupancy
+) -> tuple[Picked, Placement] | Refusal:
+    """The best run of an IPU-POD that has room for the servers too, as `weft.planning.ipuroom.pick` has it."""
+    hosts: dict[str, tuple[tuple[Host, ...], Host]] = {}
+    lacking: dict[str, Refusal] = {}
+    for name in sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud):
+        poplars = choose_hosts("poplar", name, servers, site, cloud, occupancy)
+        controllers = choose_hosts("controller", name, 1, site, cloud, occupancy)
+        if isinstance(poplars, Refusal):
+            lacking[name] = poplars
+        elif isinstance(controllers, Refusal):
+            lacking[name] = controllers
+        else:
+            hosts[name] = poplars, controllers[0]
+    full = {name: refusal.reason for name, refusal in lacking.items()}
+    chosen = choose_run(wanted.machines, cloud, wanted.ipu_pod, site, occupancy, full)
+    if not isinstance(chosen, Refusal):
+        run, placement = chosen
+        picked = Picked(run, *hosts[run.row.ipu_pod])
+        return picked, _told(placement, picked)
+    anywhere = choose_run(wanted.machines, cloud, wanted.ipu_pod, site, occupancy)
+    return anywhere if isinstance(anywhere, Refusal) else lacking[anywhere[0].row.ipu_pod]
+
+
 def choose_hosts(
-    role: str, ipu_pod: str, count: int, site: Site, cloud: str, occupancy: Occupancy, used: UsedNumbers
-) -> tuple[Node, ...] | Refusal:
+    role: str, ipu_pod: str, count: int, site: Site, cloud: str, occupancy: Occupancy
+) -> tuple[Host, ...] | Refusal:
     """So many different hosts of that role: those with the most room left, then by name."""
     what = {"poplar": "Poplar servers", "controller": "nodes for V-IPU controllers"}[role]
-    there = [n for n in site.nodes if n.role == role and n.cloud == cloud and n.ipu_pod in (None, ipu_pod)]
-    told = [(n, _unfit(n, occupancy, used)) for n in there]
-    fit = [n for n, why in told if why is None]
-    if len(fit) >= count:
-        return tuple(sorted(fit, key=lambda n: (-_room(n, used), natural(n.name)))[:count])
-    why = "; ".join(f"{n.name}: {reason}" for n, reason in told if reason is not None)
+    there = [n for n in hosts_of(site, role, cloud) if n.ipu_pod in (None, ipu_pod)]
+    taken = occupancy.busy.keys() | occupancy.reserved.keys()
+    hosts = [free_places(n, taken) for n in there]
+    told = [(h, _unfit(h, occupancy)) for h in hosts]
+    fit = [h for h, why in told if why is None]
+    if found := most_room(fit, ipu_pod, count):
+        return found
+    why = "; ".join(f"{h.node.name}: {reason}" for h, reason in told if reason is not None)
     reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with room, {count} are needed" + (
         f" ({why})" if why else ""
     )
     fits = (f"nodes.count: {len(fit)}",) if fit else ()
-    later = ("later, when a pod there is released",) if any(_room(n, used) == 0 for n in there) else ()
+    later = ("later, when a pod there is released",) if any(not h.free for h in hosts) else ()
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(there), chosen=reason),
@@ -130,26 +153,24 @@ def choose_hosts(
     )
 
 
-def _unfit(node: Node, occupancy: Occupancy, used: UsedNumbers) -> str | None:
+def _unfit(host: Host, occupancy: Occupancy) -> str | None:
+    node = host.node
     known = node.maintenance or occupancy.down.get(node.name) or occupancy.quarantined.get(node.name)
-    return known or (None if _room(node, used) else f"all its {node.servers} places are taken")
+    return known or (None if host.free else f"all its {node.servers} places are taken")
 
 
-def _room(node: Node, used: UsedNumbers) -> int:
-    return max(0, node.servers - len(used.spaces.get(f"host/{node.name}", ())))
-
-
-def allot_ipus(site: Site, cloud: str, order: Order, parts: Parts, used: UsedNumbers) -> Allotment | Refusal:
-    """VLANs, subnets, the controller's address and a place on each shared host."""
+def allot_ipus(
+    site: Site, cloud: str, order: Order, parts: Parts, used: UsedNumbers, places: Mapping[str, int]
+) -> Allotment | Refusal:
+    """VLANs, subnets and the controller's address; `places` on shared hosts are chosen."""
     pod, management = site.ipu_pods[parts.ipu_pod], site.clouds[cloud].management
     ranges: dict[str, Sequence[int]] = {
         f"data/{parts.ipu_pod}": pod.data.segments.numbers(),
         f"controller/{parts.ipu_pod}": range(
             CONTROLLER_ADDRESSES_FROM, pod.gateway.controllers.num_addresses - 1
         ),
-        **{f"host/{n.name}": range(1, n.servers + 1) for n in (*parts.poplars, parts.controller)},
     }
-    numbers: dict[str, int] = {}
+    numbers = dict(places)
     for space, numbered in ranges.items():
         free = next((n for n in numbered if n not in used.spaces.get(space, ())), None)
         if free is None:
@@ -206,12 +227,12 @@ def _reaching(graph: Graph, pod: IpuPod) -> Iterator[str]:
                 pass
 
 
-def _told(placement: Placement, parts: Parts) -> Placement:
+def _told(placement: Placement, picked: Picked) -> Placement:
     """The explanation with the hosts in it."""
-    servers = ", ".join(n.name for n in parts.poplars)
+    servers = ", ".join(h.node.name for h in picked.poplars)
     text = (
         f"{placement.explanation.chosen}; Poplar server on {servers}, "
-        f"V-IPU controller on {parts.controller.name}: the hosts with most room"
+        f"V-IPU controller on {picked.controller.node.name}: the hosts with most room"
     )
     explanation = placement.explanation.model_copy(update={"chosen": text})
     return placement.model_copy(update={"explanation": explanation})

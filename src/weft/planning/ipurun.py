@@ -8,7 +8,7 @@ stretch of free machines, the first. In a torus a run may go over the end of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.ipusite import IPUS_PER_MACHINE, IpuMachine
@@ -81,15 +81,21 @@ class Run:
 
 
 def choose_run(
-    machines: int, cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy
+    machines: int,
+    cloud: str,
+    ipu_pod: str | None,
+    site: Site,
+    occupancy: Occupancy,
+    full: Mapping[str, str] | None = None,
 ) -> tuple[Run, Placement] | Refusal:
     """A run of so many machines, or a refusal that says what there is.
 
     Args:
         machines: a power of two.
         ipu_pod: only in this one; none: in any of the cloud.
+        full: IPU-POD -> why it has no room for the order's servers.
     """
-    passing, reports = _eligible(cloud, ipu_pod, site, occupancy)
+    passing, reports = _eligible(cloud, ipu_pod, site, occupancy, full or {})
     found = sorted(runs(machines, rows(site, passing)), key=lambda r: r.rank)
     if not found:
         return _refuse(machines, cloud, ipu_pod, site, occupancy, passing, reports)
@@ -125,14 +131,15 @@ def rows(site: Site, free: Sequence[IpuMachine]) -> list[Row]:
 def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
     """Every run of free neighbours of that length."""
     for row in among:
-        whole = _whole(row, frozenset())
+        free = _bits(row.free)
+        whole = _whole(free)
         for stretch in stretches(row):
             last = len(stretch) - machines
             # A ring that is all free has as many runs as machines; one that takes it all begins at its first.
             turns = len(stretch) if len(stretch) == row.ring and last > 0 else last + 1
             for start in range(turns):
                 positions = tuple(stretch[(start + i) % len(stretch)] for i in range(machines))
-                left = _whole(row, frozenset(positions))
+                left = _whole(free & ~_bits(positions))
                 broken = tuple(a - b for a, b in zip(whole, left, strict=True))
                 yield Run(row, positions, broken, len(stretch))
 
@@ -150,23 +157,28 @@ def stretches(row: Row) -> list[tuple[int, ...]]:
     return [tuple(s) for s in found]
 
 
-def _whole(row: Row, taken: frozenset[int]) -> tuple[int, ...]:
-    """How many aligned runs of each size are free without those taken."""
-    free = row.free.keys() - taken
-    top = max(row.free, default=0)
-    return tuple(
-        sum(all(p in free for p in range(first, first + size)) for first in range(1, top + 1, size))
-        for size in SIZES
-    )
+def _bits(positions: Iterable[int]) -> int:
+    return sum(1 << p for p in positions)
+
+
+def _whole(free: int) -> tuple[int, ...]:
+    """How many aligned runs of each size are free; bit p is position p, and a row has 16 at most."""
+    two = free & free >> 1
+    four = two & two >> 2
+    eight = four & four >> 4
+    starts = (eight & eight >> 8, 0x2), (eight, 0x202), (four, 0x2222), (two, 0xAAAA)
+    return tuple((found & aligned).bit_count() for found, aligned in starts)
 
 
 def _eligible(
-    cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy
+    cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy, full: Mapping[str, str]
 ) -> tuple[tuple[IpuMachine, ...], tuple[FilterReport, ...]]:
     """Machines that may be chosen, and what each filter removed."""
+    servers: list[tuple[str, Reason]] = [("servers", lambda m: full.get(m.ipu_pod))]
     filters: tuple[tuple[str, Reason], ...] = (
         ("cloud", lambda m: None if site.ipu_pods[m.ipu_pod].cloud == cloud else "belongs to another cloud"),
         ("ipu_pod", lambda m: None if ipu_pod in (None, m.ipu_pod) else f"stands in IPU-POD {m.ipu_pod}"),
+        *(servers if full else ()),
         ("maintenance", lambda m: m.maintenance),
         ("down", lambda m: occupancy.down.get(m.name)),
         ("quarantine", lambda m: occupancy.quarantined.get(m.name)),
@@ -226,7 +238,7 @@ def _changes(
     """Fewer IPUs, another IPU-POD, or the release of one pod."""
 
     def fits(pod: str | None, then: Occupancy) -> bool:
-        return next(runs(machines, rows(site, _eligible(cloud, pod, site, then)[0])), None) is not None
+        return next(runs(machines, rows(site, _eligible(cloud, pod, site, then, {})[0])), None) is not None
 
     if longest:
         yield f"ipus.count: {(1 << (longest.bit_length() - 1)) * IPUS_PER_MACHINE}"

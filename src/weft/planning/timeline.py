@@ -58,7 +58,7 @@ class Timeline:
 
     def decide(self, ask: Ask, now: float, end: float) -> Decision | None:
         """The best nodes that are free now and not reserved before `end`; changes nothing."""
-        _check_window(now, end)
+        check_window(now, end)
         aside = [c for project, c in self._aside.items() if project != ask.project]
         if sum(len(c) for c in (self.reservations, *aside)) > FEW and not ask.near and not ask.apart_from:
             return self._in_window(ask, now, end, present=True)
@@ -75,7 +75,7 @@ class Timeline:
 
     def at(self, ask: Ask, start: float, end: float) -> Decision | None:
         """The best nodes for a future window, with what is known now: leases end when they say; changes nothing."""
-        _check_window(start, end)
+        check_window(start, end)
         return self._in_window(ask, start, end, present=False)
 
     def reserve(self, ask: Ask, start: float, end: float) -> Decision | None:
@@ -116,7 +116,7 @@ class Timeline:
 
     def set_aside(self, project: str, nodes: Iterable[str], start: float, end: float = FOREVER) -> None:
         """A block of nodes that only this project may have in this window."""
-        _check_window(start, end)
+        check_window(start, end)
         calendar = self._aside.setdefault(project, Calendar(self.engine.numbers.every))
         masks = self.engine.numbers.masks(nodes)
         calendar.add(Entry(start, f"set aside for {project}", end, tuple(sorted(masks.items()))))
@@ -246,6 +246,7 @@ class Timeline:
         return mirror
 
 
-def _check_window(start: float, end: float) -> None:
+def check_window(start: float, end: float) -> None:
+    """Raise InputError unless the end is later than the start."""
     if not start < end:
         raise InputError("end", end, f"later than the start ({start:g})")

@@ -49,6 +49,18 @@ class Ask:
         """Nodes that it holds: those that work and the spares."""
         return self.count + self.spare
 
+    @property
+    def counted(self) -> int:
+        """What it counts for against its project's limit."""
+        return self.held
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What makes asks alike: where one doesn't fit, no other of these that is as large or larger does."""
+        return (
+            self.kind, self.slice, self.required, self.apart_from, self.near, self.exclude, self.project, self.gbps
+        )  # fmt: skip
+
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
         return cls(

@@ -125,7 +125,7 @@ class Queue:
     def finish(self, pod: str, now: float) -> None:
         """A started order gives back its nodes."""
         waiting = self._running.pop(pod)
-        self._used(waiting.ask.project, now, -waiting.ask.held)
+        self._used(waiting.ask.project, now, -waiting.ask.counted)
         self.timeline.end(pod)
 
     def run(self, now: float) -> list[Started]:
@@ -145,15 +145,12 @@ class Queue:
             if waiting.not_before > now:
                 self._promise(waiting, now)
                 continue
-            key = (
-                ask.kind, ask.slice, ask.required, ask.apart_from, ask.near, ask.exclude, ask.project, ask.gbps
-            )  # fmt: skip
-            if any(ask.held >= n and waiting.duration >= d for n, d in failed.get(key, ())):
+            if any(ask.held >= n and waiting.duration >= d for n, d in failed.get(ask.alike, ())):
                 self._promise(waiting, now)
                 continue
             decision = self.timeline.decide(ask, now, waiting.end(now))
             if decision is None:
-                failed.setdefault(key, []).append((ask.held, waiting.duration))
+                failed.setdefault(ask.alike, []).append((ask.held, waiting.duration))
                 self._promise(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
                 self.why[ask.pod] = "waits for fewer leaves"
@@ -171,7 +168,7 @@ class Queue:
         self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits))
         del self.waiting[ask.pod]
         self._running[ask.pod] = waiting
-        self._used(ask.project, now, ask.held)
+        self._used(ask.project, now, ask.counted)
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
@@ -281,7 +278,7 @@ class Queue:
         ask = waiting.ask
         limit = self.settings.quotas.get(ask.project)
         has = self._uses[ask.project].nodes if ask.project in self._uses else 0
-        if limit is None or has + ask.held <= limit:
+        if limit is None or has + ask.counted <= limit:
             return False
         self.why[ask.pod] = f"project {ask.project} has {has} of {limit} nodes"
         return True

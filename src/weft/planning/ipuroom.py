@@ -1,0 +1,84 @@
+"""What an order of IPUs needs besides IPU-Machines: places on shared hosts; and the best of all that is free together.
+
+A place is one of the `servers` of a Poplar server or of a node for V-IPU controllers. It is held and promised like a
+node, under a name that no node can have: `host/<node>/<number>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from weft.model.ipusite import IpuMachine
+from weft.model.site import Node, Site
+from weft.planning.ipurun import Row, Run, runs
+from weft.planning.topology import natural
+
+HOST = "host/"
+"""Prefix of a host's numbers: `host/<node>` is their space, `host/<node>/<number>` a place."""
+
+
+def place(host: str, number: int) -> str:
+    """Name of a place."""
+    return f"{HOST}{host}/{number}"
+
+
+def is_place(name: str) -> bool:
+    """Whether this is a place on a shared host, and not a node or an IPU-Machine that a pod has alone."""
+    return name.startswith(HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A shared host and the numbers of its places that are free, the lowest first."""
+
+    node: Node
+    free: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What an order gets."""
+
+    run: Run
+    poplars: tuple[Host, ...]
+    controller: Host
+
+
+def hosts_of(site: Site, role: str, cloud: str) -> tuple[Node, ...]:
+    """The cloud's nodes of a role: `poplar` or `controller`."""
+    return tuple(n for n in site.nodes if n.role == role and n.cloud == cloud)
+
+
+def machines_of(site: Site, ipu_pod: str) -> tuple[IpuMachine, ...]:
+    """Its IPU-Machines in the order of the cables."""
+    mine = (m for m in site.ipu_machines if m.ipu_pod == ipu_pod)
+    return tuple(sorted(mine, key=lambda m: m.position))
+
+
+def free_places(node: Node, taken: Container[str]) -> Host:
+    """The host with the places that aren't taken."""
+    return Host(node, tuple(n for n in range(1, node.servers + 1) if place(node.name, n) not in taken))
+
+
+def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ...]:
+    """So many different hosts that serve an IPU-POD, those with most room, then by name; none if there are fewer."""
+    fit = [h for h in hosts if h.free and h.node.ipu_pod in (None, ipu_pod)]
+    fit.sort(key=lambda h: (-len(h.free), natural(h.node.name)))
+    return tuple(fit[:count]) if len(fit) >= count else ()
+
+
+def pick(
+    machines: int, servers: int, among: Sequence[Row], poplars: Sequence[Host], controllers: Sequence[Host]
+) -> Picked | None:
+    """The best run of an IPU-POD that has room for the servers too; `weft.planning.ipuplan` decides the same."""
+    able = [
+        row
+        for row in among
+        if most_room(poplars, row.ipu_pod, servers) and most_room(controllers, row.ipu_pod, 1)
+    ]
+    run = min(runs(machines, able), key=lambda r: r.rank, default=None)
+    if run is None:
+        return None
+    name = run.row.ipu_pod
+    return Picked(run, most_room(poplars, name, servers), most_room(controllers, name, 1)[0])
