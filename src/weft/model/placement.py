@@ -36,6 +36,9 @@ class PlacementRequest(Document):
         ge=0,
         description="So many nodes more are kept idle for the pod, in the same domain of the required level.",
     )
+    exclusive: bool = Field(
+        default=False, description="Its leaves are shared with no other project, as long as it is there."
+    )
     preferences: tuple[Preference, ...] = Field(
         default=(), description="Nodes to prefer or avoid, each at a cost."
     )
@@ -44,6 +47,17 @@ class PlacementRequest(Document):
         ge=0,
         description="Gb/s of each node that the uplinks of its leaf must carry for it; 0: no guarantee.",
     )
+
+
+class Neighbour(Document):
+    """Somebody who has nodes in the time that is asked for, and what he asks of the leaves that they are on."""
+
+    pod: str = Field(description="A pod, or what else the nodes are kept for.")
+    project: str
+    nodes: tuple[str, ...]
+    apart_from: tuple[str, ...] = Field(default=(), description="Projects that it shares no leaf with.")
+    exclusive: bool = Field(default=False, description="It shares its leaves with no other project.")
+    bisection_gbps: int = Field(default=0, description="As in `PlacementRequest`.")
 
 
 class Occupancy(Document):
@@ -62,19 +76,15 @@ class Occupancy(Document):
         default_factory=dict,
         description="Node -> further P_Keys or VLANs that the fullest of its ports takes; none: enough.",
     )
-    uplinks: Mapping[str, int] = Field(
-        default_factory=dict, description="Leaf -> Gb/s of its uplinks that are guaranteed to pods already."
-    )
     reserved: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> for whom it is kept in the time that is asked for (promised, or set aside); "
         "for `place` alone: an engine has a timeline for it.",
     )
-    projects: Mapping[Name, str] = Field(
-        default_factory=dict, description="Busy node -> project that holds it; for `apart_from`."
-    )
-    dedicated: Mapping[Name, str] = Field(
-        default_factory=dict, description="Leaf -> project that alone may use it."
+    neighbours: tuple[Neighbour, ...] = Field(
+        default=(),
+        description="Who has which nodes in the time that is asked for, those with a promise included: what leaves "
+        "are shared with, and what their uplinks carry.",
     )
 
 

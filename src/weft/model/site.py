@@ -94,6 +94,12 @@ class Switch(Document):
     building: Name | None = Field(
         default=None, description="Building that its hall is in; none: all are one."
     )
+    project: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Leaf switch: id of the project that alone may have nodes on it. Pods that are there stay.",
+    )
 
 
 class Link(Document):

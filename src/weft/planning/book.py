@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
 
-from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.placement import Neighbour, Occupancy, PlacementRequest
 from weft.model.site import Site
+from weft.planning.filters import terms_of
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
+from weft.planning.place.sharing import NO_TERMS, Terms
 from weft.planning.timeline import Timeline
 
 GIVING_BACK = 60.0
@@ -30,6 +32,7 @@ class Keep:
         name: of a lease or promise the pod's, of a block its own.
         project: whose it is.
         label: how a person knows the pod.
+        terms: what it asks of the leaves that the nodes are on; without them the project alone is known.
     """
 
     name: str
@@ -38,6 +41,23 @@ class Keep:
     start: float
     end: float = FOREVER
     label: str = ""
+    terms: Terms = NO_TERMS
+
+    @property
+    def asks(self) -> Terms:
+        """Its terms, with its project."""
+        return self.terms._replace(project=self.project)
+
+    def neighbour(self, label: str) -> Neighbour:
+        asks = self.asks
+        return Neighbour(
+            pod=label,
+            project=self.project,
+            nodes=self.nodes,
+            apart_from=tuple(sorted(asks.apart_from)),
+            exclusive=asks.exclusive,
+            bisection_gbps=asks.gbps,
+        )
 
     def overlaps(self, start: float, end: float) -> bool:
         return self.start < end and self.end > start
@@ -63,15 +83,17 @@ class Book:
         held: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
             held.setdefault(pod, []).append(node)
+        terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
         return cls(
             tuple(
                 Keep(
                     pod,
-                    occupancy.projects.get(nodes[0], ""),
+                    terms.get(pod, NO_TERMS).project,
                     tuple(nodes),
                     0.0,
                     (ends or {}).get(pod, FOREVER),
                     pod,
+                    terms.get(pod, NO_TERMS),
                 )
                 for pod, nodes in sorted(held.items())
             )
@@ -97,9 +119,13 @@ class Book:
 
         A lease that should be over before the window still counts if the window begins now.
         """
-        busy = {n: k.label for k in self.leases if start <= now or k.end > start for n in k.nodes}
+        held = [k for k in self.leases if start <= now or k.end > start]
+        busy = {n: k.label for k in held for n in k.nodes}
         kept = self.kept(project, start, end, but)
-        return health.model_copy(update={"busy": busy, "reserved": kept})
+        later = [k for k in self.promises if k.name != but and k.overlaps(start, end)]
+        blocks = [k for k in self.blocks if k.project != project and k.overlaps(start, end)]
+        neighbours = tuple(k.neighbour(k.label) for k in (*held, *later, *blocks))
+        return health.model_copy(update={"busy": busy, "reserved": kept, "neighbours": neighbours})
 
     def conflict(
         self, nodes: Iterable[str], project: str, start: float, end: float, but: str = ""
@@ -125,12 +151,12 @@ class Book:
             health: what is out of order; who is busy is taken from the book.
         """
         busy = {node: lease.name for lease in self.leases for node in lease.nodes}
-        projects = {node: lease.project for lease in self.leases for node in lease.nodes}
+        neighbours = tuple(lease.neighbour(lease.name) for lease in self.leases)
         line = Timeline(
             Engine.of(
                 site,
                 fabric,
-                health.model_copy(update={"busy": busy, "projects": projects, "reserved": {}}),
+                health.model_copy(update={"busy": busy, "neighbours": neighbours, "reserved": {}}),
             )
         )
         self.enter(line, now)
@@ -142,7 +168,8 @@ class Book:
         for lease in self.leases:
             if bits := masks(lease.nodes):
                 end = lease.end if lease.end > now else now + GIVING_BACK
-                line.leases.add(Entry(min(lease.start, now), lease.name, end, tuple(sorted(bits.items()))))
+                begin, places = min(lease.start, now), tuple(sorted(bits.items()))
+                line.leases.add(Entry(begin, lease.name, end, places, lease.asks))
         for promise in self.promises:
             if bits := masks(promise.nodes):
                 line.reservations.add(entry(promise, bits))
@@ -152,7 +179,7 @@ class Book:
 
 def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:
     """A line of the book in the calendar of a fabric."""
-    return Entry(keep.start, keep.name, keep.end, tuple(sorted(bits.items())))
+    return Entry(keep.start, keep.name, keep.end, tuple(sorted(bits.items())), keep.asks)
 
 
 def earliest_start(

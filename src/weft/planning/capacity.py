@@ -81,7 +81,7 @@ def _row(
 ) -> CapacityRow:
     engine = line.engine
     view = engine.view(ask)
-    hidden = line.hidden(ask.project, now, now + duration)
+    hidden = line.hidden(ask.terms, now, now + duration)
     free = [
         (available & mask & ~hidden.get(leaf, 0)).bit_count()
         for leaf, (available, mask) in enumerate(zip(engine.available, view.mask, strict=True))

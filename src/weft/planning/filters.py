@@ -6,11 +6,12 @@ node counts for the first that removes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.model.placement import FilterReport, Occupancy, PlacementRequest
+from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Node, Site
+from weft.planning.place.sharing import Terms, crossing
 from weft.planning.topology import Topology
 
 Reason = Callable[[Node], str | None]
@@ -25,17 +26,19 @@ class Filter:
     reason: Reason
 
 
-def filters_for(request: PlacementRequest, topology: Topology, occupancy: Occupancy) -> tuple[Filter, ...]:
+def filters_for(
+    request: PlacementRequest, topology: Topology, occupancy: Occupancy, dedicated: Mapping[str, str]
+) -> tuple[Filter, ...]:
     """Every filter of this request, in the order in which they are reported: what never changes comes first."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
-    shared = _leaves_of(request, topology, occupancy)
+    shared = closed_leaves(request, topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy)
     return (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, request.cloud)),
         Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
         Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
-        Filter("dedicated", lambda n: _dedicated(topology.stands[n.name].leaf, request, occupancy)),
+        Filter("dedicated", lambda n: _dedicated(topology.stands[n.name].leaf, request, dedicated)),
         Filter("maintenance", lambda n: n.maintenance),
         Filter("down", lambda n: occupancy.down.get(n.name)),
         Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
@@ -89,7 +92,7 @@ def able_and_free(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[FilterReport, ...]]:
     """The nodes that could ever serve this request, those of them that it could have now, and the reports."""
-    every = filters_for(request, topology, occupancy)
+    every = filters_for(request, topology, occupancy, dedicated_leaves(site, topology))
     first = next(i for i, one in enumerate(every) if one.name == "maintenance")
     able, reports = run(every[:first], site.nodes)
     nodes, more = run(every[first:], able)
@@ -122,16 +125,58 @@ def _busy(node: Node, occupancy: Occupancy) -> str | None:
     return None if pod is None else f"held by pod {pod}"
 
 
-def _dedicated(leaf: str, request: PlacementRequest, occupancy: Occupancy) -> str | None:
-    owner = occupancy.dedicated.get(leaf)
+def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
+    """Leaf -> project that alone may have nodes on it, by the operator's word."""
+    return {
+        topology.rails.get(switch.name, switch.name): switch.project
+        for switch in site.switches
+        if switch.project is not None and switch.fabric == topology.fabric
+    }
+
+
+def _dedicated(leaf: str, request: PlacementRequest, dedicated: Mapping[str, str]) -> str | None:
+    owner = dedicated.get(leaf)
     return None if owner in (None, request.project) else f"leaf {leaf} is set aside for another project"
 
 
-def _leaves_of(request: PlacementRequest, topology: Topology, occupancy: Occupancy) -> dict[str, str]:
-    """Leaf -> why the order keeps away from it."""
-    apart = set(request.apart_from) - {request.project}
-    return {
-        topology.stands[node].leaf: f"leaf {topology.stands[node].leaf} is used by project {project}"
-        for node, project in occupancy.projects.items()
-        if project in apart and node in topology.stands
-    }
+def terms_of(one: PlacementRequest | Neighbour) -> Terms:
+    """What it asks of the leaves that it stands on."""
+    return Terms(one.project, frozenset(one.apart_from), one.exclusive, one.bisection_gbps)
+
+
+def closed_leaves(
+    request: PlacementRequest, topology: Topology, neighbours: Iterable[Neighbour]
+) -> dict[str, str]:
+    """Leaf -> why the order keeps away from it, or is kept away."""
+    terms = terms_of(request)
+    found: dict[str, str] = {}
+    for one in neighbours:
+        theirs = terms_of(one)
+        if not terms.at_odds(theirs):
+            continue
+        asked = terms.exclusive or one.project in terms.apart_from
+        why = f"is used by project {one.project}"
+        if not asked:
+            why = f"has pod {one.pod} of project {one.project}, which keeps "
+            why += "others away" if theirs.exclusive else f"project {terms.project} away"
+        for node in one.nodes:
+            if node in topology.stands:
+                leaf = topology.stands[node].leaf
+                found.setdefault(leaf, f"leaf {leaf} {why}")
+    return found
+
+
+def carried(request: PlacementRequest, topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
+    """Leaf -> Gb/s of its uplinks that are guaranteed to others than the order's own pod."""
+    found: dict[str, int] = {}
+    for one in neighbours:
+        if not one.bisection_gbps or (one.pod, one.project) == (request.pod, request.project):
+            continue
+        nodes: dict[str, int] = {}
+        for node in one.nodes:
+            if node in topology.stands:
+                leaf = topology.stands[node].leaf
+                nodes[leaf] = nodes.get(leaf, 0) + 1
+        for leaf, gbps in crossing(nodes, one.bisection_gbps).items():
+            found[leaf] = found.get(leaf, 0) + gbps
+    return found

@@ -46,15 +46,11 @@ def place(
     weights = weights or Weights.of(site.placement)
     _check(request)
     topology = Topology.of(site, request.fabric)
-    if request.bisection_gbps and not topology.uplinks:
-        raise InputError(
-            "bisection_gbps",
-            request.bisection_gbps,
-            f"0: the links of {request.fabric}'s leaves aren't known",
-        )
+    check_uplinks(request.bisection_gbps, topology)
     able, nodes, reports = filters.able_and_free(request, site, topology, occupancy)
     gang = request.model_copy(update={"count": request.count + request.spare, "spare": 0})
-    found = decide(gang, topology, nodes, weights, occupancy.uplinks, able)
+    taken = filters.carried(request, topology, occupancy.neighbours)
+    found = decide(gang, topology, nodes, weights, taken, able)
     if found is None:
         return _refuse(request, site, topology, occupancy, weights, nodes, reports)
     working, spares = _split(request, topology, found.nodes)
@@ -74,9 +70,19 @@ def place(
 
 
 def _check(request: PlacementRequest) -> None:
-    for field, value in (("count", request.count), ("spare", request.spare)):
+    for field, value in (("count", request.count), ("nodes.spare", request.spare)):
         if value % request.slice:
             raise InputError(field, value, f"a multiple of the slice ({request.slice})")
+
+
+def check_uplinks(gbps: int, topology: Topology) -> None:
+    """Raise `InputError` if Gb/s are to be guaranteed on uplinks that nobody knows."""
+    known = any(topology.uplinks.values()) or (topology.uplinks and len(topology.leaves) < 2)
+    if gbps and not known:
+        allowed = (
+            f"0 or left out: the site has no cables from fabric {topology.fabric}'s leaves to other switches"
+        )
+        raise InputError("fabric.bisection_gbps", gbps, allowed)
 
 
 def decide(
@@ -180,15 +186,18 @@ def _refuse(
         # Everything but who is busy is filtered once for each kind of change: there are many pods to try.
         key = changed.hcas_per_node, changed.exclude, frozenset(then.quarantined)
         if key not in passing:
-            idle = then.model_copy(update={"busy": {}})
+            idle = then.model_copy(update={"busy": {}, "neighbours": ()})
             passing[key] = filters.eligible(changed, site, topology, idle)[0]
         left = [n for n in passing[key] if n.name not in then.busy]
+        if closed := filters.closed_leaves(changed, topology, then.neighbours):
+            left = [n for n in left if topology.stands[n.name].leaf not in closed]
         # Preferences refuse nothing; without halls and uplinks the leaves tell, and no nodes need be picked.
         gang = changed.model_copy(
             update={"count": changed.count + changed.spare, "spare": 0, "preferences": ()}
         )
         if gang.bisection_gbps or topology.above:
-            return decide(gang, topology, left, weights, then.uplinks) is not None
+            taken = filters.carried(gang, topology, then.neighbours) if gang.bisection_gbps else {}
+            return decide(gang, topology, left, weights, taken) is not None
         rooms = rooms_of(topology, left, gang.slice)
         home = home_of(topology, gang.near)
         return (

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from weft.model.site import BOOTABLE, Link, Node, Site
+from weft.model.errors import InputError
+from weft.model.site import BOOTABLE, Link, Node, Site, Switch
 from weft.planning.ipucheck import check_ipus
 from weft.planning.sitecables import check_cables
 from weft.planning.siteranges import check_ranges
 from weft.planning.siteseen import Problem, Seen, casefold, known
-from weft.planning.topology import NO_POD, natural
+from weft.planning.topology import NO_POD, Topology, natural
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
@@ -30,6 +31,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[Problem]:
         *_agents(site),
         *_racks_and_switches(site),
         *_halls(site),
+        *_dedicated(site),
         *_nodes(site),
         *_adapters(site),
         *check_cables(site, links_needed),
@@ -155,6 +157,32 @@ def _halls(site: Site) -> Iterator[Problem]:
         other = building_of.setdefault((switch.fabric, hall), switch.building)
         if other != switch.building:
             yield ("switches", i, "building"), switch.building, f"{other}, where others of hall {hall} are"
+
+
+def _dedicated(site: Site) -> Iterator[Problem]:
+    """Only leaves can be a project's own, and all rails of a group of nodes are the same project's."""
+    wanted = [(i, s) for i, s in enumerate(site.switches) if s.project is not None]
+    for i, switch in wanted:
+        if switch.level != "leaf":
+            path = ("switches", i, "project")
+            yield (
+                path,
+                switch.project,
+                f"left out: {switch.name} is a {switch.level}, and projects have leaves",
+            )
+    for fabric in sorted({s.fabric for _, s in wanted} & site.fabrics.keys()):
+        try:
+            rails = Topology.of(site, fabric).rails
+        except InputError:
+            continue  # a pod in two halls: that is told by itself
+        first: dict[str, Switch] = {}
+        for i, switch in wanted:
+            if switch.level != "leaf" or switch.fabric != fabric:
+                continue
+            other = first.setdefault(rails.get(switch.name, switch.name), switch)
+            if other.project != switch.project:
+                allowed = f"{other.project}, as {other.name}: the same nodes hang on both"
+                yield ("switches", i, "project"), switch.project, allowed
 
 
 def _nodes(site: Site) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ Times are seconds of one clock, chosen by the caller; there is no clock here. A 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from weft.planning.place.choose import from_pool
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.pool import Pool
+from weft.planning.place.sharing import Terms
 from weft.planning.place.view import View
 
 FEW = 24
@@ -53,24 +54,46 @@ class Timeline:
         decision = self.decide(ask, now, end)
         if decision is not None:
             self.engine.commit(decision)
-            self.leases.add(Entry(now, ask.pod, end, decision.bits))
+            self.leases.add(Entry(now, ask.pod, end, decision.bits, ask.terms))
         return decision
 
     def decide(self, ask: Ask, now: float, end: float) -> Decision | None:
         """The best nodes that are free now and not reserved before `end`; changes nothing."""
         check_window(now, end)
         aside = [c for project, c in self._aside.items() if project != ask.project]
-        if sum(len(c) for c in (self.reservations, *aside)) > FEW and not ask.near and not ask.apart_from:
+        many = sum(len(c) for c in (self.reservations, *aside)) > FEW
+        if many and not ask.near:
             return self._in_window(ask, now, end, present=True)
-        return self.engine.decide(ask, self.hidden(ask.project, now, end))
+        hidden = self._kept(ask.terms, now, end)
+        return self.engine.decide(ask, hidden, self._besides(ask, now, end, present=True))
 
-    def hidden(self, project: str, start: float, end: float) -> dict[int, int]:
-        """Leaf -> nodes that this project can't have in a window: promised, or set aside for another."""
-        aside = [c for owner, c in self._aside.items() if owner != project]
+    def hidden(self, terms: Terms, start: float, end: float) -> dict[int, int]:
+        """Leaf -> nodes that can't be had from now, `start`, until `end`, free or not.
+
+        They are promised, set aside for another project, or on leaves that are closed to an order on these terms.
+        """
+        every = self.engine.numbers.every
+        closed = {leaf: every[leaf] for leaf in self.engine.closed_to(terms)}
+        return self._kept(terms, start, end) | closed
+
+    def _kept(self, terms: Terms, start: float, end: float) -> dict[int, int]:
+        """The same without the leaves that are closed because of who is there now."""
+        aside = [c for owner, c in self._aside.items() if owner != terms.project]
         found: dict[int, int] = {}
         for calendar in (self.reservations, *aside):
             for leaf, bits in calendar.taken_bits(start, end).items():
                 found[leaf] = found.get(leaf, 0) | bits
+            for leaf in calendar.leaves_at_odds(terms, start, end):
+                found[leaf] = self.engine.numbers.every[leaf]
+        return found
+
+    def _besides(self, ask: Ask, start: float, end: float, present: bool) -> dict[int, int]:
+        """Leaf -> Gb/s that its uplinks carry in a window beyond what they carry now; below 0: less."""
+        if not ask.gbps:
+            return {}
+        found, _ = self.reservations.guaranteed(start, end, ask.pod)
+        for leaf, gbps in () if present else self.leases.guaranteed(start, end, ask.pod)[1].items():
+            found[leaf] = found.get(leaf, 0) - gbps
         return found
 
     def at(self, ask: Ask, start: float, end: float) -> Decision | None:
@@ -84,14 +107,14 @@ class Timeline:
             raise ConflictError(f"pod {ask.pod} has a reservation already: cancel it first")
         decision = self.at(ask, start, end)
         if decision is not None:
-            self.reservations.add(Entry(start, ask.pod, end, decision.bits))
+            self.reservations.add(Entry(start, ask.pod, end, decision.bits, ask.terms))
         return decision
 
     def cancel(self, pod: str) -> None:
         """The reservation goes; none is no error."""
         self.reservations.remove(pod)
 
-    def begin(self, pod: str, project: str = "", gbps: int = 0) -> Entry:
+    def begin(self, pod: str) -> Entry:
         """A reservation becomes a lease. Raises ConflictError if a node of it is still held or out of order."""
         entries = self.reservations.of(pod)
         if not entries:
@@ -104,7 +127,7 @@ class Timeline:
         if gone:
             raise ConflictError(f"pod {pod}: {', '.join(gone)} not free at the start of its reservation")
         nodes = [n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits)]
-        self.engine.hold(pod, nodes, project, gbps)
+        self.engine.hold(pod, nodes, entry.terms)
         self.reservations.remove(pod)
         self.leases.add(entry)
         return entry
@@ -119,7 +142,8 @@ class Timeline:
         check_window(start, end)
         calendar = self._aside.setdefault(project, Calendar(self.engine.numbers.every))
         masks = self.engine.numbers.masks(nodes)
-        calendar.add(Entry(start, f"set aside for {project}", end, tuple(sorted(masks.items()))))
+        name = f"set aside for {project}"
+        calendar.add(Entry(start, name, end, tuple(sorted(masks.items())), Terms(project)))
 
     def earliest(
         self, ask: Ask, duration: float, begin: float, until: float = FOREVER, now: float | None = None
@@ -153,7 +177,11 @@ class Timeline:
         self.looked += 1
         view = self.engine.view(ask)
         healthy, _ = self._healthy(view)
-        return self._fitting(ask, view, healthy & ~self.leases.taken(moment, FOREVER)) is not None
+        left = healthy & ~self.leases.taken(moment, FOREVER)
+        left[list(self.leases.leaves_at_odds(ask.terms, moment, FOREVER))] = 0
+        gone = self.leases.guaranteed(moment, FOREVER, ask.pod)[1] if ask.gbps else {}
+        besides = {leaf: -gbps for leaf, gbps in gone.items()}
+        return self._fitting(ask, view, left, besides) is not None
 
     def _in_window(self, ask: Ask, start: float, end: float, present: bool) -> Decision | None:
         if ask.spare:
@@ -164,31 +192,40 @@ class Timeline:
         view = engine.view(ask)
         healthy, mask = self._healthy(view)
         taken = self.reservations.taken(start, end)
+        closed = self.reservations.leaves_at_odds(ask.terms, start, end)
         if present:
             usable = self._available() & mask
+            closed |= self.engine.closed_to(ask.terms).keys()
         else:
             taken |= self.leases.taken(start, end)
             usable = healthy
+            closed |= self.leases.leaves_at_odds(ask.terms, start, end)
         for project, calendar in self._aside.items():
             if project != ask.project:
                 taken |= calendar.taken(start, end)
+                closed |= calendar.leaves_at_odds(ask.terms, start, end)
         self.looked += 1
-        return self._fitting(ask, view, usable & ~taken)
+        left = usable & ~taken
+        left[list(closed)] = 0
+        return self._fitting(ask, view, left, self._besides(ask, start, end, present))
 
-    def _fitting(self, ask: Ask, view: View, left: Words) -> Decision | None:
+    def _fitting(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> Decision | None:
+        """The best of these nodes; `besides` is as for `Engine.decide`."""
         if ask.exclude:
             left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
         counts = np.bitwise_count(left)
         units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
         if ask.slice > 1:
             units = units // ask.slice
-        return self._choose(view, ask, left, units)
+        return self._choose(view, ask, left, units, besides)
 
-    def _choose(self, view: View, ask: Ask, left: Words, units: Words) -> Decision | None:
+    def _choose(
+        self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]
+    ) -> Decision | None:
         need = ask.count // ask.slice
         engine = self.engine
         if ask.preferences and engine.policy is None:
-            return self._weighed(view, ask, left, units)
+            return self._weighed(view, ask, left, units, besides)
         fits = np.flatnonzero(units >= need)
         if len(fits) and engine.policy is None:
             leaf = int(fits[int(units[fits].argmin())])
@@ -205,15 +242,17 @@ class Timeline:
                 return None
             takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
         unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
-        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}):
-            return self._weighed(view, ask, left, units)
+        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, besides):
+            return self._weighed(view, ask, left, units, besides)
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
         return engine.decided(view, ask, bits, cost, leftover, pods, free=int(units.sum(dtype=np.int64)))
 
-    def _weighed(self, view: View, ask: Ask, left: Words, units: Words) -> Decision | None:
-        """With preferences, halls and uplinks; what uplinks carry then is taken to be what they carry now."""
+    def _weighed(
+        self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]
+    ) -> Decision | None:
+        """With preferences, halls and uplinks."""
         pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
-        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf))
+        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), besides)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the room, before anything slower is done."""

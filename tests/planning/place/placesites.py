@@ -76,6 +76,12 @@ def build_site(
     )
 
 
+def dedicate(site: Site, leaf: str, project: str) -> Site:
+    """The same site with a leaf that only this project may use."""
+    switches = (s.model_copy(update={"project": project}) if s.name == leaf else s for s in site.switches)
+    return site.model_copy(update={"switches": tuple(switches)})
+
+
 def build_request(count: int, **fields: Any) -> PlacementRequest:
     """A request for so many nodes of cloud c1 on fabric ib0."""
     defaults: dict[str, Any] = {

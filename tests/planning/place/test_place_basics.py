@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from placesites import build_request, build_site
+from placesites import build_request, build_site, dedicate
 
 from weft.model.errors import InputError
-from weft.model.placement import Occupancy, Placement, PlacementRequest, Refusal
+from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.book import Book, earliest_start
 from weft.planning.place.ask import Ask
@@ -152,11 +152,10 @@ def test_slices_stay_inside_one_leaf() -> None:
 
 def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None:
     """No leaf with a node of the other project, none that is set aside for another; the owner may have it."""
-    site = build_site([[4, 4, 4]])
+    site = dedicate(build_site([[4, 4, 4]]), "l0-1", "owner")
     occupancy = Occupancy(
         busy={"gpu1": "run0"},
-        projects={"gpu1": "rival"},
-        dedicated={"l0-1": "owner"},
+        neighbours=(Neighbour(pod="run0", project="rival", nodes=("gpu1",)),),
         segments={"gpu9": "126 keys"},
     )
     answer = placed(build_request(3, apart_from=("rival",)), site, occupancy)
@@ -172,15 +171,16 @@ def test_the_engine_of_a_site_decides_as_place_does() -> None:
     rng = random.Random(11)
     for _ in range(60):
         sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
-        site = build_site(sizes)
+        site = dedicate(build_site(sizes), "l0-0", rng.choice(["p1", "p2"]))
         nodes = [n.name for n in site.nodes]
         busy = {n: "run0" for n in nodes if rng.random() < 0.3}
         occupancy = Occupancy(
             busy=busy,
-            projects=dict.fromkeys(busy, "rival"),
+            neighbours=(
+                Neighbour(pod="run0", project="rival", nodes=tuple(busy), exclusive=rng.random() < 0.2),
+            ),
             quarantined={n: "x" for n in nodes if rng.random() < 0.1},
             down={n: "y" for n in nodes if rng.random() < 0.1},
-            dedicated={"l0-0": rng.choice(["p1", "p2"])},
         )
         size = rng.choice([1, 1, 2])
         request = build_request(
@@ -189,6 +189,7 @@ def test_the_engine_of_a_site_decides_as_place_does() -> None:
             required=rng.choice(["leaf", "pod", "site"]),
             exclude=tuple(rng.sample(nodes, min(2, len(nodes)))),
             apart_from=rng.choice([(), ("rival",)]),
+            exclusive=rng.random() < 0.3,
         )
         answer = place(request, site, occupancy)
         decision = Engine.of(site, "ib0", occupancy).decide(Ask.of(request))

@@ -15,7 +15,7 @@ from placesites import build_request, build_site
 
 from weft.model.errors import InputError
 from weft.model.order import Level, Preference
-from weft.model.placement import Occupancy, Placement, Refusal
+from weft.model.placement import Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Link, Site, Switch
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
@@ -156,9 +156,12 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
             [[rng.randint(1, 6) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 3))], 2
         )
         names = [n.name for n in site.nodes]
+        busy = {n: "run0" for n in names if rng.random() < 0.25}
+        gbps = rng.choice([0, 100, 200])
+        neighbour = Neighbour(pod="run0", project="rival", nodes=tuple(busy), bisection_gbps=gbps)
         occupancy = Occupancy(
-            busy={n: "run0" for n in names if rng.random() < 0.25},
-            uplinks={"l0-0": rng.choice([0, 200, 400])},
+            busy=busy,
+            neighbours=(neighbour,),
             keys_left={n: rng.choice([0, 5]) for n in names if rng.random() < 0.1},
         )
         wishes = tuple(
@@ -227,10 +230,18 @@ def test_uplinks_are_not_given_away_twice() -> None:
     assert "the uplinks keep 100 Gb/s for each node" in crossing.explanation().chosen
     engine.release("a")
     assert set(engine.carried.values()) == {0}
-    answer = place(build_request(6, bisection_gbps=300), site, Occupancy(uplinks={"l0-0": 0, "l0-1": 0}))
+    answer = place(build_request(6, bisection_gbps=300), site, Occupancy())
     assert isinstance(answer, Refusal)
     assert "no leaves whose uplinks have 300 Gb/s left" in answer.reason
-    assert "bisection_gbps: 200 instead of 300" in answer.would_fit
+    assert "fabric.bisection_gbps: 200 instead of 300" in answer.would_fit
+    other = Neighbour(pod="o", project="p2", nodes=("gpu1", "gpu5"), bisection_gbps=250)
+    held = Occupancy(busy={"gpu1": "o", "gpu5": "o"}, neighbours=(other,))
+    answer = place(build_request(4, bisection_gbps=100), site, held)
+    assert isinstance(answer, Placement)
+    answer = place(build_request(4, bisection_gbps=200), site, held)
+    assert isinstance(answer, Refusal)
+    assert "fabric.bisection_gbps: 150 instead of 200" in answer.would_fit
+    assert "when pod o (2 nodes) is released" in answer.would_fit
 
 
 def test_a_guarantee_needs_known_cables() -> None:
@@ -324,7 +335,7 @@ def test_spares_stand_beside_and_are_named() -> None:
     refusal = place(build_request(7, spare=1), site, Occupancy())
     assert isinstance(refusal, Refusal)
     assert "8 nodes (1 of them spare) are wanted" in refusal.reason
-    assert "spare: 0 instead of 1" in refusal.would_fit
+    assert "nodes.spare: 0 instead of 1" in refusal.would_fit
     with pytest.raises(InputError, match="spare: 1 is not allowed"):
         place(build_request(4, slice=2, spare=1), site, Occupancy())
 

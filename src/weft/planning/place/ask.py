@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from weft.model.order import Level
 from weft.model.placement import PlacementRequest
 from weft.planning.place.parts import Preferred
+from weft.planning.place.sharing import Terms
 from weft.planning.place.state import Kind
 
 ANY = Kind()
@@ -20,13 +21,14 @@ class Ask:
     Attributes:
         count: nodes, all or none; a multiple of `slice`.
         slice: groups of so many nodes stay inside one leaf.
-        apart_from: projects whose leaves are not shared.
+        apart_from: projects that no leaf is shared with; `exclusive`: none is with any other.
         near: nodes of the same pod that stay.
         failed: nodes of the pod that are replaced; their leaves come first.
         exclude: nodes that must not be chosen.
         spare: so many nodes more are kept idle for the pod.
         preferences: nodes to prefer or avoid, each at a cost.
         gbps: Gb/s of each node that the uplinks of its leaf must carry for it.
+        terms: what it asks of its leaves: made of the fields above.
     """
 
     pod: str
@@ -43,6 +45,13 @@ class Ask:
     spare: int = 0
     preferences: tuple[Preferred, ...] = ()
     gbps: int = 0
+    exclusive: bool = False
+    terms: Terms = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Made once for each ask, since every decision and every commit hands it on.
+        terms = Terms(self.project, self.apart_from, self.exclusive, self.gbps)
+        object.__setattr__(self, "terms", terms)
 
     @property
     def held(self) -> int:
@@ -58,7 +67,7 @@ class Ask:
     def alike(self) -> tuple[object, ...]:
         """What makes asks alike: where one doesn't fit, no other of these that is as large or larger does."""
         return (
-            self.kind, self.slice, self.required, self.apart_from, self.near, self.exclude, self.project, self.gbps
+            self.kind, self.slice, self.required, self.near, self.exclude, self.terms
         )  # fmt: skip
 
     @classmethod
@@ -78,4 +87,5 @@ class Ask:
             spare=request.spare,
             preferences=tuple(Preferred.of(p) for p in request.preferences),
             gbps=request.bisection_gbps,
+            exclusive=request.exclusive,
         )

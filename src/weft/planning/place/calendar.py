@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from weft.planning.place.sharing import NO_TERMS, Terms, add_crossing
 
 FOREVER = float("inf")
 BLOCK = 64
@@ -27,12 +29,14 @@ class Entry:
 
     Attributes:
         bits: (leaf, bits of its nodes).
+        terms: what it asks of these leaves.
     """
 
     start: float
     pod: str
     end: float
     bits: tuple[tuple[int, int], ...]
+    terms: Terms = field(default=NO_TERMS, compare=False)
 
 
 class _Block:
@@ -60,6 +64,8 @@ class Calendar:
         self._leaves = len(every)
         self._blocks: list[_Block] = []
         self._by_pod: dict[str, list[Entry]] = {}
+        self._closing: list[Entry] = []
+        self._guaranteed: list[Entry] = []
 
     def __len__(self) -> int:
         return sum(len(b.entries) for b in self._blocks)
@@ -83,6 +89,10 @@ class Calendar:
     def add(self, entry: Entry) -> None:
         """Enter it; what it overlaps is the caller's care."""
         self._by_pod.setdefault(entry.pod, []).append(entry)
+        if entry.terms.closing:
+            self._closing.append(entry)
+        if entry.terms.gbps:
+            self._guaranteed.append(entry)
         block = self._block_for(entry)
         insort(block.entries, entry)
         block.later = None
@@ -99,6 +109,28 @@ class Calendar:
             block.later = None
             if not block.entries:
                 self._blocks.remove(block)
+        self._closing = [e for e in self._closing if e.pod != pod]
+        self._guaranteed = [e for e in self._guaranteed if e.pod != pod]
+
+    def leaves_at_odds(self, terms: Terms, start: float, end: float) -> set[int]:
+        """Leaves that somebody has nodes on in [start, end) whom these terms are at odds with."""
+        entries = self if terms.closing else self._closing
+        return {
+            leaf
+            for entry in entries
+            if entry.start < end and entry.end > start and terms.at_odds(entry.terms)
+            for leaf, _ in entry.bits
+        }
+
+    def guaranteed(self, start: float, end: float, but: str = "") -> tuple[dict[int, int], dict[int, int]]:
+        """Leaf -> Gb/s of its uplinks that pods other than `but` have: in [start, end), and at other times alone."""
+        within: dict[int, int] = {}
+        without: dict[int, int] = {}
+        for entry in self._guaranteed:
+            if entry.pod != but:
+                overlaps = entry.start < end and entry.end > start
+                add_crossing(within if overlaps else without, entry.bits, entry.terms.gbps)
+        return within, without
 
     def ends(self, after: float) -> list[float]:
         """The times after this one at which something ends, each once, in order."""

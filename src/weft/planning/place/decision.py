@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from weft.model.placement import Explanation, FilterReport
 from weft.planning.place.choose import Weights
+from weft.planning.place.sharing import Terms
 from weft.planning.place.state import Numbers
 
 
@@ -16,6 +17,7 @@ class Decision(NamedTuple):
         bits: (leaf, bits of its nodes), in tree order.
         cost: leaves, further pods, halls and buildings at their weights, and preferences; thousandths of a leaf.
         leftover: units that stay behind on the leaves used.
+        terms: what it asks of its leaves.
         size: how many nodes the order is for; more are held if it has spares.
         version: of the engine's state that was decided on.
         reports: what each filter removed whose result doesn't depend on the order.
@@ -23,13 +25,12 @@ class Decision(NamedTuple):
             projects that the order keeps away from.
         halls: number of buildings, halls and pods that it is in.
         preferences: the part of the cost that preferences are.
-        gbps: Gb/s of each node that the uplinks of its leaf keep for it.
         one_numa: nodes that have what is wanted on one NUMA node; -1 if that doesn't matter.
     """
 
     numbers: Numbers
     pod: str
-    project: str
+    terms: Terms
     size: int
     bits: tuple[tuple[int, int], ...]
     cost: int
@@ -43,7 +44,6 @@ class Decision(NamedTuple):
     weights: Weights
     halls: tuple[int, int, int] = (1, 1, 1)
     preferences: int = 0
-    gbps: int = 0
     one_numa: int = -1
 
     @property
@@ -89,7 +89,7 @@ class Decision(NamedTuple):
         else:
             why = f"the least {self._costs()} = {self.cost / 1000:g}, {rest}"
             where = ", ".join(leaves[:8])
-        if self.preferences or self.gbps or self.one_numa >= 0:
+        if self.preferences or self.terms.gbps or self.terms.exclusive or self.one_numa >= 0:
             why += self._besides()
         if self.size != sum([bits.bit_count() for _, bits in self.bits]):
             where += f", and {', '.join(self.spares)} spare"
@@ -115,8 +115,10 @@ class Decision(NamedTuple):
         parts: list[str] = []
         if self.preferences:
             parts.append(f"preferences cost {self.preferences / 1000:g}")
-        if self.gbps:
-            parts.append(f"the uplinks keep {self.gbps} Gb/s for each node")
+        if self.terms.exclusive:
+            parts.append("shared with no other project")
+        if self.terms.gbps:
+            parts.append(f"the uplinks keep {self.terms.gbps} Gb/s for each node")
         if self.one_numa >= 0:
             parts.append(f"{self.one_numa} of {self.size} nodes have it all on one NUMA node")
         return "; " + "; ".join(parts)

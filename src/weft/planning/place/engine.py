@@ -13,20 +13,19 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy
 from weft.model.site import Site
-from weft.planning.filters import keys_gone
+from weft.planning.filters import dedicated_leaves, keys_gone, terms_of
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.nextto import next_to
 from weft.planning.place.pool import Pool
+from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several
 from weft.planning.place.state import traits_of
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weighing
 from weft.planning.topology import Topology
-
-_NOTHING: Mapping[int, int] = {}
 
 
 class Engine(Weighing):
@@ -44,7 +43,7 @@ class Engine(Weighing):
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
         """An engine with the site's state: maintenance and weights from the site, the rest from the occupancy."""
         topology = Topology.of(site, fabric)
-        dedicated = {leaf: p for leaf, p in occupancy.dedicated.items() if leaf in topology.leaves}
+        dedicated = dedicated_leaves(site, topology)
         engine = cls(topology, traits_of(site, topology), weights or Weights.of(site.placement), dedicated)
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
@@ -56,20 +55,23 @@ class Engine(Weighing):
             for node, reason in reasons.items():
                 if node in topology.stands:
                     engine.block(node, why, reason)
-        pods: dict[tuple[str, str], list[str]] = {}
+        terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
+        pods: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
             if node in topology.stands:
-                pods.setdefault((pod, occupancy.projects.get(node, "")), []).append(node)
-        for (pod, project), nodes in pods.items():
-            engine.hold(pod, nodes, project)
-        engine.carried.update({i: occupancy.uplinks.get(x, 0) for i, x in enumerate(engine.numbers.leaves)})
+                pods.setdefault(pod, []).append(node)
+        for pod, nodes in pods.items():
+            engine.hold(pod, nodes, terms.get(pod, NO_TERMS))
         return engine
 
-    def decide(self, ask: Ask, hidden: Mapping[int, int] | None = None) -> Decision | None:
+    def decide(
+        self, ask: Ask, hidden: Mapping[int, int] | None = None, besides: Mapping[int, int] = NOTHING
+    ) -> Decision | None:
         """The best nodes for this ask, or None; changes nothing.
 
         Args:
             hidden: leaf -> bits of nodes that can't be had for the time that is asked for (reservations).
+            besides: leaf -> Gb/s that its uplinks carry in that time beyond what they carry now.
 
         Raises:
             InputError: a count that is not a multiple of the slice.
@@ -79,53 +81,41 @@ class Engine(Weighing):
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
             )
         if ask.spare:
-            return self._with_spares(ask, hidden)
+            return self._with_spares(ask, hidden, besides)
         view = self.view(ask)
         if hidden or ask.exclude or ask.failed:
             pool, hidden = self._without(view, ask, hidden or {})
         else:
-            pool, hidden = view.pool, _NOTHING
+            pool, hidden = view.pool, NOTHING
         if ask.preferences and self.policy is None:
-            return self.weighed(view, pool, ask, self._bits(hidden))
+            return self.weighed(view, pool, ask, self._bits(hidden), besides, self.closed_to(ask.terms))
         found = self._beside(view, pool, ask, hidden) if ask.near else self._decide(view, pool, ask, hidden)
         if found is None or not (ask.gbps or self.deep) or self.policy is not None:
             return found
         nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
         for leaf, bits in self.numbers.masks(ask.near).items():
             nodes[leaf] = nodes.get(leaf, 0) + bits.bit_count()
-        return found if self.allowed(ask, nodes) else self.weighed(view, pool, ask, self._bits(hidden))
+        if self.allowed(ask, nodes, besides):
+            return found
+        return self.weighed(view, pool, ask, self._bits(hidden), besides, self.closed_to(ask.terms))
 
-    def _with_spares(self, ask: Ask, hidden: Mapping[int, int] | None) -> Decision | None:
+    def _with_spares(
+        self, ask: Ask, hidden: Mapping[int, int] | None, besides: Mapping[int, int]
+    ) -> Decision | None:
         """The order and its spares are one gang; which of them are spare is told by the decision."""
         if ask.spare % ask.slice:
-            raise InputError("spare", ask.spare, f"a multiple of the slice ({ask.slice})")
-        found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden)
+            raise InputError("nodes.spare", ask.spare, f"a multiple of the slice ({ask.slice})")
+        found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden, besides)
         return found and found._replace(size=ask.count)
 
     def _bits(self, hidden: Mapping[int, int]) -> Callable[[int], int]:
         return lambda leaf: self.available[leaf] & ~hidden.get(leaf, 0)
 
-    def weighed(self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int]) -> Decision | None:
-        """The decision for an ask with preferences, uplinks or halls; the arguments are those of `weigh`."""
-        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else {}
-        removed = sum(map(pool.free.__getitem__, shared)) * ask.slice
-        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, bits_of)
-        if found is None:
-            return None
-        weighed = found.weighed
-        leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
-        halls = self.tree.domains(leaves)
-        total = pool.total if ask.slice == 1 else view.count_free(self.available)
-        decision = self.decided(
-            view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
-        )
-        return decision._replace(preferences=weighed.preferences, halls=halls)
-
     def place(self, ask: Ask) -> Decision | None:
         """Decide and commit."""
         decision = self.decide(ask)
         if decision is not None:
-            self.take(decision.pod, decision.project, decision.bits, decision.gbps)
+            self.take(decision.pod, decision.bits, decision.terms)
         return decision
 
     def replace(self, ask: Ask, failed: str) -> Decision | None:
@@ -138,7 +128,8 @@ class Engine(Weighing):
         held = self.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        if ask.slice > 1 or ask.exclude or ask.apart_from or ask.preferences or ask.gbps or self.deep:
+        closing = self.closing or ask.terms.closing
+        if closing or ask.slice > 1 or ask.exclude or ask.preferences or ask.gbps or self.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
             return self.decide(replace(ask, count=1, slice=1, spare=0, near=near, failed=(failed,)))
         view = self.view(ask)
@@ -161,7 +152,7 @@ class Engine(Weighing):
         if self.policy:
             return self._by_policy(self.policy, view, pool, ask, hidden)
         leaf = one_leaf(pool, units)
-        if ask.apart_from and (shared := self.leaves_of(ask.apart_from, ask.project)):
+        if (self.closing or ask.apart_from or ask.exclusive) and (shared := self.closed_to(ask.terms)):
             return self._apart(view, pool, ask, hidden, shared, leaf)
         if leaf is not None:
             return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1)
@@ -228,7 +219,7 @@ class Engine(Weighing):
         pods = {pool.pod_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
             return None
-        shared = self.leaves_of(ask.apart_from, ask.project) if ask.apart_from else ()
+        shared = self.closed_to(ask.terms)
         apart = {x: 0 for x in shared if pool.free[x]}
         removed = sum([pool.free[x] for x in apart]) * ask.slice
         pool = pool.but(apart)
@@ -273,28 +264,6 @@ class Engine(Weighing):
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed)
-
-    def decided(
-        self,
-        view: View,
-        ask: Ask,
-        bits: Takes,
-        cost: int,
-        leftover: int,
-        pods: int,
-        free: int,
-        removed: int = 0,
-        size: int | None = None,
-    ) -> Decision:
-        """The decision as a value, with the figures of this moment."""
-        size = ask.count if size is None else size
-        numa = -1
-        if view.one_numa is not None:
-            numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
-        return Decision._make((
-            self.numbers, ask.pod, ask.project, size, bits, cost, leftover, pods, self.version, view.reports,
-            view.healthy, free, removed, self.weights, (1, 1, pods), 0, ask.gbps, numa,
-        ))  # fmt: skip
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""

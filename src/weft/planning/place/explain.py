@@ -117,6 +117,8 @@ def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
     parts = [why, rest]
     if request.preferences:
         parts.append(f"preferences cost {found.preferences / 1000:g} of {choice.cost / 1000:g}")
+    if request.exclusive:
+        parts.append("shared with no other project")
     if request.bisection_gbps:
         parts.append(f"the uplinks keep {request.bisection_gbps} Gb/s for each node")
     if found.one_numa is not None:

@@ -11,7 +11,8 @@ from weft.model.errors import ConflictError, InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
-from weft.planning.place.parts import Tree, crossing
+from weft.planning.place.parts import Tree
+from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
 from weft.planning.place.view import DYNAMIC, Lens, View
 from weft.planning.topology import Topology
@@ -27,6 +28,7 @@ class Ledger:
         mirror: `available` as machine words, if somebody keeps one.
         deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
+        closing: pods that keep others off their leaves.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Ledger:
         self._last: tuple[Kind, int, View] | None = None
         self.held: dict[str, dict[int, int]] = {}
         self._project_of: dict[str, str] = {}
+        self.closing: dict[str, Terms] = {}
         self._stands_on: dict[str, dict[int, int]] = {}
         self._gbps: dict[str, int] = {}
         self._carried: dict[str, dict[int, int]] = {}
@@ -88,9 +91,9 @@ class Ledger:
         for leaf, bits in decision.bits:
             if available[leaf] & bits != bits:
                 raise ConflictError(f"pod {decision.pod}: its nodes were taken since; decide again")
-        self.take(decision.pod, decision.project, decision.bits, decision.gbps)
+        self.take(decision.pod, decision.bits, decision.terms)
 
-    def hold(self, pod: str, nodes: Iterable[str], project: str = "", gbps: int = 0) -> None:
+    def hold(self, pod: str, nodes: Iterable[str], terms: Terms = NO_TERMS) -> None:
         """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
         masks = self.numbers.masks(nodes)
         for other, held in self.held.items():
@@ -98,11 +101,12 @@ class Ledger:
                 if held.get(leaf, 0) & bits:
                     names = ", ".join(self.numbers.names(leaf, held[leaf] & bits))
                     raise ConflictError(f"pod {pod}: {names} held by pod {other}")
-        self.take(pod, project, tuple(masks.items()), gbps)
+        self.take(pod, tuple(masks.items()), terms)
 
-    def take(self, pod: str, project: str, places: Iterable[tuple[int, int]], gbps: int = 0) -> None:
-        """Enter (leaf, bits) as the pod's, unchecked; each node with so many Gb/s of its leaf's uplinks."""
+    def take(self, pod: str, places: Iterable[tuple[int, int]], terms: Terms = NO_TERMS) -> None:
+        """Enter (leaf, bits) as the pod's, on these terms, unchecked."""
         held = self.held.setdefault(pod, {})
+        project, apart_from, exclusive, gbps = terms
         if project:
             self._project_of[pod] = project
         stands = self._stands_on.setdefault(project, {}) if project else None
@@ -117,6 +121,8 @@ class Ledger:
                 mirror[leaf, 0] = left
             for view in views:
                 view.refresh(leaf, left)
+        if exclusive or apart_from:
+            self.closing[pod] = terms
         if gbps:
             self._gbps[pod] = gbps
         if self._gbps:
@@ -146,6 +152,7 @@ class Ledger:
         if not held:
             self.held.pop(pod, None)
             self._project_of.pop(pod, None)
+            self.closing.pop(pod, None)
         if self._gbps:
             self._carry(pod)
         self.version += 1
@@ -163,10 +170,10 @@ class Ledger:
             for leaf, gbps in mine.items():
                 self.carried[leaf] = self.carried.get(leaf, 0) + gbps
 
-    def carried_for_others(self, pod: str) -> Callable[[int], int]:
-        """Leaf -> Gb/s of its uplinks that are guaranteed to other pods."""
+    def carried_for_others(self, pod: str, besides: Mapping[int, int]) -> Callable[[int], int]:
+        """Leaf -> Gb/s of its uplinks that are guaranteed to other pods: now, and `besides` (below 0: less)."""
         own = self._carried.get(pod, {})
-        return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0)
+        return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0) + besides.get(leaf, 0)
 
     def block(self, node: str, why: str, reason: str) -> None:
         """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""
@@ -212,9 +219,13 @@ class Ledger:
         self.version += 1
         self.health_version += 1
 
-    def leaves_of(self, projects: Iterable[str], own: str) -> Mapping[int, int]:
-        """Leaves that pods of these projects stand on, except the own one's."""
-        every = [stands for p in projects if p != own and (stands := self._stands_on.get(p))]
+    def closed_to(self, terms: Terms) -> Mapping[int, int]:
+        """Leaves that an order on these terms keeps away from, because of who holds nodes there now."""
+        own, stands_on = terms.project, self._stands_on
+        projects = stands_on if terms.exclusive else terms.apart_from
+        every = [stands for p in projects if p != own and (stands := stands_on.get(p))]
+        if self.closing:
+            every += [self.held[pod] for pod, theirs in self.closing.items() if terms.at_odds(theirs)]
         if not every:
             return {}
         found = every[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from weft.model.order import Preference
@@ -89,9 +89,3 @@ def part(
     if gbps and tree.uplinks is not None:
         limit = max(tree.uplinks[leaf] - guaranteed(leaf), 0) // (gbps * size)
     return Part(leaf, tree.paths[leaf], free, costs, -(-stays // size), limit)
-
-
-def crossing(nodes: Mapping[int, int], gbps: int) -> dict[int, int]:
-    """Leaf -> Gb/s that its uplinks carry at most between the pod's nodes on it and its others."""
-    total = sum(nodes.values())
-    return {leaf: min(n, total - n) * gbps for leaf, n in nodes.items() if 0 < n < total}

@@ -165,7 +165,7 @@ class Queue:
     def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
         ask = waiting.ask
         self.timeline.engine.commit(decision)
-        self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits))
+        self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits, ask.terms))
         del self.waiting[ask.pod]
         self._running[ask.pod] = waiting
         self._used(ask.project, now, ask.counted)
@@ -202,7 +202,7 @@ class Queue:
 
     def _hold(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
         pod = waiting.ask.pod
-        self.timeline.reservations.add(Entry(at, pod, waiting.end(at), bits))
+        self.timeline.reservations.add(Entry(at, pod, waiting.end(at), bits, waiting.ask.terms))
         self.promised[pod] = at
 
     def _improve_promises(self, now: float) -> None:
@@ -239,7 +239,8 @@ class Queue:
                 break
             if waiting.ask.pod not in self.promised and (start := self._earliest(waiting, now)):
                 found[waiting.ask.pod] = start.at
-                place = Entry(start.at, waiting.ask.pod, waiting.end(start.at), start.decision.bits)
+                ask, end = waiting.ask, waiting.end(start.at)
+                place = Entry(start.at, ask.pod, end, start.decision.bits, ask.terms)
                 self.timeline.reservations.add(place)
         for pod in found:
             self.timeline.cancel(pod)

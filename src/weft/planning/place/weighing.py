@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from weft.model.errors import InputError
 from weft.planning.place.ask import Ask
+from weft.planning.place.choose import Takes
+from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.parts import Preferred, crossing, part
+from weft.planning.place.parts import Preferred, part
 from weft.planning.place.pool import Pool
+from weft.planning.place.sharing import NOTHING, crossing
 from weft.planning.place.view import View
 from weft.planning.place.weigh import Part, Weighed, weigh
 
@@ -22,32 +25,37 @@ class Found(NamedTuple):
 
 
 class Weighing(Ledger):
-    """A ledger that can weigh."""
+    """A ledger that can weigh, and write down what was decided."""
 
     _about: dict[tuple[str, str], dict[int, int]] | None = None
 
-    def allowed(self, ask: Ask, nodes: Mapping[int, int]) -> bool:
+    def allowed(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:
         """Whether a choice made without regard to halls and uplinks is the optimum with it: leaf -> nodes, all of them.
 
         One that is inside one hall costs nothing more, so none is better; one in several may be beaten.
+
+        Args:
+            besides: leaf -> Gb/s that its uplinks carry in the time asked for, beyond what they carry now.
         """
         if self.deep and self.tree.domains(nodes)[:2] != (1, 1):
             return False
-        return not ask.gbps or self._fits_uplinks(ask, nodes)
+        return not ask.gbps or self._fits_uplinks(ask, nodes, besides)
 
-    def weigh(self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int]) -> Found | None:
+    def weigh(
+        self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int], besides: Mapping[int, int]
+    ) -> Found | None:
         """The best leaves for an ask with preferences, uplinks or halls.
 
         Args:
-            pool: what it may be given; `bits_of`: leaf -> its nodes that are free.
+            pool: what it may be given; `bits_of`: leaf -> its nodes that are free; `besides`: as for `allowed`.
         """
         if ask.gbps and self.tree.uplinks is None:
             raise InputError(
-                "bisection_gbps", ask.gbps, "0 on a fabric whose cables between switches aren't known"
+                "fabric.bisection_gbps", ask.gbps, "0 on a fabric whose cables between switches aren't known"
             )
         stay = {leaf: bits.bit_count() for leaf, bits in self.numbers.masks(ask.near).items()}
         touched = self._touched(ask)
-        guaranteed = self.carried_for_others(ask.pod)
+        guaranteed = self.carried_for_others(ask.pod, besides)
         nodes: dict[int, list[tuple[int, int, int]]] = {}
         parts: list[Part] = []
         for leaf, free in enumerate(pool.free):
@@ -69,8 +77,57 @@ class Weighing(Ledger):
                 bits.append((leaf, view.take(leaf, bits_of(leaf), units)))
         return Found(weighed, tuple(bits))
 
-    def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int]) -> bool:
-        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod)
+    def weighed(
+        self,
+        view: View,
+        pool: Pool,
+        ask: Ask,
+        bits_of: Callable[[int], int],
+        besides: Mapping[int, int],
+        shared: Mapping[int, int] = NOTHING,
+    ) -> Decision | None:
+        """The decision for an ask with preferences, uplinks or halls; the arguments are those of `weigh`.
+
+        Args:
+            shared: leaves that it keeps away from.
+        """
+        removed = sum(map(pool.free.__getitem__, shared)) * ask.slice
+        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, bits_of, besides)
+        if found is None:
+            return None
+        weighed = found.weighed
+        leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
+        halls = self.tree.domains(leaves)
+        total = pool.total if ask.slice == 1 else view.count_free(self.available)
+        decision = self.decided(
+            view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
+        )
+        return decision._replace(preferences=weighed.preferences, halls=halls)
+
+    def decided(
+        self,
+        view: View,
+        ask: Ask,
+        bits: Takes,
+        cost: int,
+        leftover: int,
+        pods: int,
+        free: int,
+        removed: int = 0,
+        size: int | None = None,
+    ) -> Decision:
+        """The decision as a value, with the figures of this moment."""
+        size = ask.count if size is None else size
+        numa = -1
+        if view.one_numa is not None:
+            numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
+        return Decision._make((
+            self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, pods, self.version, view.reports,
+            view.healthy, free, removed, self.weights, (1, 1, pods), 0, numa,
+        ))  # fmt: skip
+
+    def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:
+        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod, besides)
         return uplinks is not None and all(
             guaranteed(leaf) + gbps <= uplinks[leaf] for leaf, gbps in crossing(nodes, ask.gbps).items()
         )

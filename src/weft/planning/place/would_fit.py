@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from weft.model.order import Level
 from weft.model.placement import Occupancy, PlacementRequest
@@ -25,6 +25,7 @@ def smallest_changes(
         _weaker_level(request, occupancy, fits, levels),
         _no_spares(request, occupancy, fits),
         _less_bandwidth(request, occupancy, fits),
+        _beside_others(request, occupancy, fits),
         _fewer_hcas(request, occupancy, fits),
         _without_exclusions(request, occupancy, fits),
         _without_quarantine(request, occupancy, fits),
@@ -57,7 +58,7 @@ def _weaker_level(
 def _no_spares(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
     for spare in range(request.spare - request.slice, -1, -request.slice):
         if fits(request.model_copy(update={"spare": spare}), occupancy):
-            return f"spare: {spare} instead of {request.spare}"
+            return f"nodes.spare: {spare} instead of {request.spare}"
     return None
 
 
@@ -71,10 +72,25 @@ def _less_bandwidth(request: PlacementRequest, occupancy: Occupancy, fits: Fits)
         else:
             high = middle
     return (
-        f"bisection_gbps: {low} instead of {request.bisection_gbps}"
+        f"fabric.bisection_gbps: {low} instead of {request.bisection_gbps}"
         if low >= 0 and request.bisection_gbps
         else None
     )
+
+
+def _beside_others(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    """Leaves shared with those whom the order keeps away from."""
+    if request.exclusive and fits(request.model_copy(update={"exclusive": False}), occupancy):
+        return "locality.exclusive: false instead of true"
+    if not request.apart_from or request.exclusive:
+        return None
+    for project in request.apart_from:
+        rest = tuple(p for p in request.apart_from if p != project)
+        if fits(request.model_copy(update={"apart_from": rest}), occupancy):
+            return f"locality.apart_from: without {project}"
+    if fits(request.model_copy(update={"apart_from": ()}), occupancy):
+        return f"locality.apart_from: none instead of {len(request.apart_from)} projects"
+    return None
 
 
 def _fewer_hcas(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
@@ -106,9 +122,15 @@ def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) 
     for pod in occupancy.busy.values():
         held[pod] = held.get(pod, 0) + 1
     for pod, nodes in sorted(held.items(), key=lambda p: (p[1], p[0]))[:MOST_PODS_TRIED]:
-        rest = {n: p for n, p in occupancy.busy.items() if p != pod}
-        if fits(request, occupancy.model_copy(update={"busy": rest})):
+        if fits(request, _without(occupancy, {pod})):
             return f"when pod {pod} ({nodes} nodes) is released"
-    if held and fits(request, occupancy.model_copy(update={"busy": {}})):
+    if held and fits(request, _without(occupancy, held.keys())):
         return "when several of the present pods are released"
     return None
+
+
+def _without(occupancy: Occupancy, pods: Collection[str]) -> Occupancy:
+    """The same when these pods have given everything back."""
+    busy = {n: p for n, p in occupancy.busy.items() if p not in pods}
+    neighbours = tuple(n for n in occupancy.neighbours if n.pod not in pods)
+    return occupancy.model_copy(update={"busy": busy, "neighbours": neighbours})
