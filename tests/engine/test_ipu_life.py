@@ -6,51 +6,20 @@ import json
 from collections.abc import Generator
 
 import pytest
-from tests.engine.house import ORDER, House, impatient
+from tests.engine.house import ORDER, impatient
+from tests.engine.ipuhouse import POD, IpuHouse, order
 
 from weft.app import redact
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.podkeys import DerivedKeys
-from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, InputError, RefusedError
-from weft.model.order import Order
+from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.planning.ipuinit import controller_id
 from weft.testing.cloud import SERVICE_PROJECT, Fault
-from weft.testing.cloud_state import FakeFlavor
-from weft.testing.vipu import FakeVipu
 
 pytestmark = pytest.mark.database
-POD = "ipupod1"
-
-
-def order(name: str = "bert", count: int = 16) -> Order:
-    document = {
-        "name": name,
-        "ipus": {"count": count},
-        "nodes": {"count": 1, "flavor": "cpu1", "image": "tiny"},
-    }
-    return Order.model_validate(document)
-
-
-class IpuHouse(House):
-    """The house with the lab's IPU-POD in it."""
-
-    def __init__(self, database: Database, url: str) -> None:
-        super().__init__(database, url)
-        self.vipu = FakeVipu(POD, [m.name for m in self.site.ipu_machines])
-        self.world.resources[POD] = self.vipu  # type: ignore[index]
-        self.world.machines[POD] = self.vipu  # type: ignore[index]
-        self.cloud.offers.flavors["cpu1"] = FakeFlavor(1, 512)
-        self.cloud.offers.hosts.update({"poplar1": "up", "generic1": "up"})
-
-    def booted(self, wanted: Order | None = None) -> PodRecord:
-        """Ordered, its controller's virtual machine there and through with cloud-init, READY."""
-        pod = self.run(self.order(wanted or order()), PodState.BOOTING)
-        self.vipu.boot(pod.scope, pod.plan.graph)
-        return self.run(pod, PodState.READY)
 
 
 @pytest.fixture
@@ -193,23 +162,11 @@ def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
         house.service.apply_site(house.operator, smaller.model_dump(mode="json"))
 
 
-def test_ipus_do_not_wait(house: IpuHouse) -> None:
-    """They are had at once or refused: the queue and a later start are told so, and nothing is written."""
-    later = {"lease": {"start": "2099-01-01T00:00:00Z"}}
-    for change, field in (({"queue": True}, "queue"), (later, r"lease\.start")):
-        wanted = Order.model_validate({**order().model_dump(exclude_none=True), **change})
-        with pytest.raises(InputError, match=f"{field}: .* IPUs are had at once or refused"):
-            house.order(wanted)
-    assert house.service.list_pods(house.request()) == []
-
-
-def test_ipu_pods_and_the_queue_are_strangers(house: IpuHouse) -> None:
-    """A live IPU pod disturbs neither orders that wait nor the view of capacity; an order of IPUs can't wait."""
+def test_a_live_ipu_pod_disturbs_no_order_of_nodes(house: IpuHouse) -> None:
+    """Neither those that wait nor the view of capacity."""
     house.booted()
     waiting = house.order(ORDER.model_copy(update={"queue": True}))
     dispatcher = Dispatcher(house.store, house.keeper.world, house.keeper.site, house.clock)
     assert dispatcher.run() == ["train"]
     house.run(waiting, PodState.READY)
     assert house.service.capacity(house.request())
-    with pytest.raises(InputError, match="queue: True is not allowed"):
-        house.order(order("late").model_copy(update={"queue": True}))

@@ -21,6 +21,7 @@ from weft.model.pod import ENDED, PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.views import EventView, PodSummary, PodView
 from weft.planning.book import when
+from weft.planning.lines import takes
 from weft.planning.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
 from weft.ports.cloud import Caller
 
@@ -68,7 +69,7 @@ class PodVerbs(Desk):
             capacity = read_capacity(tx, self._clock.now())
             plan = self._plan(pod_id, project, order, ground, capacity, window)
             if later:
-                nodes = [n.node for n in plan.placement.nodes]
+                nodes = takes(plan)
                 insert_waiting(
                     self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes
                 )
@@ -83,7 +84,7 @@ class PodVerbs(Desk):
             nodes: list[str] = []
             if window.start > window.now:
                 found = ground.plan(pod_id, project, order, read_capacity(tx, self._clock.now()), window)
-                nodes = [n.node for n in found.placement.nodes] if isinstance(found, Plan) else []
+                nodes = takes(found) if isinstance(found, Plan) else []
             insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
     def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
@@ -203,11 +204,6 @@ class PodVerbs(Desk):
         if lease.end is not None and lease.end <= now:
             raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
         start = max(lease.start, now) if lease.start is not None else now
-        if order.ipus is not None and (order.queue or start > now):
-            field = "queue" if order.queue else "lease.start"
-            raise InputError(
-                field, order.queue or start.isoformat(), "left out: IPUs are had at once or refused"
-            )
         return window_of(order, now.timestamp(), start.timestamp())
 
     def _view(self, pod: PodRecord) -> PodView:
@@ -226,7 +222,7 @@ def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity) -> Non
     end, later = pod.lease_end.timestamp(), until.timestamp()
     if later <= end:
         raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
-    taken = capacity.book().conflict(pod.nodes, pod.project_id, end, later, str(pod.id))
+    taken = capacity.book().conflict(takes(pod.placed), pod.project_id, end, later, str(pod.id))
     if taken is not None:
         raise ConflictError(
             f"pod {pod.name} can't be extended to {when(later)}: nodes of it are promised to others from {when(taken)}"

@@ -15,7 +15,6 @@ from weft.engine.ground import down_nodes
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import Duration
 from weft.model.order import Level
-from weft.model.placement import Occupancy
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView
@@ -40,10 +39,15 @@ class TimeVerbs(Desk):
         for cloud in sorted(site.clouds):
             down |= down_nodes(site, world, cloud)
         held, now = self._store.capacity(), self._clock.now()
-        quarantined = {node: row["reason"] for node, row in held.quarantines.items()}
-        health = Occupancy(quarantined=quarantined, down=down)
         view = capacity_of(
-            site, health, held.book(), now, duration, caller.project_id or "", accelerator, level
+            site,
+            held.health(site, down),
+            held.book(),
+            now,
+            duration,
+            caller.project_id or "",
+            accelerator,
+            level,
         )
         return view.model_copy(update={"waiting": self._store.count_waiting()})
 
@@ -96,10 +100,12 @@ class TimeVerbs(Desk):
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
     """The nodes by name and by leaf. Raises `InputError` for what the site doesn't have."""
+    machines = {m.name for m in site.ipu_machines}
     for node in reservation.nodes:
         found = site.node_by_name.get(node)
-        if found is None or found.role != "compute":
-            raise InputError("nodes", node, f"compute nodes of site {site.name}")
+        if node not in machines and (found is None or found.role != "compute"):
+            also = " and IPU-Machines" if machines else ""
+            raise InputError("nodes", node, f"compute nodes{also} of site {site.name}")
     leaves: dict[str, list[str]] = {}
     for fabric in sorted(site.fabrics):
         topology = Topology.of(site, fabric)

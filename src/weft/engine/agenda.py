@@ -17,13 +17,13 @@ from weft.engine.ground import Window
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order
-from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.placement import Occupancy
 from weft.model.site import Site
-from weft.planning.book import Book, Keep, names, when
+from weft.planning.book import Book, Keep, names, promised, when
+from weft.planning.lines import Where, timeline, wanted
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.queue import Queue, QueueSettings, Waiting
-from weft.planning.plan import request_of
 
 EVERY = 30.0
 """Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""
@@ -124,23 +124,23 @@ def agenda(
         forecast: whether to say when those without a promise are expected to start, which takes longest.
     """
     book, found = capacity.book(), Agenda(now + EVERY)
-    asked: dict[UUID, PlacementRequest] = {}
+    asked: dict[UUID, tuple[Where, Ask]] = {}
     for one in waiting:
         try:
-            asked[one.id] = request_of(one.order, one.project, site)
+            asked[one.id] = wanted(one.order, one.project, site)
         except InputError as error:
             found.impossible[one.id] = str(error)
-    promised = {p.name: p for p in book.promises}
+    promises = {p.name: p for p in book.promises}
     for one in waiting:
         if one.id in denied:
-            kept = promised.get(str(one.id)) if one.fixed else None
+            kept = promises.get(str(one.id)) if one.fixed else None
             found.notes[one.id] = Note(denied[one.id], None, None, kept)
-    for fabric in sorted({r.fabric for r in asked.values()}):
-        mine = [w for w in waiting if w.id in asked and asked[w.id].fabric == fabric]
-        queue = _queue(site, book, fabric, health, used, now)
+    for where in sorted({where for where, _ in asked.values()}):
+        mine = [w for w in waiting if w.id in asked and asked[w.id][0] == where]
+        queue = _queue(site, book, where, health, used, now)
         for one in mine:
             if one.id not in denied:
-                _enter(queue, one, asked[one.id], promised.get(str(one.id)), now)
+                _enter(queue, one, asked[one.id][1], promises.get(str(one.id)), now)
             elif not one.fixed:
                 queue.timeline.cancel(str(one.id))
         started = queue.run(now)
@@ -154,19 +154,22 @@ def agenda(
 
 
 def _queue(
-    site: Site, book: Book, fabric: str, health: Occupancy, used: Mapping[str, float], now: float
+    site: Site, book: Book, where: Where, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
-    queue = Queue(book.timeline(site, fabric, health, now), QueueSettings.of(site.queue))
+    settings = QueueSettings.of(site.queue)
+    if where.what == "ipus":
+        settings = replace(settings, patience=0.0)  # a run is a run: there is no better one to wait for
+    queue = Queue(timeline(book, site, where, health, now), settings)
     holds: dict[str, int] = {}
     for lease in book.leases:
-        holds[lease.project] = holds.get(lease.project, 0) + len(lease.nodes)
+        holds[lease.project] = holds.get(lease.project, 0) + lease.counted
     for project in {*holds, *used}:
         queue.credit(project, now, used.get(project, 0.0), holds.get(project, 0))
     return queue
 
 
-def _enter(queue: Queue, one: Waiter, request: PlacementRequest, promise: Keep | None, now: float) -> None:
-    ask = replace(Ask.of(request), pod=str(one.id))
+def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float) -> None:
+    ask = replace(ask, pod=str(one.id))
     window = one.window(now)
     waiting = Waiting(
         ask,
@@ -201,7 +204,7 @@ def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> 
         kept = Keep(pod, one.project, names(queue.timeline, entry.bits), entry.start, entry.end, one.name)
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
-            why += f", nodes promised: {len(kept.nodes)}"
+            why += f", {promised(kept.nodes)}"
         notes[one.id] = Note(why, position, max(entry.start, now), kept)
     return notes
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from weft.engine.database import Row, Tx
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
+from weft.model.site import Site
 from weft.planning.book import Book, Keep
 from weft.planning.place.calendar import FOREVER
 
@@ -24,6 +25,7 @@ class Capacity:
         used: P_Keys, VLANs and subnets of live pods.
         promises: rows of pod_id, pod, project_id, nodes, start_at, end_at.
         reservations: rows of the table.
+        places: rows like those of `holds`, of places on shared hosts.
     """
 
     holds: Mapping[str, Row]
@@ -31,11 +33,20 @@ class Capacity:
     used: UsedNumbers
     promises: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
+    places: Sequence[Row] = ()
 
     def occupancy(self) -> Occupancy:
         return Occupancy(
             busy={node: row["pod"] for node, row in self.holds.items()},
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
+        )
+
+    def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
+        """What is out of order. That a pod's IPU-Machine obeys the pod's controller is as it should be."""
+        own = self.holds.keys() & {m.name for m in site.ipu_machines}
+        return Occupancy(
+            quarantined={node: row["reason"] for node, row in self.quarantines.items()},
+            down={node: why for node, why in down.items() if node not in own},
         )
 
     def book(self) -> Book:
@@ -45,6 +56,9 @@ class Capacity:
         for node, row in self.holds.items():
             rows[row["pod_id"]] = row
             nodes.setdefault(row["pod_id"], []).append(node)
+        for row in self.places:
+            rows.setdefault(row["pod_id"], row)
+            nodes.setdefault(row["pod_id"], []).append(row["node"])
         leases = [
             Keep(
                 str(pod),
@@ -90,6 +104,7 @@ def read_capacity(tx: Tx, now: datetime) -> Capacity:
         quarantines={row["node"]: row for row in tx.rows("quarantines")},
         promises=tx.rows("promises"),
         reservations=tx.rows("reservations", at=now),
+        places=tx.rows("place_holds"),
         used=UsedNumbers(
             pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
             vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},

@@ -23,7 +23,6 @@ from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
 from weft.model.ids import span
-from weft.model.placement import Occupancy
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.book import Keep
@@ -138,8 +137,7 @@ class Dispatcher:
             for r in tx.rows("use_of_projects", at=now, half_life=half_life)
         }
         down = {n: why for g in grounds.values() if isinstance(g, Ground) for n, why in g.down.items()}
-        quarantined = {node: row["reason"] for node, row in capacity.quarantines.items()}
-        health = Occupancy(quarantined=quarantined, down=down)
+        health = capacity.health(site, down)
         found = agenda(
             site, capacity, list(waiting.values()), used, health, denied, now.timestamp(), forecast
         )
@@ -212,11 +210,18 @@ class Dispatcher:
         """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""
         site, world = self._site(), self._world()
         found: dict[str, Ground | WeftError] = {}
-        for cloud in sorted({self._cloud(one) for one in waiting} - {""}):
+        for cloud, ones in self._by_cloud(waiting).items():
             try:
-                found[cloud] = look_around(site, world, cloud)
+                found[cloud] = look_around(site, world, cloud, any(one.order.ipus for one in ones))
             except WeftError as error:
                 found[cloud] = error
+        return found
+
+    def _by_cloud(self, waiting: Iterable[Waiter]) -> dict[str, list[Waiter]]:
+        found: dict[str, list[Waiter]] = {}
+        for one in waiting:
+            if cloud := self._cloud(one):
+                found.setdefault(cloud, []).append(one)
         return found
 
     def _cloud(self, one: Waiter) -> str:

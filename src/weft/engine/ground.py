@@ -12,7 +12,8 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
-from weft.planning.plan import make_plan, request_of
+from weft.planning.lines import timeline, wanted
+from weft.planning.plan import make_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,7 @@ class Ground:
 
     def health(self, capacity: Capacity) -> Occupancy:
         """What is out of order now."""
-        quarantined = {node: row["reason"] for node, row in capacity.quarantines.items()}
-        return Occupancy(quarantined=quarantined, down=self.down)
+        return capacity.health(self.site, self.down)
 
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
@@ -59,10 +59,8 @@ class Ground:
 
         Raises `InputError` for names that the site doesn't know.
         """
-        book = capacity.book()
-        occupancy = book.occupancy(
-            self.health(capacity), project, window.now, window.start, window.end, window.pod
-        )
+        book, health = capacity.book(), self.health(capacity)
+        occupancy = book.occupancy(health, project, window.now, window.start, window.end, window.pod)
         pkeys = {f: capacity.used.pkeys.get(f, frozenset()) | there for f, there in self.pkeys.items()}
         used = capacity.used.model_copy(update={"pkeys": pkeys})
         made = self._make(pod_id, project, order, occupancy, used)
@@ -70,20 +68,12 @@ class Ground:
             limit = self.site.queue.projects.get(project)
             refused = over_limit(limit, book, project, order, window.start, window.end, window.pod)
             return refused or made
-        if order.ipus is not None or not made.explanation.filters:  # not a matter of nodes
+        if order.ipus is None and not made.explanation.filters:  # not a matter of nodes
             return made
-        request = request_of(order, project, self.site)
-        return advise(
-            made,
-            request,
-            self.site,
-            self.health(capacity),
-            book,
-            window.start,
-            window.end,
-            window.until,
-            window.now,
-        )
+        where, ask = wanted(order, project, self.site)
+        line = timeline(book, self.site, where, health, window.now)
+        line.cancel(window.pod)
+        return advise(made, line, ask, book, window.start, window.end, window.until, window.now)
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:
         """Raise `RefusedError` for an order that would not fit even if nobody else were there."""

@@ -22,6 +22,12 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id, p.lease_end, p.wanted
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
+-- name: place_holds
+-- Which pod has which place on a shared host, as rows of node_holds.
+SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
+    p.project_id, p.lease_end, p.wanted
+FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
+
 -- name: promises
 -- Which nodes orders that wait will have.
 SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id
@@ -112,7 +118,8 @@ DELETE FROM promise WHERE pod_id = %(pod_id)s;
 
 -- name: use_of_projects
 -- Node-seconds of each project, of which those `half_life` seconds old count half: the integral of that decay.
-SELECT project_id, sum(nodes * %(half_life)s / ln(2.0::float8) * (
+-- Of IPUs, four are a machine and count as a node.
+SELECT project_id, sum(coalesce((ordered -> 'ipus' ->> 'count')::integer / 4, nodes) * %(half_life)s / ln(2.0::float8) * (
     power(2.0::float8, -least(extract(epoch FROM %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s, 900))
     - power(2.0::float8, -least(extract(epoch FROM %(at)s - placed_at) / %(half_life)s, 900))
 )) AS seconds

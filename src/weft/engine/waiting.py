@@ -9,7 +9,7 @@ from weft.engine.database import Tx
 from weft.engine.ground import Window
 from weft.engine.store import Store
 from weft.model.order import Order
-from weft.planning.book import when
+from weft.planning.book import promised, when
 from weft.planning.place.calendar import FOREVER
 
 
@@ -35,7 +35,7 @@ def insert_waiting(
     """
     now, later = store.clock.now(), window.start > window.now
     at = when(window.start)
-    reason = f"starts at {at}, nodes promised: {len(nodes)}" if nodes else "in the queue"
+    reason = f"starts at {at}, {promised(nodes)}" if nodes else "in the queue"
     store.insert_row(
         tx,
         order,

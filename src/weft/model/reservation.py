@@ -18,7 +18,7 @@ class Reservation(Document):
     project_id: str = Field(
         min_length=1, max_length=64, description="Id of the project that may have the nodes."
     )
-    nodes: tuple[Name, ...] = Field(default=(), description="Nodes by name.")
+    nodes: tuple[Name, ...] = Field(default=(), description="Nodes and IPU-Machines by name.")
     leaves: tuple[Name, ...] = Field(default=(), description="Leaves all of whose compute nodes are meant.")
     start: Instant | None = Field(default=None, description="From when, with time zone; none: now.")
     end: Instant | None = Field(

@@ -7,37 +7,33 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.order import Order
-from weft.model.placement import Explanation, Occupancy, Placement, PlacementRequest, Refusal
-from weft.model.site import ProjectLimits, Site
+from weft.model.placement import Explanation, Refusal
+from weft.model.site import ProjectLimits
 from weft.planning.book import Book, when
+from weft.planning.ipuroom import is_place
 from weft.planning.place.ask import Ask
-from weft.planning.placement import place
+from weft.planning.timeline import Timeline
 
 MOST_ENDS_TRIED = 8
 
 
 def advise(
-    refusal: Refusal,
-    request: PlacementRequest,
-    site: Site,
-    health: Occupancy,
-    book: Book,
-    start: float,
-    end: float,
-    until: float,
-    now: float,
+    refusal: Refusal, line: Timeline, ask: Ask, book: Book, start: float, end: float, until: float, now: float
 ) -> Refusal:
     """The refusal with the earliest start and the longest lease that would fit; times as the book's.
 
     Args:
+        line: the book as a timeline; `ask`: the order as it sees it.
         start, end: the window that was asked for.
         until: when it ends at the latest, however late it starts.
     """
-    line = book.timeline(site, request.fabric, health, now)
-    found = line.earliest(Ask.of(request), end - start, start, until, now)
+    found = line.earliest(ask, end - start, start, until, now)
+    if found is not None and found.at <= start:
+        return refusal  # it isn't a matter of time
     advice: list[str] = []
-    if (last := _latest_end(request, site, health, book, start, end, now)) is not None:
+    if (last := _latest_end(line, ask, book, start, end, now)) is not None:
         advice.append(f"lease.end: {when_at_most(last)} at the latest")
     if found is not None:
         advice.append(f"lease.start: fits from {when(found.at)}")
@@ -45,13 +41,11 @@ def advise(
     return refusal.model_copy(update={"would_fit": (*refusal.would_fit, *advice), "earliest_start": moment})
 
 
-def _latest_end(
-    request: PlacementRequest, site: Site, health: Occupancy, book: Book, start: float, end: float, now: float
-) -> float | None:
+def _latest_end(line: Timeline, ask: Ask, book: Book, start: float, end: float, now: float) -> float | None:
     """The last end with which the order fits at its start, where all that is in its way is something promised."""
-    for moment in [m for m in book.starts(request.project, start) if m < end][:MOST_ENDS_TRIED]:
-        occupancy = book.occupancy(health, request.project, now, start, moment)
-        if isinstance(place(request, site, occupancy), Placement):
+    decide = line.decide if start <= now else line.at
+    for moment in [m for m in book.starts(ask.project, start) if m < end][:MOST_ENDS_TRIED]:
+        if decide(ask, start, moment) is not None:
             return moment
     return None
 
@@ -79,11 +73,20 @@ def over_limit(
             for keep in (*book.leases, *book.promises)
             if keep.project == project and keep.name != but and keep.overlaps(start, end)
             for node in keep.nodes
+            if not is_place(node)
         }
     )
-    most, count = limits.max_nodes, order.nodes.count
+    most, count = limits.max_nodes, order.ipus.machines if order.ipus else order.nodes.count
     if has + count <= most:
         return None
     reason = f"the project has {has} of the {most} nodes that it may have at once; {count} more are wanted"
-    change = (f"count: {most - has} instead of {count}",) if most > has else ()
+    change = () if most <= has else (_fewer(order, most - has),)
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
+
+
+def _fewer(order: Order, most: int) -> str:
+    """The largest order with so many nodes or IPU-Machines."""
+    if order.ipus is None:
+        return f"count: {most} instead of {order.nodes.count}"
+    fits = 1 << most.bit_length() - 1
+    return f"ipus.count: {fits * IPUS_PER_MACHINE} instead of {order.ipus.count}"

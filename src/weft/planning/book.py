@@ -14,6 +14,7 @@ from math import ceil
 from weft.model.placement import Neighbour, Occupancy, PlacementRequest
 from weft.model.site import Site
 from weft.planning.filters import terms_of
+from weft.planning.ipuroom import is_place
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
@@ -58,6 +59,11 @@ class Keep:
             exclusive=asks.exclusive,
             bisection_gbps=asks.gbps,
         )
+
+    @property
+    def counted(self) -> int:
+        """Nodes and IPU-Machines among them: places on shared hosts don't count against a project's limit."""
+        return sum(not is_place(n) for n in self.nodes)
 
     def overlaps(self, start: float, end: float) -> bool:
         return self.start < end and self.end > start
@@ -194,6 +200,13 @@ def when(seconds: float) -> str:
     """A time of the book for people: UTC, to the minute, rounded up so that it is never too early."""
     moment = datetime.fromtimestamp(ceil(seconds / 60) * 60, UTC)
     return moment.strftime("%Y-%m-%dT%H:%MZ")
+
+
+def promised(nodes: Iterable[str]) -> str:
+    """How many nodes, or IPU-Machines, are promised, for people."""
+    every = list(nodes)
+    alone = [n for n in every if not is_place(n)]
+    return f"{'nodes' if alone == every else 'IPU-Machines'} promised: {len(alone)}"
 
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def make_ipu_plan(
     used: UsedNumbers,
 ) -> Plan | Refusal:
     """As `weft.planning.plan.make_plan`, with cloud and flavor resolved."""
-    _check_order(order, wanted, site, cloud)
+    check_ipu_order(order, wanted, site, cloud)
     chosen = _choose(wanted, order.nodes.count, site, cloud, occupancy)
     if isinstance(chosen, Refusal):
         return chosen
@@ -69,8 +69,8 @@ def make_ipu_plan(
     )
 
 
-def _check_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:
-    """What is wrong with the order itself."""
+def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:
+    """Raise `InputError` for what is wrong with the order itself."""
     own = sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud)
     if wanted.ipu_pod is not None and wanted.ipu_pod not in own:
         raise InputError(

@@ -1,0 +1,215 @@
+"""IPUs in time, with the real database, verbs and loop: promised starts, the queue, refusals, what is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.engine.house import House
+from tests.engine.ipuhouse import POD, IpuHouse, order
+from tests.engine.timehouse import HandClock, look, make, policy, release
+
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.reservation import Reservation
+from weft.model.site import ProjectLimits
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[IpuHouse]:
+    house = IpuHouse(database, database_url, clock)
+    yield house
+    house.close()
+
+
+def would_fit(house: House, wanted: Order) -> tuple[list[str], str | None]:
+    """What the refusal of this order says: changes that would fit, the earliest start."""
+    with pytest.raises(RefusedError) as caught:
+        house.order(wanted)
+    detail: dict[str, Any] = caught.value.detail
+    return detail["would_fit"], detail["earliest_start"]
+
+
+def started(house: IpuHouse, pod: PodRecord) -> PodRecord:
+    """On to READY, with the machine's part played."""
+    pod = house.run(pod, PodState.BOOTING)
+    house.vipu.boot(pod.scope, pod.plan.graph)
+    return house.run(pod, PodState.READY)
+
+
+def servers(house: IpuHouse, **places: int) -> None:
+    """So many places on these hosts."""
+    site = house.store.site().site
+    nodes = [n.model_copy(update={"servers": places[n.name]}) if n.name in places else n for n in site.nodes]
+    house.store.apply_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
+
+
+def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
+    """Machines and places are kept from then on and free until then; at its time it starts on them."""
+    start = clock.now() + timedelta(hours=2)
+    pod = house.order(order("later", 16, start=start, duration="1h"))
+    assert pod.state is PodState.PENDING
+    assert pod.reason == "starts at 2026-11-21T10:00Z, IPU-Machines promised: 4"
+    promise = house.store.capacity().promises[0]
+    machines = [f"ipum{n}" for n in (1, 2, 3, 4)]
+    assert promise["nodes"] == [*machines, "host/generic1/1", "host/poplar1/1"]
+    assert not house.store.capacity().holds
+    fits, earliest = would_fit(house, order("open", 4))
+    assert "lease.end: 2026-11-21T10:00Z at the latest" in fits
+    assert "lease.start: fits from 2026-11-21T11:00Z" in fits and earliest == "2026-11-21T11:00:00Z"
+    short = house.booted(order("short", 8, duration="90m"))
+    clock.forward(minutes=95)
+    house.worker.tend_queue()
+    house.run(short, PodState.RELEASED)
+    assert look(house, pod).state is PodState.PENDING
+    clock.forward(minutes=25)
+    house.worker.tend_queue()
+    ready = started(house, pod)
+    assert list(ready.nodes) == machines and ready.lease_end == clock.now() + timedelta(hours=1)
+    assert not house.store.capacity().promises
+
+
+def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
+    """With a place, a reason and an expected start; the machines that obey a live pod are no broken ones."""
+    first = house.booted(order("first", 16, duration="8h"))
+    pod, next_ = house.order(order("second", 16, queue=True)), house.order(order("third", 4, queue=True))
+    house.worker.tend_queue()
+    waiting = look(house, pod)
+    assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
+    assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, IPU-Machines promised: 4"
+    assert waiting.expected_start == clock.now() + timedelta(hours=8)
+    assert look(house, next_).position == 2
+    release(house, first)
+    house.worker.tend_queue()
+    assert look(house, next_).state is PodState.PENDING
+    assert len(started(house, pod).nodes) == 4
+
+
+def test_ipus_are_backfilled(house: IpuHouse, clock: HandClock) -> None:
+    """Behind a large order that waits, a short one goes first; one that would run into its start does not."""
+    house.booted(order("first", 8, duration="4h"))
+    large = house.order(order("large", 16, queue=True, duration="1h"))
+    long = house.order(order("long", 4, queue=True, duration="5h"))
+    short = house.order(order("short", 4, queue=True, duration="4h"))
+    house.worker.tend_queue()
+    assert look(house, large).expected_start == clock.now() + timedelta(hours=4)
+    assert look(house, long).state is PodState.PENDING
+    assert look(house, short).state is PodState.PLACED
+    would_fit(house, order("direct", 4, duration="5h"))
+
+
+def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandClock) -> None:
+    """Machines are free, but the Poplar server has one place: it is told, promised, and given when it comes."""
+    servers(house, poplar1=1)
+    first = house.booted(order("first", 4, duration="3h"))
+    fits, earliest = would_fit(house, order("now", 4, duration="1h"))
+    assert "lease.start: fits from 2026-11-21T11:00Z" in fits and earliest == "2026-11-21T11:00:00Z"
+    later = house.order(order("later", 4, start=clock.now() + timedelta(hours=3), duration="1h"))
+    waits = house.order(order("waits", 4, queue=True, duration="1h"))
+    house.worker.tend_queue()
+    assert look(house, waits).expected_start == clock.now() + timedelta(hours=4)
+    promises = house.store.capacity().promises
+    assert [r["start_at"] for r in promises] == [clock.now() + timedelta(hours=h) for h in (3, 4)]
+    assert all("host/poplar1/1" in r["nodes"] for r in promises)
+    clock.forward(hours=3)
+    house.worker.tend_queue()
+    house.run(first, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert look(house, later).state is PodState.PLACED and look(house, waits).state is PodState.PENDING
+
+
+def test_a_promised_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandClock) -> None:
+    """Long before the start another run is promised; where there is none, the promise stays and says nothing new."""
+    start = clock.now() + timedelta(hours=2)
+    pod = house.order(order("later", 8, start=start))
+    assert house.store.capacity().promises[0]["nodes"][:2] == ["ipum1", "ipum2"]
+    house.vipu.away.add("ipum1")
+    clock.forward(minutes=1)
+    house.worker.tend_queue()
+    promise = house.store.capacity().promises[0]
+    assert promise["nodes"][:2] == ["ipum3", "ipum4"] and promise["start_at"] == start
+    house.service.quarantine_node(house.operator, "ipum3", "cable")
+    clock.forward(minutes=1)
+    house.worker.tend_queue()
+    assert house.store.capacity().promises[0]["nodes"] == promise["nodes"]
+    assert look(house, pod).expected_start == start
+
+
+def test_ipus_and_nodes_wait_beside_each_other(house: IpuHouse, clock: HandClock) -> None:
+    """Each has its own queue: neither stands in the other's way, and both are told their places."""
+    house.booted(order("ipus", 16, duration="2h"))
+    house.ready(make("nodes", 16, duration="3h"))
+    one, other = house.order(order("more", 4, queue=True)), house.order(make("many", 2, queue=True))
+    house.worker.tend_queue()
+    assert [look(house, p).position for p in (one, other)] == [1, 1]
+    assert [look(house, p).expected_start for p in (one, other)] == [
+        clock.now() + timedelta(hours=h) for h in (2, 3)
+    ]
+
+
+def test_a_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
+    """A machine counts as a node, a place on a Poplar server doesn't; it waits for its own, and says so."""
+    policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
+    fits, _ = would_fit(house, order("all", 16))
+    assert fits == ["ipus.count: 8 instead of 16"]
+    with pytest.raises(RefusedError, match="of the 3 nodes"):
+        house.order(order("all", 16, queue=True))
+    house.booted(order("first", 8))
+    pod = house.order(order("second", 8, queue=True))
+    house.worker.tend_queue()
+    assert look(house, pod).reason == "project team-a has 2 of 3 nodes"
+
+
+def test_what_never_fits_is_refused_and_not_queued(house: IpuHouse) -> None:
+    """More than the row has, more Poplar servers than there are, an IPU-POD that isn't there."""
+    with pytest.raises(RefusedError, match="the longest run of them is 4"):
+        house.order(order("wide", 32, queue=True))
+    with pytest.raises(RefusedError, match="1 Poplar servers with room, 2 are needed"):
+        house.order(
+            order("served", 4, queue=True, nodes={"count": 2, "flavor": "cpu1", "image": "tiny"}),
+        )
+    with pytest.raises(InputError, match=f"IPU-PODs of cloud lab: {POD}"):
+        house.order(order("lost", queue=True, ipus={"count": 4, "ipu_pod": "nowhere"}))
+    assert house.service.list_pods(house.request()) == []
+
+
+def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_promised(house: IpuHouse, clock: HandClock) -> None:
+    """A place on the Poplar server that is promised stands in the way as a machine does."""
+    servers(house, poplar1=1)
+    house.booted(order("run", 4, duration="2h"))
+    house.order(order("later", 4, start=clock.now() + timedelta(hours=4)))
+    now = clock.now()
+    assert set(house.store.capacity().promises[0]["nodes"]) & {"host/poplar1/1"}
+    house.service.extend_pod(house.request(), "run", now + timedelta(hours=3))
+    with pytest.raises(ConflictError, match="promised to others from 2026-11-21T12:00Z"):
+        house.service.extend_pod(house.request(), "run", now + timedelta(hours=5))
+
+
+def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock) -> None:
+    """By name; others are refused them, its project gets them; hosts that are shared can't be set aside."""
+
+    def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
+        given = Reservation(name=name, project_id=project, nodes=(node,), start=start)
+        house.service.create_reservation(house.operator, given)
+
+    reserve("block", "team-b", "ipum1")
+    reserve("soon", "team-b", "ipum2", clock.now() + timedelta(hours=1))
+    fits, _ = would_fit(house, order("mine", 16))
+    assert "ipus.count: 8" in fits
+    house.order(order("short", 8, duration="8h"))
+    view = house.service.create_pod(house.request("team-b"), order("theirs", 8))
+    assert {n.node for n in view.placed} == {"ipum1", "ipum2"}
+    with pytest.raises(InputError, match="compute nodes and IPU-Machines of site lab"):
+        reserve("host", "team-b", "poplar1")
