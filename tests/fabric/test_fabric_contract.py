@@ -13,6 +13,7 @@ from weft.model.fabric import ManagerState, Membership
 from weft.model.ids import DEFAULT_PKEY
 from weft.model.resources import Kind, Status
 from weft.model.site import FabricManager
+from weft.planning.portkeys import crowded
 
 
 def test_nothing_is_there_at_first(rig: Rig) -> None:
@@ -212,3 +213,30 @@ def test_a_fabric_without_agents_is_unknown() -> None:
     with pytest.raises(UnknownError, match="names no agent"):
         lonely.find(scope(), [partition(0x101, host_ports(site)[:2])], {})
     assert not lonely.status().known
+
+
+def test_a_port_whose_table_is_full_is_known(rig: Rig) -> None:
+    """Sizes are read from the ports; partitions of all count, a pod's own key doesn't; a cut port's size is unknown."""
+    ports = host_ports(rig.site)
+    others = "".join(
+        f"o{n}=0x{0x2000 + n:x} : 0x{ports[0]:016x}=full, 0x{ports[1]:016x}=limited;\n" for n in range(61)
+    )
+    text = rig.text("sm1") or ""
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, text + others + "all=0x3001 : ALL=limited;\n")
+    rig.hup("sm1")
+    rig.driver.create(scope(), [partition(0x101, ports[:1])], {})
+    until("the last key is there", lambda: 0x8101 in rig.driver.tables([ports[0]])[ports[0]].keys)
+    suspects = crowded(rig.site, FABRIC, rig.driver.partitions())
+    entries = rig.driver.entries([p.guid for p in suspects])
+    assert {p.guid for p in suspects} == set(ports) == set(entries)
+    assert set(entries.values()) == {64}
+    assert [p.guid for p in suspects if p.full(entries[p.guid], ())] == ports[:1]
+    assert not any(p.full(entries[p.guid], {0x101}) for p in suspects)
+    more = partition(0x102, ports[:2])
+    rig.driver.create(scope(2), [more], {})
+    until("it has found its way", lambda: 0x8102 in rig.driver.tables([ports[1]])[ports[1]].keys)
+    # What would have become of a pod there: 65 keys for 64 entries, and OpenSM loses one without a word to anybody.
+    assert len(rig.driver.tables([ports[0]])[ports[0]].keys) == 64
+    rig.cut(ports[2])
+    assert ports[2] not in rig.another_driver().entries(ports[:3])

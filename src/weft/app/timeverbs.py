@@ -11,7 +11,7 @@ from weft.app.offline import capacity_of
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
-from weft.engine.ground import down_nodes
+from weft.engine.ground import health, look_around
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import Duration
 from weft.model.order import Level
@@ -35,13 +35,11 @@ class TimeVerbs(Desk):
         caller = request.caller
         self._policy.check("capacity:show", caller, caller.project_id)
         site, world = self._store.site().site, self._keeper.world()
-        down: dict[str, str] = {}
-        for cloud in sorted(site.clouds):
-            down |= down_nodes(site, world, cloud)
+        grounds = [look_around(site, world, cloud) for cloud in sorted(site.clouds)]
         held, now = self._store.capacity(), self._clock.now()
         view = capacity_of(
             site,
-            held.health(site, down),
+            health(site, grounds, held),
             held.book(),
             now,
             duration,

@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
-from weft.engine.ground import Ground, look_around
+from weft.engine.ground import Ground, health, look_around
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
@@ -136,11 +136,8 @@ class Dispatcher:
             r["project_id"]: float(r["seconds"] or 0)
             for r in tx.rows("use_of_projects", at=now, half_life=half_life)
         }
-        down = {n: why for g in grounds.values() if isinstance(g, Ground) for n, why in g.down.items()}
-        health = capacity.health(site, down)
-        found = agenda(
-            site, capacity, list(waiting.values()), used, health, denied, now.timestamp(), forecast
-        )
+        state = health(site, (g for g in grounds.values() if isinstance(g, Ground)), capacity)
+        found = agenda(site, capacity, list(waiting.values()), used, state, denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
     def _plan(self, one: Waiter, ground: Ground, capacity: Capacity) -> Plan | str:

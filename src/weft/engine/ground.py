@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weft.engine.capacity import Capacity
 from weft.engine.world import World
 from weft.model.errors import RefusedError
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Refusal
+from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
 from weft.planning.lines import timeline, wanted
 from weft.planning.plan import make_plan
+from weft.planning.portkeys import PortKeys, crowded
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,18 @@ class Ground:
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
         pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
+        ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
     """
 
     site: Site
     world: World
     down: dict[str, str]
     pkeys: dict[str, frozenset[int]]
+    ports: tuple[tuple[PortKeys, int], ...] = ()
 
     def health(self, capacity: Capacity) -> Occupancy:
         """What is out of order now."""
-        return capacity.health(self.site, self.down)
+        return health(self.site, [self], capacity)
 
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
@@ -115,8 +119,27 @@ def look_around(site: Site, world: World, cloud: str, machines: bool = False) ->
     for name, reader in world.machines.items() if machines else ():
         if site.ipu_pods[name].cloud == cloud:
             down.update(reader.unfit())
-    pkeys = {name: frozenset(fabric.partitions()) for name, fabric in world.fabrics.items()}
-    return Ground(site, world, down, pkeys)
+    pkeys: dict[str, frozenset[int]] = {}
+    ports: list[tuple[PortKeys, int]] = []
+    for name, fabric in world.fabrics.items():
+        partitions = fabric.partitions()
+        pkeys[name] = frozenset(partitions)
+        suspects = crowded(site, name, partitions)
+        entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
+        ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
+    return Ground(site, world, down, pkeys, tuple(ports))
+
+
+def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupancy:
+    """What is out of order now, on all these grounds."""
+    down: dict[str, str] = {}
+    full: dict[int, FullPort] = {}
+    for ground in grounds:
+        down |= ground.down
+        for port, entries in ground.ports:
+            if found := port.full(entries, capacity.used.pkeys.get(port.fabric, ())):
+                full[port.guid] = found
+    return capacity.health(site, down).model_copy(update={"full_ports": tuple(full.values())})
 
 
 def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:

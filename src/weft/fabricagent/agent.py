@@ -187,12 +187,7 @@ class Agent:
                 WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
                 for p in conf.partitions
             ),
-            configured=tuple(
-                ConfiguredPartition(
-                    pkey=p.pkey, name=p.name, members={format_guid(g): m for g, m in p.members.items()}
-                )
-                for p in conf.configured().values()
-            ),
+            configured=tuple(map(ConfiguredPartition.of, conf.configured().values())),
             problems=(
                 *problems,
                 *(f"{self._file.path.name}, {p}" for p in conf.problems),

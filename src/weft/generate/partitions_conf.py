@@ -54,14 +54,18 @@ class PartitionsConf:
         return tuple(p for p in self.problems if p.fatal)
 
     def configured(self) -> Mapping[int, Partition]:
-        """P_Key -> partition with its explicit GUIDs, merged as OpenSM merges repeated definitions."""
-        merged: dict[int, Partition] = {DEFAULT_PKEY: Partition(DEFAULT_PKEY, "Default")}
+        """P_Key -> partition with its explicit GUIDs, merged as OpenSM merges repeated definitions.
+
+        Every host port is a member of the default partition, whatever the file says.
+        """
+        merged = {DEFAULT_PKEY: Partition(DEFAULT_PKEY, "Default", everybody=True)}
         for d in self.definitions:
             if d.pkey is None:
                 continue
             old = merged.get(d.pkey) or Partition(d.pkey, d.name)
             guids = {g: m for g, m in d.members if isinstance(g, int)}
-            merged[d.pkey] = replace(old, members={**old.members, **guids})
+            everybody = old.everybody or any(who in (ALL, ALL_CAS) for who, _ in d.members)
+            merged[d.pkey] = replace(old, members={**old.members, **guids}, everybody=everybody)
         return merged
 
     def expected(self, hosts: Iterable[int], managers: Iterable[int]) -> dict[int, frozenset[int]]:

@@ -14,11 +14,13 @@ changed), 422 (the file would be wrong), 503 (the fabric or the subnet manager c
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabric import ManagerState, Membership, PathProbe
-from weft.model.ids import Guid, PKey
+from weft.model.fabric import ManagerState, Membership, Partition, PathProbe
+from weft.model.ids import Guid, PKey, format_guid, parse_guid
 
 
 class AgentProblem(Document):
@@ -28,11 +30,21 @@ class AgentProblem(Document):
 
 
 class ConfiguredPartition(Document):
-    """A partition as OpenSM takes it from the file; only members given by GUID."""
+    """A partition as OpenSM takes it from the file."""
 
     pkey: PKey
     name: str
     members: dict[str, Membership] = Field(description="Port GUID (0x and 16 digits) to membership.")
+    everybody: bool = Field(default=False, description="Whether every host port is a member too.")
+
+    @classmethod
+    def of(cls, partition: Partition) -> Self:
+        members = {format_guid(guid): membership for guid, membership in partition.members.items()}
+        return cls(pkey=partition.pkey, name=partition.name, members=members, everybody=partition.everybody)
+
+    def partition(self) -> Partition:
+        members = {parse_guid(guid): membership for guid, membership in self.members.items()}
+        return Partition(self.pkey, self.name, members, self.everybody)
 
 
 class WeftPartitionDocument(Document):

@@ -50,11 +50,17 @@ class PortTable:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as configured: in the manager's own file or database, not on the wire."""
+    """A partition as configured: in the manager's own file or database, not on the wire.
+
+    Attributes:
+        members: port GUID -> membership, of those that are named.
+        everybody: whether every host port is a member, named or not.
+    """
 
     pkey: int
     name: str
     members: Mapping[int, Membership] = field(default_factory=dict)
+    everybody: bool = False
 
 
 class ManagerState(StrEnum):

@@ -60,6 +60,14 @@ class Neighbour(Document):
     bisection_gbps: int = Field(default=0, description="As in `PlacementRequest`.")
 
 
+class FullPort(Document):
+    """A host port whose table takes no further P_Key or VLAN."""
+
+    fabric: Name
+    node: Name
+    why: str = Field(description="One sentence that names the port.")
+
+
 class Occupancy(Document):
     """What can't be had now. The site says the rest."""
 
@@ -72,9 +80,9 @@ class Occupancy(Document):
     segments: Mapping[Name, str] = Field(
         default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
     )
-    keys_left: Mapping[Name, int] = Field(
-        default_factory=dict,
-        description="Node -> further P_Keys or VLANs that the fullest of its ports takes; none: enough.",
+    full_ports: tuple[FullPort, ...] = Field(
+        default=(),
+        description="Ports without an entry left; a node that has one on the order's fabric is not chosen.",
     )
     reserved: Mapping[Name, str] = Field(
         default_factory=dict,

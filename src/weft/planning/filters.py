@@ -32,7 +32,7 @@ def filters_for(
     """Every filter of this request, in the order in which they are reported: what never changes comes first."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = closed_leaves(request, topology, occupancy.neighbours)
-    no_keys = keys_gone(occupancy)
+    no_keys = keys_gone(occupancy, request.fabric)
     return (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, request.cloud)),
@@ -51,10 +51,9 @@ def filters_for(
     )
 
 
-def keys_gone(occupancy: Occupancy) -> dict[str, str]:
-    """Node -> why its ports take no further P_Key or VLAN, by their budget."""
-    reason = "the fullest of its ports takes no further P_Key or VLAN"
-    return {node: reason for node, left in occupancy.keys_left.items() if left < 1}
+def keys_gone(occupancy: Occupancy, fabric: str) -> dict[str, str]:
+    """Node -> why a port of it on the fabric takes no further P_Key or VLAN; the first such port."""
+    return {port.node: port.why for port in reversed(occupancy.full_ports) if port.fabric == fabric}
 
 
 def run(

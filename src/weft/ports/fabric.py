@@ -29,6 +29,10 @@ class FabricReader(Protocol):
         """Port GUID -> tables read from the wire; None: every host port of the fabric."""
         ...
 
+    def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
+        """Port GUID -> entries of its P_Key table; ports that can't be read are left out. Read rarely, remembered."""
+        ...
+
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
         """What the subnet administrator answers for each (source, destination) pair of port GUIDs."""
         ...

@@ -180,12 +180,7 @@ class FakeManager:
                     WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
                     for p in conf.partitions
                 ),
-                configured=tuple(
-                    ConfiguredPartition(
-                        pkey=p.pkey, name=p.name, members={format_guid(g): m for g, m in p.members.items()}
-                    )
-                    for p in conf.configured().values()
-                ),
+                configured=tuple(map(ConfiguredPartition.of, conf.configured().values())),
                 problems=tuple(self._problems()),
             )
 

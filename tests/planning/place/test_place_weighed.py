@@ -15,7 +15,7 @@ from placesites import build_request, build_site
 
 from weft.model.errors import InputError
 from weft.model.order import Level, Preference
-from weft.model.placement import Neighbour, Occupancy, Placement, Refusal
+from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Link, Site, Switch
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
@@ -162,7 +162,11 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
         occupancy = Occupancy(
             busy=busy,
             neighbours=(neighbour,),
-            keys_left={n: rng.choice([0, 5]) for n in names if rng.random() < 0.1},
+            full_ports=tuple(
+                FullPort(fabric=rng.choice(["ib0", "ib1"]), node=n, why="full")
+                for n in names
+                if rng.random() < 0.1
+            ),
         )
         wishes = tuple(
             Preference(kind=kind, name=name, cost=rng.choice([-800, 400, 1500]))
@@ -366,15 +370,23 @@ def test_part_of_a_node_comes_from_one_numa_node() -> None:
 
 
 def test_a_port_without_keys_left_takes_no_pod() -> None:
-    """The budget of P_Keys and VLANs is a filter with its own reason, at both doors."""
+    """The budget of P_Keys and VLANs is a filter with its own reason, at both doors; another fabric's doesn't count."""
     site = build_site([[2]])
-    occupancy = Occupancy(keys_left={"gpu1": 0, "gpu2": 3})
+    full = (
+        FullPort(fabric="ib0", node="gpu1", why="port mlx5_0 has no entry left"),
+        FullPort(fabric="ib1", node="gpu2", why="not asked for"),
+    )
+    occupancy = Occupancy(full_ports=full)
     answer = place(build_request(1), site, occupancy)
     assert isinstance(answer, Placement)
     assert [n.node for n in answer.nodes] == ["gpu2"]
     report = next(f for f in answer.explanation.filters if f.filter == "segments")
-    assert report.examples == ("gpu1: the fullest of its ports takes no further P_Key or VLAN",)
-    assert Engine.of(site, "ib0", occupancy).decide(Ask.of(build_request(2))) is None
+    assert report.examples == ("gpu1: port mlx5_0 has no entry left",)
+    engine = Engine.of(site, "ib0", occupancy)
+    assert engine.decide(Ask.of(build_request(2))) is None
+    decision = engine.decide(Ask.of(build_request(1)))
+    assert decision is not None and decision.nodes == ("gpu2",)
+    assert report in decision.explanation().filters
 
 
 def test_a_future_window_is_weighed_as_the_present_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent
@@ -19,7 +20,7 @@ from weft.model.agentapi import (
 )
 from weft.model.errors import PermanentError, WeftError
 from weft.model.fabric import Capabilities, FabricStatus, ObservedFabric, Partition, PathProbe, PortTable
-from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_guid, parse_pkey
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_pkey
 from weft.model.mark import Mark, outside_name
 from weft.model.resources import Kind, Marked, Observed, Outcome, PartitionSpec, Resource
 from weft.model.site import Site
@@ -30,6 +31,10 @@ WAIT_SECONDS = 5.0
 
 MENDED_AT_ONCE = 32
 """Drifted ports that one call puts right; the rest shows as pending, and its turn comes with the next update."""
+
+
+ENTRIES_SECONDS = 3600.0
+"""How long the size of a port's table is believed: it changes with the adapter's firmware alone."""
 
 
 class OpenSm:
@@ -54,6 +59,7 @@ class OpenSm:
         self._agents = Agents(fabric, chosen)
         self._changer = Changer(site.name, self._agents)
         self._wait = wait_seconds
+        self._entries: dict[int, tuple[float, int]] = {}
 
     # -- FabricReader ----------------------------------------------------------------------------------------
 
@@ -67,10 +73,7 @@ class OpenSm:
     def partitions(self) -> Mapping[int, Partition]:
         files = self._agents.files()
         file = files.read[self._agents.master(files).name]
-        return {
-            p.pkey: Partition(p.pkey, p.name, {parse_guid(g): m for g, m in p.members.items()})
-            for p in file.configured
-        }
+        return {p.pkey: p.partition() for p in file.configured}
 
     def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
         master = self._agents.master(self._agents.files())
@@ -87,6 +90,16 @@ class OpenSm:
             )
             for p in master.tables(TablesQuery(port_guids=wanted)).ports
         }
+
+    def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
+        now = time.monotonic()
+        missing = [
+            g for g in port_guids if now - self._entries.get(g, (-ENTRIES_SECONDS, 0))[0] >= ENTRIES_SECONDS
+        ]
+        for guid, table in self.tables(missing).items() if missing else ():
+            if not table.unreachable:
+                self._entries[guid] = now, table.capacity
+        return {g: self._entries[g][1] for g in port_guids if g in self._entries}
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
         master = self._agents.master(self._agents.files())

@@ -50,7 +50,7 @@ class Engine(Weighing):
             ("maintenance", maintenance),
             ("down", occupancy.down),
             ("quarantine", occupancy.quarantined),
-            ("segments", {**keys_gone(occupancy), **occupancy.segments}),
+            ("segments", {**keys_gone(occupancy, fabric), **occupancy.segments}),
         ):
             for node, reason in reasons.items():
                 if node in topology.stands:
