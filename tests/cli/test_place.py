@@ -58,6 +58,13 @@ def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.Captu
         ),
         (["place", "--topology", "T", "--orders", "O", "--columns", "ip"], "--columns: 'ip' is not allowed"),
         (["place", "--topology", "T", "--orders", "O", "--load", "0"], "--load: 0.0 is not allowed"),
+        (["place", "--topology", "T", "--orders", "O", "--required", "hall"], "there are no others"),
+        (["place", "--topology", "T", "--orders", "O", "--cloud", "c1"], "--cloud: 'c1' is not allowed"),
+        (
+            ["place", "--topology", "T", "--orders", "O", "--warm-up", "1h"],
+            "--warm-up: '1h' is not allowed: less than the 20 s",
+        ),
+        (["place", "--topology", "T", "--orders", "O", "--compare", "weft,weft"], "each once"),
         (
             ["place", "--topology", "T", "--orders", "O", "--patience", "soon"],
             "--patience: 'soon' is not allowed",

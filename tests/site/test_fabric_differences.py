@@ -12,12 +12,14 @@ import pytest
 from simulatedfabric import discover
 from sitefolder import SMALL, Folder
 
+from weft.app.placefiles import read_topology
 from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Link, Site
 from weft.planning.fabricdiff import fabric_differences, take_in
 from weft.planning.ibnetdiscover import parse_ibnetdiscover
+from weft.planning.topology import Topology
 
 pytestmark = pytest.mark.fabric
 
@@ -254,3 +256,12 @@ def test_what_is_not_ibnetdiscovers_output_is_told(
     ):
         assert main(["site", "check", str(folder.site), *arguments]) == 2
         assert sentence in capsys.readouterr().err
+
+
+def test_what_if_on_the_discovered_fabric_is_what_if_on_the_site(tmp_path: Path) -> None:
+    """`weft place --topology` reads the real output: the same nodes stand together, on the same rails."""
+    path = tmp_path / "ibnetdiscover.txt"
+    path.write_text(discover(SITE, tmp_path / "sim"))
+    found, described = read_topology(path), Topology.of(SITE, "ib")
+    assert found.leaves == described.leaves
+    assert {n: s.rails for n, s in found.stands.items()} == {n: s.rails for n, s in described.stands.items()}

@@ -10,22 +10,33 @@ from typing import Any
 
 from weft.model.errors import InputError
 
+Row = tuple[dict[str, Any], str]
+"""Column -> text, and its `file:line`."""
 
-def read_rows(
-    path: Path, shown: str, columns: frozenset[str], errors: list[InputError]
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each row as column -> text (empty cells left out) and its `file:line`; what is wrong goes to `errors`."""
+
+def read_rows(path: Path, shown: str, columns: frozenset[str], errors: list[InputError]) -> Iterator[Row]:
+    """Each row of a file that may have these columns, empty cells left out; what is wrong goes to `errors`."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         errors.append(InputError("csv", shown, f"it must be UTF-8; byte {error.start} is not", shown))
         return
+    yield from rows_of(text, shown, columns, errors)
+
+
+def rows_of(text: str, shown: str, columns: frozenset[str] | None, errors: list[InputError]) -> Iterator[Row]:
+    """Each row of a table; what is wrong goes to `errors`.
+
+    Args:
+        shown: what errors call the file.
+        columns: those that it may have, and empty cells are left out; None: any, also such without a name.
+    """
     rows = _rows(text, shown, errors)
     header, where = next(rows, (None, shown))
     if header is None:
-        errors.append(
-            InputError("csv", shown, "the file is empty; its first line must name the columns", where)
-        )
+        if not errors:
+            allowed = "the file is empty; its first line must name the columns"
+            errors.append(InputError("csv", shown, allowed, where))
         return
     names = [name.strip() for name in header]
     if not _good_header(names, where, columns, errors):
@@ -34,7 +45,8 @@ def read_rows(
         if len(cells) != len(names):
             errors.append(InputError("csv", ",".join(cells), f"{len(names)} cells, as in the header", line))
             continue
-        yield {n: c.strip() for n, c in zip(names, cells, strict=True) if c.strip()}, line
+        row = zip(names, (c.strip() for c in cells), strict=True)
+        yield {name: cell for name, cell in row if cell or columns is None}, line
 
 
 def _rows(text: str, shown: str, errors: list[InputError]) -> Iterator[tuple[list[str], str]]:
@@ -55,14 +67,16 @@ def _rows(text: str, shown: str, errors: list[InputError]) -> Iterator[tuple[lis
             yield cells, f"{shown}:{start}"
 
 
-def _good_header(names: list[str], where: str, columns: frozenset[str], errors: list[InputError]) -> bool:
+def _good_header(
+    names: list[str], where: str, columns: frozenset[str] | None, errors: list[InputError]
+) -> bool:
     good = True
     for index, name in enumerate(names):
-        if name not in columns:
+        if columns is not None and name not in columns:
             errors.append(
                 InputError("csv", name, f"unknown column; known here: {', '.join(sorted(columns))}", where)
             )
-        elif name in names[:index]:
+        elif name in names[:index] and (name or columns is not None):
             errors.append(InputError("csv", name, "the column is there twice", where))
         else:
             continue

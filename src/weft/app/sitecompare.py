@@ -31,15 +31,19 @@ def compare(
         fabric = names[0]
     if fabric is None or fabric not in site.fabrics:
         raise InputError("--fabric-name", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
+    observed = discovery(read_text(Path(discovered)) if text is None else text, discovered)
+    return fabric, observed, fabric_differences(site, fabric, observed)
+
+
+def discovery(text: str, shown: str) -> ObservedFabric:
+    """What ibnetdiscover's output says. Raises `InputError` with file and line for what is not its output."""
     try:
-        observed = parse_ibnetdiscover(read_text(Path(discovered)) if text is None else text).fabric
+        return parse_ibnetdiscover(text).fabric
     except InputError as error:
         if error.where is None:
             raise
-        raise InputError(
-            error.field, error.value, error.allowed, f"{discovered}:{error.where.removeprefix('line ')}"
-        ) from None
-    return fabric, observed, fabric_differences(site, fabric, observed)
+        where = f"{shown}:{error.where.removeprefix('line ')}"
+        raise InputError(error.field, error.value, error.allowed, where) from None
 
 
 def write_links(

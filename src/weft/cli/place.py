@@ -6,15 +6,18 @@ import argparse
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from weft.cli.common import Subparsers, leaf, say, table, write_json
+from weft.cli.common import Subparsers, leaf, say, table, warn, write_json
 
 if TYPE_CHECKING:
     from weft.model.site import Site
     from weft.planning.place.choose import Weights
     from weft.planning.place.queue import QueueSettings
-    from weft.planning.place.simulate import Outcome
+    from weft.planning.place.simulate import Outcome, TraceOrder
+    from weft.planning.place.state import Traits
+    from weft.planning.topology import Topology
 
 LEVELS = ("leaf", "pod", "hall", "building", "site")
+MOST_NAMES = 5
 WEIGHTS = ("pod", "hall", "building")
 
 
@@ -23,16 +26,23 @@ def add_commands(subparsers: Subparsers) -> None:
     place = leaf(subparsers, "place", _place, "play a trace of orders on a simulated clock", api=False)
     where = place.add_mutually_exclusive_group(required=True)
     where.add_argument("--site", metavar="FILE", help="site file (YAML)")
-    where.add_argument("--topology", metavar="CSV", help="a table of hosts and their switches instead")
+    where.add_argument(
+        "--topology",
+        metavar="FILE",
+        help="instead: a table of hosts (CSV), output of ibnetdiscover, or UFM's links (JSON)",
+    )
     place.add_argument(
         "--columns",
-        default="ip,ASW,PSW",
         metavar="HOST,LEAF,POD,…",
-        help="with --topology: its columns, up to hall and building (default: %(default)s)",
+        help="columns of a table of hosts, up to hall and building (ip,ASW,PSW)",
     )
     place.add_argument("--fabric", metavar="NAME", help="fabric of the site; none: the only one")
+    place.add_argument("--cloud", metavar="NAME", help="cloud of the site; none: the only one")
     place.add_argument(
-        "--orders", metavar="CSV", required=True, help="pod,submitted,duration,count[,project,…]"
+        "--orders",
+        metavar="CSV",
+        required=True,
+        help="pod,submitted,duration,count[,project,required,preferred,slice,spare,accelerators]",
     )
     place.add_argument(
         "--compare", default="weft", metavar="RULES", help="first-fit,best-fit,weft or some of them"
@@ -120,13 +130,18 @@ def _place(args: argparse.Namespace) -> int:
     from weft.planning.place.simulate import simulate
 
     rules = [r.strip() for r in args.compare.split(",")]
-    unknown = [r for r in rules if r not in POLICIES]
-    if unknown:
-        raise InputError("--compare", unknown[0], f"some of {', '.join(POLICIES)}")
+    wrong = [r for r in rules if r not in POLICIES or rules.count(r) > 1]
+    if wrong:
+        raise InputError("--compare", wrong[0], f"some of {', '.join(POLICIES)}, each once")
     warm_up = seconds(args.warm_up, "--warm-up")
     site = _site(args)
     weights, settings = _weights(args, site), _queue(args, site)
     topology, traits, orders = _inputs(args, site)
+    last = max(o.submitted for o in orders)
+    if warm_up and warm_up >= last:
+        raise InputError(
+            "--warm-up", args.warm_up, f"less than the {last:g} s from the first order to the last"
+        )
     outcomes: list[Outcome] = []
     for rule in rules:
         engine = Engine(topology, traits, weights, policy=POLICIES[rule])
@@ -169,34 +184,64 @@ def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
     return settings
 
 
-def _inputs(args: argparse.Namespace, site: Site | None):
+def _inputs(
+    args: argparse.Namespace, site: Site | None
+) -> tuple[Topology, dict[str, Traits], list[TraceOrder]]:
     from weft.app.placefiles import read_orders, read_topology
     from weft.model.errors import InputError
+    from weft.planning.place.engine import Engine
     from weft.planning.place.state import Kind, Traits, traits_of
-    from weft.planning.place.trace import at_load, nearest_level
+    from weft.planning.place.trace import at_load, nearest
     from weft.planning.topology import Topology
 
     if site:
-        fabric = args.fabric or next(iter(site.fabrics))
-        if args.fabric is None and len(site.fabrics) > 1:
-            raise InputError("--fabric", None, f"one of {', '.join(site.fabrics)}")
-        topology = Topology.of(site, fabric)
+        _only_with_a_table(args)
+        topology = Topology.of(site, _one_of("--fabric", args.fabric, tuple(site.fabrics)))
         traits = traits_of(site, topology)
-        clouds = sorted({t.cloud for t in traits.values() if t.cloud})
-        kind = Kind(clouds[0] if clouds else None)
+        kind = Kind(_one_of("--cloud", args.cloud, tuple(site.clouds)))
+        if not any(kind.refuses(x) is None for x in traits.values()):
+            allowed = f"a site with compute nodes of cloud {kind.cloud} that are cabled to {topology.fabric}"
+            raise InputError("--site", args.site, allowed)
     else:
+        for option in ("fabric", "cloud"):
+            if getattr(args, option) is not None:
+                raise InputError(f"--{option}", getattr(args, option), "only with --site")
         topology = read_topology(args.topology, args.columns)
         traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
-    if not topology.stands:
-        raise InputError("--site", args.site, "a site with nodes that are cabled to the fabric")
-    orders = read_orders(args.orders, kind, args.required if args.required in LEVELS else None)
-    if args.required == "nearest":
-        orders = nearest_level(topology, orders)
+    wide = args.required if args.required != "nearest" else None
+    if wide and wide not in topology.levels:
+        raise InputError("--required", wide, f"one of {', '.join(topology.levels)}: there are no others")
+    empty = Engine(topology, traits)
+    unused: list[str] = []
+    types = {name for x in traits.values() for name, _ in x.accelerators}
+    level = wide or (lambda ask: nearest(empty, ask))
+    orders = read_orders(args.orders, kind, level, topology.levels, types, unused)
+    if unused:
+        warn(f"weft: columns of {args.orders} that mean nothing here: {', '.join(unused)}")
     if args.load is not None:
-        if not 0 < args.load <= 10:
-            raise InputError("--load", args.load, "more than 0, at most 10")
+        if not 0.001 <= args.load <= 10:
+            raise InputError("--load", args.load, "0.001 to 10")
+        if not any(o.submitted for o in orders):
+            raise InputError("--load", args.load, "none where all orders are submitted at one time")
         orders = at_load(topology, orders, args.load)
     return topology, traits, orders
+
+
+def _only_with_a_table(args: argparse.Namespace) -> None:
+    from weft.model.errors import InputError
+
+    if args.columns is not None:
+        raise InputError("--columns", args.columns, "only with --topology")
+
+
+def _one_of(option: str, given: str | None, names: tuple[str, ...]) -> str:
+    from weft.model.errors import InputError
+
+    if given is None and len(names) == 1:
+        return names[0]
+    if given not in names:
+        raise InputError(option, given, f"one of {', '.join(sorted(names))}")
+    return given
 
 
 def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
@@ -220,3 +265,8 @@ def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
     for line in table(list(rows[0]), rows):
         say(line)
     say("broken: share of the free nodes that stand on leaves partly taken, over time")
+    for o in outcomes:
+        if o.turned_away:
+            more = f" and {o.refused - MOST_NAMES} more" if o.refused > MOST_NAMES else ""
+            never = ", ".join(o.turned_away[:MOST_NAMES]) + more
+            say(f"{o.policy}: refused, they could never start: {never}")

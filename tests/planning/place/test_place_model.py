@@ -169,7 +169,7 @@ def test_a_host_twice_in_a_table_is_refused_with_its_line() -> None:
     """File and line."""
     rows = [{"ip": "a", "leaf": "1"}, {"ip": "a", "leaf": "2"}]
     with pytest.raises(InputError, match=r"csv:3: ip: 'a' is not allowed: each host once"):
-        from_table("x", rows, "ip", ("leaf",))
+        from_table("x", rows, "ip", ("leaf",), ["csv:2", "csv:3"])
 
 
 def test_the_itp_traces_are_read() -> None:
@@ -183,7 +183,8 @@ def test_the_itp_traces_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "a header line and at least one order"),
+        ("", "its first line must name the columns"),
+        ("pod,submitted,duration,count\n", "a header line and at least one order"),
         ("a,b\n1,2\n", "a column pod or job_id or name"),
         ("pod,submitted,duration,count\nx,0,1h,0\n", "orders.csv:2: count: '0' is not allowed"),
         ("pod,submitted,duration,count\nx,0,soon,1\n", "orders.csv:2: duration: 'soon' is not allowed"),
@@ -254,12 +255,13 @@ def test_a_table_with_halls_and_buildings() -> None:
         {"host": f"h{i}", "leaf": f"l{i % 2}", "pod": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
         for i in range(8)
     ]
-    found = from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building"))
+    lines = [f"csv:{i + 2}" for i in range(8)]
+    found = from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building"), lines)
     assert found.levels == ("node", "leaf", "pod", "hall", "site")
     assert found.level_of(["h0", "h2"]) == "hall"
     assert found.level_of(["h0", "h4"]) == "site"
     with pytest.raises(InputError, match="at most host, leaf, pod, hall and building"):
-        from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building", "campus"))
+        from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building", "campus"), lines)
 
 
 def test_cables_tell_halls_and_buildings() -> None:

@@ -19,6 +19,7 @@ from weft.planning.place.choose import Policy, Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.nextto import next_to
+from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several
@@ -161,7 +162,7 @@ class Engine(Weighing):
     def _by_policy(
         self, policy: Policy, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]
     ) -> Decision | None:
-        takes = policy(pool, ask.required, ask.preferred, ask.count // ask.slice)
+        takes = by_rule(policy, pool, self.tree, ask.required, ask.preferred, ask.count // ask.slice)
         if takes is None:
             return None
         pods = len({pool.pod_of[leaf] for leaf, _ in takes})

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from weft.model.order import Level
 from weft.planning.place.choose import Policy, Takes
+from weft.planning.place.parts import Tree
 from weft.planning.place.pool import Pool
 
 
@@ -45,6 +46,23 @@ POLICIES: dict[str, Policy | None] = {
     "weft": None,
 }
 """By the name that `--compare` takes; None is weft's own."""
+
+
+def by_rule(
+    rule: Policy, pool: Pool, tree: Tree, required: Level, preferred: Level, need: int
+) -> Takes | None:
+    """What the rule chooses. It knows leaves and pods: for a hall or building it is asked about one after the other."""
+    if required not in ("hall", "building") or not tree.deep:
+        return rule(pool, required, preferred, need)
+    depth = 2 if required == "hall" else 1
+    domains = [path[:depth] for path in tree.paths]
+    inside = [
+        pool.but({leaf: 0 for leaf, mine in enumerate(domains) if mine != one})
+        for one in dict.fromkeys(domains)
+    ]
+    if rule is best_fit:
+        inside.sort(key=lambda p: p.total)
+    return next((rule(part, "site", preferred, need) for part in inside if part.total >= need), None)
 
 
 def _domains(pool: Pool, required: Level) -> Iterable[Sequence[int]]:

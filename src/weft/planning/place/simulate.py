@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.queue import Queue, QueueSettings, Waiting, least_leaves
+from weft.planning.place.state import Kind
 from weft.planning.timeline import Timeline
 from weft.planning.topology import Topology
 
@@ -30,12 +30,13 @@ class Outcome:
     """What came of a trace under one rule.
 
     Attributes:
-        utilisation: busy node-seconds over all node-seconds, from the end of the warm-up to the last arrival.
+        utilisation: busy node-seconds over all node-seconds, from the end of the warm-up to the last arrival, or to
+            the end of all if they arrive at once.
         wait_mean: seconds from arrival to start, of the orders that arrived after the warm-up; `wait_p95` likewise.
         leaves: leaves used over the least possible in an empty site.
         pods: pods (groups of leaves) an order.
         fragmentation: share of the free nodes that stand on leaves partly taken, averaged over time.
-        refused: orders that the site couldn't hold even empty.
+        refused: orders that the site couldn't hold even empty; `turned_away` are their names.
     """
 
     policy: str
@@ -48,6 +49,7 @@ class Outcome:
     pods: float
     fragmentation: float
     makespan: float
+    turned_away: tuple[str, ...] = ()
     waits: tuple[float, ...] = field(default=(), repr=False)
 
 
@@ -98,19 +100,22 @@ def simulate(
         engine: state to begin with; none: an empty site.
     """
     engine = engine or Engine(topology, weights=weights, policy=POLICIES[policy])
+    empty = Engine(engine.topology, engine.traits, engine.weights)
     queue = Queue(Timeline(engine), settings)
     arrivals = sorted(orders, key=lambda o: (o.submitted, o.ask.pod))
-    sizes = sorted((e.bit_count() for e in engine.numbers.every), reverse=True)
+    sizes: dict[tuple[Kind, int], list[int]] = {}
     last = arrivals[-1].submitted if arrivals else 0.0
-    meter = _Meter(warm_up, last, len(engine.numbers.nodes))
+    meter = _Meter(warm_up, last or float("inf"), len(engine.numbers.nodes))
     ends: list[tuple[float, str]] = []
-    next_arrival, used, refused, now = 0, 0, 0, 0.0
+    next_arrival, used, now = 0, 0, 0.0
+    refused: list[str] = []
     counts: dict[str, int] = {}
     while next_arrival < len(arrivals) or ends or queue.waiting:
-        now = _next_moment(arrivals, next_arrival, ends, queue, now)
-        if now == float("inf"):
-            refused += len(queue.waiting)
+        moment = _next_moment(arrivals, next_arrival, ends, queue, now)
+        if moment == float("inf"):
+            refused += queue.waiting
             break
+        now = moment
         meter.until(now, engine, used)
         while ends and ends[0][0] <= now:
             pod = heapq.heappop(ends)[1]
@@ -119,10 +124,10 @@ def simulate(
         while next_arrival < len(arrivals) and arrivals[next_arrival].submitted <= now:
             order = arrivals[next_arrival]
             next_arrival += 1
-            if fits_empty(engine, order.ask):
+            if fits_empty(empty, order.ask):
                 queue.submit(Waiting(order.ask, order.duration, order.submitted))
             else:
-                refused += 1
+                refused.append(order.ask.pod)
         for started in queue.run(now):
             waiting = started.waiting
             heapq.heappush(ends, (now + waiting.duration, waiting.ask.pod))
@@ -132,28 +137,23 @@ def simulate(
                 meter.waits.append(now - waiting.submitted)
                 meter.started += 1
                 meter.leaves += len(started.decision.bits)
-                meter.least += least_leaves(sizes, waiting.ask.held)
+                meter.least += _least(empty, waiting.ask, sizes)
                 meter.pods += started.decision.pods
     return _outcome(policy, len(arrivals), refused, meter, now)
 
 
 def fits_empty(engine: Engine, ask: Ask) -> bool:
-    """Whether the order could ever be served: its required level has a domain that is large enough."""
-    numbers = engine.numbers
-    sizes = [b.bit_count() for b in engine.view(ask).mask]
-    if ask.required == "node":
-        return ask.held == 1 and any(sizes)
-    if ask.required == "leaf":
-        return ask.held <= max(sizes)
-    if ask.required == "pod":
-        return ask.held <= max(sum(sizes[a:b]) for a, b in pairwise(numbers.pod_start))
-    if ask.required in ("hall", "building"):
-        depth = 2 if ask.required == "hall" else 1
-        rooms: dict[tuple[int, ...], int] = {}
-        for path, size in zip(engine.tree.paths, sizes, strict=True):
-            rooms[path[:depth]] = rooms.get(path[:depth], 0) + size
-        return ask.held <= max(rooms.values())
-    return ask.held <= sum(sizes)
+    """Whether an engine that holds nothing would serve the order: what it wouldn't, could never be served."""
+    return engine.decide(ask) is not None
+
+
+def _least(empty: Engine, ask: Ask, sizes: dict[tuple[Kind, int], list[int]]) -> int:
+    """The fewest leaves that could hold the order in an empty site; `sizes` are kept for the next of its kind."""
+    key = ask.kind, ask.slice
+    if key not in sizes:
+        rooms = (bits.bit_count() // ask.slice for bits in empty.view(ask).mask)
+        sizes[key] = sorted((room for room in rooms if room), reverse=True)
+    return least_leaves(sizes[key], ask.held // ask.slice)
 
 
 def _next_moment(
@@ -173,13 +173,13 @@ def _next_moment(
     return min(moments)
 
 
-def _outcome(policy: str, orders: int, refused: int, meter: _Meter, now: float) -> Outcome:
+def _outcome(policy: str, orders: int, refused: list[str], meter: _Meter, now: float) -> Outcome:
     waits = sorted(meter.waits)
-    span = max(meter.end - meter.begin, 1e-9) * meter.nodes
+    span = max(min(meter.end, now) - meter.begin, 1e-9) * meter.nodes
     return Outcome(
         policy=policy,
         orders=orders,
-        refused=refused,
+        refused=len(refused),
         utilisation=meter.busy / span,
         wait_mean=sum(waits) / len(waits) if waits else 0.0,
         wait_p95=waits[min(len(waits) - 1, int(len(waits) * 0.95))] if waits else 0.0,
@@ -187,5 +187,6 @@ def _outcome(policy: str, orders: int, refused: int, meter: _Meter, now: float) 
         pods=meter.pods / meter.started if meter.started else 0.0,
         fragmentation=meter.broken / meter.free if meter.free else 0.0,
         makespan=now,
+        turned_away=tuple(refused),
         waits=tuple(meter.waits),
     )

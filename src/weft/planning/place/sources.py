@@ -28,8 +28,14 @@ Adapter = tuple[str, str]
 def from_observed(fabric: str, observed: ObservedFabric) -> Topology:
     """The topology that discovery (`ibnetdiscover`) saw; hosts by the first word of their node description.
 
-    Raises InputError if two adapters have the same description, or no host is cabled to a switch.
+    Raises InputError if two adapters have the same description, no host is cabled to a switch, or the output is cut
+    off: a cable leads to what has no record of its own.
     """
+    known = {n.guid for n in observed.nodes}
+    lost = sorted({e.guid for link in observed.links for e in link} - known)
+    if lost:
+        allowed = f"whole: a cable leads to {_guid(lost[0])}, and nothing else is said of it"
+        raise InputError("ibnetdiscover", f"{len(observed.nodes)} nodes", allowed)
     adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not _NO_HOST.search(n.name)}
     hosts = {guid: _host(name) for guid, name in _each_once(adapters).items()}
     names = _distinct({n.guid: n.name for n in observed.nodes if n.kind == "switch"})
@@ -71,7 +77,7 @@ def from_ufm(fabric: str, answer: Any) -> Topology:
 
 
 def from_table(
-    fabric: str, rows: Sequence[Mapping[str, str]], node: str, levels: Sequence[str], where: str = "csv"
+    fabric: str, rows: Sequence[Mapping[str, str]], node: str, levels: Sequence[str], where: Sequence[str]
 ) -> Topology:
     """The topology from a table with a row for each host.
 
@@ -79,17 +85,18 @@ def from_table(
         node: column of the host's name.
         levels: columns from the leaf upwards, at most leaf, pod, hall, building, such as ("ASW", "PSW"); a leaf's name
             need only be unique under the pod.
+        where: file and line of each row.
     """
     if len(levels) > 4:
         raise InputError("columns", ",".join((node, *levels)), "at most host, leaf, pod, hall and building")
     stands: dict[str, Stand] = {}
-    for line, row in enumerate(rows, 2):
+    for row, line in zip(rows, where, strict=True):
         missing = [c for c in (node, *levels) if not row.get(c)]
         if missing:
-            raise InputError(missing[0], row.get(missing[0]), "a name", f"{where}:{line}")
+            raise InputError(missing[0], row.get(missing[0]), "a name", line)
         name = row[node]
         if name in stands:
-            raise InputError(node, name, "each host once", f"{where}:{line}")
+            raise InputError(node, name, "each host once", line)
         path = [row[c] for c in reversed(levels)]
         pod = path[-2] if len(path) > 1 else NO_POD
         leaf = "/".join(path[-2:])

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.planning.place.simulate import TraceOrder
+from weft.model.order import Level
+from weft.planning.place.ask import Ask
+from weft.planning.place.engine import Engine
+from weft.planning.place.simulate import TraceOrder, fits_empty
 from weft.planning.topology import Topology
+
+
+def nearest(engine: Engine, ask: Ask) -> Level:
+    """The nearest level that could hold the order if nothing else were there; `site` if none could.
+
+    Args:
+        engine: an empty one.
+    """
+    for level in engine.topology.levels:
+        if level != "node" and fits_empty(engine, replace(ask, required=level)):
+            return level
+    return "site"
 
 
 def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrder]:
     """Every order required inside the nearest level whose largest domain could hold it."""
-    leaf_size = max(map(len, topology.leaves.values()))
-    pod_size = max(sum(len(topology.leaves[x]) for x in leaves) for leaves in topology.pods.values())
-    return [
-        replace(
-            o,
-            ask=replace(
-                o.ask,
-                required="leaf" if o.ask.count <= leaf_size else "pod" if o.ask.count <= pod_size else "site",
-            ),
-        )
-        for o in orders
-    ]
+    engine = Engine(topology)
+    return [replace(o, ask=replace(o.ask, required=nearest(engine, o.ask))) for o in orders]
 
 
 def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
