@@ -22,10 +22,39 @@ def test_capacity_is_a_table_or_json(desk: Desk) -> None:
     assert [x["level"] for x in found["rows"][0]["largest"]] == ["pod"]
 
 
+def test_capacity_of_ipus(desk: Desk) -> None:
+    """Machines, Poplar servers, the largest order and when larger ones fit; where, for operators; not by level."""
+    shown = desk.weft("capacity", "--accelerator", "ipu")
+    assert shown.code == 0 and "nodes are free" not in shown.out
+    assert (
+        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, 2 Poplar servers have room" in shown.out
+    )
+    assert "64 from 2027-01-31T12:00Z" in shown.out and "pod1 5-12" not in shown.out
+    assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 32, "where": ""}
+    assert desk.weft("capacity", "--level", "leaf", "--json").json["ipus"] == []
+
+
+def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
+    """The whole of an empty IPU-POD64; a level is refused with IPUs, and where there are only these."""
+    words = ["capacity", "--offline", "--site", str(EXAMPLE / "ipupod64" / "site.yaml")]
+    run = desk.weft(*words, "--json", cloud=None)
+    assert run.code == 0, run.err
+    pod = run.json["ipus"][0]
+    assert (pod["machines"], pod["free"], pod["poplar_servers"]) == (16, 16, 2)
+    assert pod["largest"] == {"count": 64, "where": "pod1 1-16"} and pod["soon"] == []
+    for more, says in (
+        (["--accelerator", "ipu", "--level", "leaf"], "level: 'leaf' is not allowed: left out with ipu"),
+        (["--level", "leaf"], "level: 'leaf' is not allowed: levels of site ipupod64: none"),
+        (["--accelerator", "h100"], "'h100' is not allowed: types of accelerators of site ipupod64: ipu"),
+    ):
+        bad = desk.weft(*words, *more, cloud=None)
+        assert (bad.code, bad.out) == (2, "") and says in bad.err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--accelerator", "abacus"], "types of accelerators of site example: h100"),
+        (["--accelerator", "abacus"], "types of accelerators of site example: h100, ipu"),
         (["--level", "rack"], "rack"),
         (["--duration", "long"], "duration"),
         (["--offline"], "--offline and --site FILE go together"),

@@ -213,3 +213,23 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
     assert {n.node for n in view.placed} == {"ipum1", "ipum2"}
     with pytest.raises(InputError, match="compute nodes and IPU-Machines of site lab"):
         reserve("host", "team-b", "poplar1")
+
+
+def test_capacity_says_what_ipus_fit_now_and_when_more(house: IpuHouse, clock: HandClock) -> None:
+    """With leases, promises, machines that don't answer; only sizes for tenants, places for operators too."""
+    house.booted(order("run", 4, duration="5h"))
+    row = house.service.capacity(house.operator, "ipu").ipus[0]
+    assert (row.ipu_pod, row.machines, row.free, row.poplar_servers) == (POD, 4, 3, 1)
+    assert (row.largest.count, row.largest.where) == (8, f"{POD} 3-4")
+    assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
+    house.order(order("later", 8, start=clock.now() + timedelta(hours=10)))
+    assert house.service.capacity(house.request(), "ipu", duration="12h").ipus[0].free == 2
+    assert house.service.capacity(house.request(), "ipu", duration="2h").ipus[0].free == 3
+    house.vipu.away.add("ipum4")
+    view = house.service.capacity(house.request())
+    assert (view.ipus[0].free, view.ipus[0].largest.count) == (1, 4) and view.rows
+    view = house.service.capacity(house.request(), duration="2h")
+    assert (view.ipus[0].free, view.ipus[0].largest.count) == (2, 8)
+    assert house.service.capacity(house.request(), level="leaf").ipus == ()
+    with pytest.raises(InputError, match=r"types of accelerators of site lab: .*ipu"):
+        house.service.capacity(house.request(), "abacus")

@@ -12,6 +12,7 @@ from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.book import Book, Keep
+from weft.planning.ipucapacity import ipu_capacity
 from weft.planning.ipuline import IpuAsk, IpuTimeline
 from weft.planning.ipuroom import HOST, place
 from weft.planning.plan import make_plan
@@ -46,14 +47,20 @@ NOW = 100.0
 
 spans = st.tuples(st.integers(0, 300), st.integers(1, 300)).map(lambda s: (float(s[0]), float(sum(s))))
 things = st.sets(st.sampled_from([*NAMES, *PLACES]), min_size=1, max_size=9)
-orders = st.builds(
-    lambda count, servers, pod: Order.model_validate(
+
+
+def ordered(count: int, servers: int, ipu_pod: str | None) -> Order:
+    return Order.model_validate(
         {
             "name": "bert",
-            "ipus": {"count": count} | ({"ipu_pod": pod} if pod else {}),
+            "ipus": {"count": count, "ipu_pod": ipu_pod},
             "nodes": {"count": servers, "flavor": "poplar", "image": "ubuntu"},
         }
-    ),
+    )
+
+
+orders = st.builds(
+    ordered,
     st.sampled_from([4, 8, 16, 32, 64]),
     st.integers(1, 2),
     st.sampled_from([None, "pod1", "pod2"]),
@@ -125,3 +132,25 @@ def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: O
     moments = [NOW, *sorted({k.end for k in keeps if k.end > NOW})]
     first = next((m for m in moments if planned(order, book, health, m, m + length)), None)
     assert (found.at if found else None) == first
+
+
+@given(books(), healths(), st.integers(1, 300))
+@settings(deadline=None)
+def test_capacity_is_what_can_be_ordered(book: Book, health: Occupancy, length: int) -> None:
+    """The size that is told is served and no larger one; larger ones fit when it says, or at no time that is known."""
+    rows = ipu_capacity(SITE, health, book, NOW, float(length), "team")
+    assert [r.ipu_pod for r in rows] == ["pod1", "pod2"]
+    for row in rows:
+        soon = dict(row.soon)
+        for count in (4, 8, 16, 32, 64):
+            order = ordered(count, 1, row.ipu_pod)
+            found = planned(order, book, health, NOW, NOW + length)
+            assert (found is not None) == (count <= row.largest)
+            line = IpuTimeline.of(book, SITE, "main", health, NOW)
+            start = line.earliest(IpuAsk.for_order(order, "team"), float(length), NOW)
+            if count > row.largest:
+                assert soon.get(count) == (start.at if start else None)
+        occupancy = book.occupancy(health, "team", NOW, NOW, NOW + length)
+        gone = {**occupancy.busy, **occupancy.reserved, **health.down, **health.quarantined}
+        mine = [m.name for m in SITE.ipu_machines if m.ipu_pod == row.ipu_pod]
+        assert (row.machines, row.free) == (len(mine), sum(m not in gone for m in mine))

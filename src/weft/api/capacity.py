@@ -23,7 +23,7 @@ def capacity(
     request: Asker,
     verbs: Door,
     accelerator: Annotated[
-        str | None, Query(description="Only nodes with accelerators of this type.")
+        str | None, Query(description="Only nodes with accelerators of this type; ipu: IPUs.")
     ] = None,
     level: Annotated[
         Domain | None, Query(description="Only sizes inside one of these: leaf, pod, hall, building, site.")

@@ -14,13 +14,24 @@ from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.model.views import CapacityRowView, CapacityView, SoonView
+from weft.model.views import (
+    CapacityRowView,
+    CapacityView,
+    IpuCapacityView,
+    LargestIpusView,
+    SoonIpusView,
+    SoonView,
+)
 from weft.planning.book import Book
 from weft.planning.capacity import CapacityRow, capacity
+from weft.planning.ipucapacity import IpuRow, ipu_capacity
 from weft.planning.plan import NOT_ORDERED, make_plan
 
 PROJECT = "offline"
 """Project in a plan that was made without a cloud that could name one."""
+
+IPU = "ipu"
+"""What IPUs are called where types of accelerators are."""
 
 _BY_DRIVER = {"opensm": OPENSM}
 
@@ -41,11 +52,14 @@ def capacity_of(
     accelerator: str | None = None,
     level: Level | None = None,
 ) -> CapacityView:
-    """What could be ordered on every fabric of a site. Raises `InputError` for what no node has."""
-    types = sorted({a.type for n in site.nodes if n.role == "compute" for a in n.accelerators})
-    if accelerator is not None and accelerator not in types:
-        known = ", ".join(types) or "none"
+    """What could be ordered on every fabric and IPU-POD of a site. Raises `InputError` for what it doesn't have."""
+    types = {a.type for n in site.nodes if n.role == "compute" for a in n.accelerators}
+    if accelerator is not None and accelerator not in types | ({IPU} if site.ipu_pods else set()):
+        known = ", ".join(sorted(types) + ([IPU] if site.ipu_pods else [])) or "none"
         raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
+    if level is not None and accelerator == IPU and IPU not in types:
+        allowed = "left out with ipu: IPUs are always neighbours in one IPU-POD"
+        raise InputError("level", level, allowed)
     length, at = span(duration).total_seconds(), now.timestamp()
     found = [
         (fabric, row)
@@ -54,10 +68,18 @@ def capacity_of(
         if accelerator is None or (row.accelerators is not None and row.accelerators.type == accelerator)
     ]
     levels = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
-    if level is not None and found and level not in levels:
-        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels)}")
+    if level is not None and level not in levels:
+        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels) or 'none'}")
     rows = [_row(fabric, row, level) for fabric, row in found]
-    return CapacityView(at=now, duration=duration, rows=tuple(rows))
+    pods = (
+        ipu_capacity(site, health, book, at, length, project) if shows_ipus(site, accelerator, level) else ()
+    )
+    return CapacityView(at=now, duration=duration, rows=tuple(rows), ipus=tuple(map(_ipus, pods)))
+
+
+def shows_ipus(site: Site, accelerator: str | None, level: Level | None) -> bool:
+    """Whether IPUs are among what is asked for: with a level they are not, since orders of IPUs know none."""
+    return bool(site.ipu_pods) and accelerator in (None, IPU) and level is None
 
 
 def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
@@ -73,6 +95,18 @@ def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
             for x in row.soon
             if level in (None, x.level)
         ),
+    )
+
+
+def _ipus(row: IpuRow) -> IpuCapacityView:
+    return IpuCapacityView(
+        ipu_pod=row.ipu_pod,
+        cloud=row.cloud,
+        machines=row.machines,
+        free=row.free,
+        poplar_servers=row.poplar_servers,
+        largest=LargestIpusView(count=row.largest, where=row.where),
+        soon=tuple(SoonIpusView(count=n, at=datetime.fromtimestamp(at, UTC)) for n, at in row.soon),
     )
 
 

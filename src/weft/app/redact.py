@@ -94,7 +94,10 @@ def capacity(value: CapacityView) -> CapacityView:
         row.model_copy(update={"largest": tuple(x.model_copy(update={"where": ""}) for x in row.largest)})
         for row in value.rows
     )
-    return value.model_copy(update={"rows": rows})
+    ipus = tuple(
+        pod.model_copy(update={"largest": pod.largest.model_copy(update={"where": ""})}) for pod in value.ipus
+    )
+    return value.model_copy(update={"rows": rows, "ipus": ipus})
 
 
 def event(value: EventView) -> EventView:

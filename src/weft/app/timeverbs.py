@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from psycopg.errors import UniqueViolation
 
 from weft.app.desk import Desk
-from weft.app.offline import capacity_of
+from weft.app.offline import capacity_of, shows_ipus
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
@@ -35,7 +35,8 @@ class TimeVerbs(Desk):
         caller = request.caller
         self._policy.check("capacity:show", caller, caller.project_id)
         site, world = self._store.site().site, self._keeper.world()
-        grounds = [look_around(site, world, cloud) for cloud in sorted(site.clouds)]
+        ipus = shows_ipus(site, accelerator, level)
+        grounds = [look_around(site, world, cloud, machines=ipus) for cloud in sorted(site.clouds)]
         held, now = self._store.capacity(), self._clock.now()
         view = capacity_of(
             site,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from weft.model.errors import InputError
 
 def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(subparsers, "capacity", capacity, "show what could be ordered now, and from when more")
-    parser.add_argument("--accelerator", metavar="TYPE", help="only nodes with accelerators of this type")
+    parser.add_argument(
+        "--accelerator", metavar="TYPE", help="only nodes with accelerators of this type; ipu: IPUs"
+    )
     parser.add_argument(
         "--level", choices=("leaf", "pod", "hall", "building", "site"), help="only sizes inside one of these"
     )
@@ -25,7 +28,9 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "create", create, "set nodes aside for a project")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
     parser.add_argument("--project", metavar="ID", required=True, help="id of the project")
-    parser.add_argument("--node", metavar="NODE", action="append", default=[], help="a node; again for more")
+    parser.add_argument(
+        "--node", metavar="NODE", action="append", default=[], help="a node or IPU-Machine; again for more"
+    )
     parser.add_argument(
         "--leaf",
         metavar="LEAF",
@@ -91,7 +96,13 @@ def _text(found: Json) -> list[str]:
         where = f"fabric {row['fabric']}, cloud {row['cloud']}"
         lines += ["", f"{each} ({where}): {row['free']} of {row['nodes']} nodes are free"]
         lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
-    if not found["rows"]:
+    for pod in found["ipus"]:
+        free = f"{pod['free']} of {pod['machines']} IPU-Machines are free"
+        hosts = f"{pod['poplar_servers']} Poplar servers have room"
+        lines += ["", f"IPUs of {pod['ipu_pod']} (cloud {pod['cloud']}): {free}, {hosts}"]
+        one = {"now": pod["largest"]["count"], "later": _later(pod["soon"]), "where": pod["largest"]["where"]}
+        lines += table(("now", "later", "where"), [one], "  ")
+    if not found["rows"] and not found["ipus"]:
         lines = ["", "no node could be ordered at all"]
     queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "nobody is in the queue"
     return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
@@ -102,13 +113,15 @@ def _levels(row: Json) -> list[dict[str, Any]]:
         {
             "inside_one": one["level"],
             "now": one["count"],
-            "later": ", ".join(
-                f"{s['count']} from {s['at'][:16]}Z" for s in row["soon"] if s["level"] == one["level"]
-            ),
+            "later": _later(s for s in row["soon"] if s["level"] == one["level"]),
             "where": one["where"],
         }
         for one in row["largest"]
     ]
+
+
+def _later(soon: Iterable[Json]) -> str:
+    return ", ".join(f"{s['count']} from {s['at'][:16]}Z" for s in soon)
 
 
 def create(args: argparse.Namespace) -> int:

@@ -206,10 +206,37 @@ class CapacityRowView(Document):
     )
 
 
+class LargestIpusView(Document):
+    """The largest order of IPUs that can be had now."""
+
+    count: int = Field(description="IPUs; 0: none.")
+    where: str = Field(default="", description="IPU-POD and positions that it would get; operators only.")
+
+
+class SoonIpusView(Document):
+    """From when an order of so many IPUs can be had, if every lease ends when it says."""
+
+    count: int
+    at: datetime
+
+
+class IpuCapacityView(Document):
+    """The IPUs of one IPU-POD. An order gets neighbours, with at least one Poplar server."""
+
+    ipu_pod: str
+    cloud: str
+    machines: int = Field(description="IPU-Machines, four IPUs each, whoever has them.")
+    free: int = Field(description="IPU-Machines that are free for that long.")
+    poplar_servers: int = Field(description="Poplar servers for it that have room for another pod.")
+    largest: LargestIpusView
+    soon: tuple[SoonIpusView, ...] = Field(default=(), description="Larger orders; left out if not known.")
+
+
 class CapacityView(Document):
     """What could be ordered, now and later."""
 
     at: datetime
     duration: str = Field(description="For how long an order must be able to run to count.")
     rows: tuple[CapacityRowView, ...]
+    ipus: tuple[IpuCapacityView, ...] = Field(default=(), description="IPU-PODs, unless a level is given.")
     waiting: int = Field(default=0, description="Orders in the queue, of all projects.")

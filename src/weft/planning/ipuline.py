@@ -97,6 +97,20 @@ class IpuTimeline(Timeline):
         check_window(now, end)
         return self._in_window(ask, now, end, present=True)
 
+    def left(self, project: str, now: float, end: float) -> Words:
+        """What a project can have from now until then."""
+        taken = self.reservations.taken(now, end)
+        for owner, calendar in self._aside.items():
+            if owner != project:
+                taken |= calendar.taken(now, end)
+        return self._available() & ~taken
+
+    def free(self, ipu_pod: str, left: Words) -> tuple[int, int]:
+        """How many IPU-Machines of an IPU-POD, and how many Poplar servers for it, are among these bits."""
+        machines = self._bits_of(left, self._leaf[ipu_pod]).bit_count() if ipu_pod in self._leaf else 0
+        mine = [n for n in self._poplars if n.ipu_pod in (None, ipu_pod)]
+        return machines, sum(bool(h.free) for h in self._hosts(mine, left))
+
     def picked(self, ask: IpuAsk, left: Words) -> Picked | None:
         """What the order would get of these bits."""
         among: list[Row] = []

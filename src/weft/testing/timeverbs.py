@@ -10,7 +10,15 @@ from weft.model.ids import Duration
 from weft.model.order import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import AcceleratorCount
-from weft.model.views import CapacityRowView, CapacityView, LargestView, SoonView
+from weft.model.views import (
+    CapacityRowView,
+    CapacityView,
+    IpuCapacityView,
+    LargestIpusView,
+    LargestView,
+    SoonIpusView,
+    SoonView,
+)
 from weft.testing import examples
 
 LEVELS: tuple[Level, ...] = ("leaf", "pod", "site")
@@ -33,8 +41,8 @@ class FakeTime:
         duration: Duration = "24h",
     ) -> CapacityView:
         self.check(request, "capacity:show")
-        if accelerator not in (None, "h100"):
-            raise InputError("accelerator", accelerator, "types of accelerators of site example: h100")
+        if accelerator not in (None, "h100", "ipu"):
+            raise InputError("accelerator", accelerator, "types of accelerators of site example: h100, ipu")
         levels: list[Level] = [x for x in LEVELS if level in (None, x)]
         row = CapacityRowView(
             fabric="ib",
@@ -45,7 +53,22 @@ class FakeTime:
             largest=tuple(LargestView(level=x, count=2, where="leaf1") for x in levels),
             soon=tuple(SoonView(level=x, count=4, at=examples.NOW) for x in levels),
         )
-        return CapacityView(at=examples.NOW, duration=duration, rows=(row,), waiting=1)
+        pod = IpuCapacityView(
+            ipu_pod="pod1",
+            cloud="cloud",
+            machines=16,
+            free=12,
+            poplar_servers=2,
+            largest=LargestIpusView(count=32, where="pod1 5-12"),
+            soon=(SoonIpusView(count=64, at=examples.NOW),),
+        )
+        return CapacityView(
+            at=examples.NOW,
+            duration=duration,
+            rows=() if accelerator == "ipu" else (row,),
+            ipus=(pod,) if accelerator in (None, "ipu") and level is None else (),
+            waiting=1,
+        )
 
     def reservations(self, request: Request) -> list[ReservationView]:
         self.check(request, "reservations:list")

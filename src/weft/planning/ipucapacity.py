@@ -1,0 +1,75 @@
+"""What could be ordered of the IPUs now, and when more. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.model.ipusite import IPUS_PER_MACHINE
+from weft.model.placement import Occupancy
+from weft.model.site import Site
+from weft.planning.book import Book
+from weft.planning.ipuline import IpuAsk, IpuTimeline
+from weft.planning.ipuroom import machines_of
+from weft.planning.topology import natural
+
+SIZES = (16, 8, 4, 2, 1)
+"""IPU-Machines that an order may have, the most first."""
+
+
+@dataclass(frozen=True, slots=True)
+class IpuRow:
+    """The IPUs of one IPU-POD.
+
+    Attributes:
+        machines: IPU-Machines there are; `free`: of these, for as long as was asked.
+        poplar_servers: that have room for another pod.
+        largest: IPUs of the largest order now, which would get what `where` says; 0: none fits.
+        soon: larger orders: IPUs, and from when they fit in seconds of the caller's clock.
+    """
+
+    ipu_pod: str
+    cloud: str
+    machines: int
+    free: int
+    poplar_servers: int
+    largest: int
+    where: str
+    soon: tuple[tuple[int, float], ...]
+
+
+def ipu_capacity(
+    site: Site, health: Occupancy, book: Book, now: float, duration: float, project: str
+) -> tuple[IpuRow, ...]:
+    """What could be ordered of each IPU-POD with one Poplar server; the arguments are those of `capacity`."""
+    rows: list[IpuRow] = []
+    for cloud in sorted({pod.cloud or "" for pod in site.ipu_pods.values()}):
+        line = IpuTimeline.of(book, site, cloud, health, now)
+        pods = sorted((n for n, p in site.ipu_pods.items() if (p.cloud or "") == cloud), key=natural)
+        rows += [_row(line, site, name, now, duration, project) for name in pods]
+    return tuple(rows)
+
+
+def _row(line: IpuTimeline, site: Site, ipu_pod: str, now: float, duration: float, project: str) -> IpuRow:
+    left = line.left(project, now, now + duration)
+    free, servers = line.free(ipu_pod, left)
+    there = machines_of(site, ipu_pod)
+    largest, where = 0, ""
+    soon: list[tuple[int, float]] = []
+    for size in SIZES:
+        ask = IpuAsk("capacity", size, project, ipu_pod=ipu_pod)
+        if (picked := line.picked(ask, left)) is not None:
+            largest, where = size * IPUS_PER_MACHINE, picked.run.text()
+            break
+        start = line.earliest(ask, duration, now) if size <= len(there) else None
+        if start is not None:
+            soon.append((size * IPUS_PER_MACHINE, start.at))
+    return IpuRow(
+        ipu_pod,
+        site.ipu_pods[ipu_pod].cloud or "",
+        len(there),
+        free,
+        servers,
+        largest,
+        where,
+        tuple(soon[::-1]),
+    )
