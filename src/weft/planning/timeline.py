@@ -195,7 +195,7 @@ class Timeline:
         closed = self.reservations.leaves_at_odds(ask.terms, start, end)
         if present:
             usable = self._available() & mask
-            closed |= self.engine.closed_to(ask.terms).keys()
+            closed |= self.engine.closed_to(ask.terms)
         else:
             taken |= self.leases.taken(start, end)
             usable = healthy

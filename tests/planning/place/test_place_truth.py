@@ -17,6 +17,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Home, Room, Weights, choose
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
+from weft.planning.place.sharing import Terms
 from weft.planning.topology import Stand, Topology
 
 STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500"))
@@ -187,7 +188,7 @@ class Churn(RuleBasedStateMachine):
         shared = {
             self.topology.stands[n].leaf
             for n, pod in self.owner.items()
-            if self.asks[pod].project in ask.apart_from
+            if self.asks[pod].terms.at_odds(ask.terms)
         }
         return [
             n
@@ -294,3 +295,25 @@ def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
                 assert len(short.nodes) == 1
                 assert failed not in short.nodes
                 assert (short.cost, short.leftover) == (long.cost, long.leftover), (sizes, ask, failed)
+
+
+def test_who_is_kept_apart_is_the_same_as_asking_every_pod() -> None:
+    """The leaves that are closed to an order are those of the pods at odds with it, after any coming and going."""
+    rng = random.Random(17)
+    engine = Engine(topology([[6, 6, 6], [6, 6]]))
+    pods: dict[str, Terms] = {}
+    for number in range(400):
+        if pods and rng.random() < 0.45:
+            pod = rng.choice(list(pods))
+            nodes = [n for x, bits in engine.held[pod].items() for n in engine.numbers.names(x, bits)]
+            engine.release(pod, rng.sample(nodes, rng.randint(1, len(nodes))))
+        else:
+            project, others = rng.choice("abc"), frozenset(rng.sample("abcd", rng.choice([0, 0, 1, 2])))
+            pod = f"o{rng.choice([number, rng.randint(0, number)])}"  # an old one gets more, on new terms
+            free = [n for x, bits in enumerate(engine.available) for n in engine.numbers.names(x, bits)]
+            pods[pod] = Terms(project, others, rng.random() < 0.2)
+            engine.hold(pod, rng.sample(free, min(len(free), rng.randint(1, 4))), pods[pod])
+        pods = {p: t for p, t in pods.items() if engine.held.get(p)}
+        for terms in (Terms("a"), Terms("b", frozenset("ac")), Terms("c", exclusive=True), Terms("d")):
+            closed = {leaf for p, t in pods.items() if terms.at_odds(t) for leaf in engine.held[p]}
+            assert engine.closed_to(terms) == closed

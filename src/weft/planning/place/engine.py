@@ -6,7 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -129,7 +129,7 @@ class Engine(Weighing):
         held = self.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        closing = self.closing or ask.terms.closing
+        closing = self.neighbours.closing or ask.terms.closing
         if closing or ask.slice > 1 or ask.exclude or ask.preferences or ask.gbps or self.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
             return self.decide(replace(ask, count=1, slice=1, spare=0, near=near, failed=(failed,)))
@@ -153,8 +153,9 @@ class Engine(Weighing):
         if self.policy:
             return self._by_policy(self.policy, view, pool, ask, hidden)
         leaf = one_leaf(pool, units)
-        if (self.closing or ask.apart_from or ask.exclusive) and (shared := self.closed_to(ask.terms)):
-            return self._apart(view, pool, ask, hidden, shared, leaf)
+        against = self.neighbours.against(ask.terms)
+        if against:
+            return self._apart(view, pool, ask, hidden, against, leaf)
         if leaf is not None:
             return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1)
         return self._over_leaves(view, pool, ask, hidden)
@@ -195,19 +196,20 @@ class Engine(Weighing):
         pool: Pool,
         ask: Ask,
         hidden: Mapping[int, int],
-        shared: Mapping[int, int],
+        against: Sequence[Mapping[int, int]],
         leaf: int | None,
     ) -> Decision | None:
-        """Not on these leaves; `leaf` is the one that it would have been without them."""
+        """Not on the leaves of any of these; `leaf` is the one that it would have been without them."""
         free, units = pool.free, ask.count // ask.slice
-        removed = sum(map(free.__getitem__, shared)) * ask.slice
-        if leaf in shared:
-            leaf = one_leaf_except(pool, units, pool.by_pod(shared))
+        closed = against[0] if len(against) == 1 else set[int]().union(*against)
+        removed = sum(map(free.__getitem__, closed)) * ask.slice
+        if leaf in closed:
+            leaf = one_leaf_except(pool, units, pool.by_pod(closed))
         if leaf is not None:
             return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1, removed)
         if pool.total * ask.slice - removed < ask.count:
             return None
-        aside = {x: 0 for x in shared if free[x]}
+        aside = {x: 0 for x in closed if free[x]}
         return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
 
     def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:

@@ -11,6 +11,7 @@ from weft.model.errors import ConflictError, InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
+from weft.planning.place.neighbours import Neighbours
 from weft.planning.place.parts import Tree
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
@@ -28,7 +29,7 @@ class Ledger:
         mirror: `available` as machine words, if somebody keeps one.
         deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
-        closing: pods that keep others off their leaves.
+        neighbours: who stands where, and whom they keep away.
     """
 
     def __init__(
@@ -56,9 +57,8 @@ class Ledger:
         self._views: dict[Lens, View] = {}
         self._last: tuple[Kind, int, View] | None = None
         self.held: dict[str, dict[int, int]] = {}
-        self._project_of: dict[str, str] = {}
-        self.closing: dict[str, Terms] = {}
-        self._stands_on: dict[str, dict[int, int]] = {}
+        self._terms: dict[str, Terms] = {}
+        self.neighbours = Neighbours()
         self._gbps: dict[str, int] = {}
         self._carried: dict[str, dict[int, int]] = {}
         self.carried: dict[int, int] = {}
@@ -106,35 +106,44 @@ class Ledger:
     def take(self, pod: str, places: Iterable[tuple[int, int]], terms: Terms = NO_TERMS) -> None:
         """Enter (leaf, bits) as the pod's, on these terms, unchecked."""
         held = self.held.setdefault(pod, {})
-        project, apart_from, exclusive, gbps = terms
-        if project:
-            self._project_of[pod] = project
-        stands = self._stands_on.setdefault(project, {}) if project else None
+        terms, gbps = self._on_terms(pod, terms), terms.gbps
+        count = self.neighbours.count if terms.project else None
         available, views, mirror = self.available, self._views.values(), self.mirror
         for leaf, bits in places:
             held[leaf] = held.get(leaf, 0) | bits
-            if stands is not None:
-                stands[leaf] = stands.get(leaf, 0) + bits.bit_count()
+            if count is not None:
+                count(leaf, bits.bit_count(), terms)
             left = available[leaf] & ~bits
             available[leaf] = left
             if mirror is not None:
                 mirror[leaf, 0] = left
             for view in views:
                 view.refresh(leaf, left)
-        if exclusive or apart_from:
-            self.closing[pod] = terms
         if gbps:
             self._gbps[pod] = gbps
         if self._gbps:
             self._carry(pod)
         self.version += 1
 
+    def _on_terms(self, pod: str, terms: Terms) -> Terms:
+        """The terms that the pod is on from now: these, or those of before if these say nothing."""
+        known = self._terms.get(pod)
+        if terms == known:
+            return terms
+        if terms == NO_TERMS:
+            return known or terms
+        self._terms[pod] = terms
+        if known is not None:
+            for leaf, bits in self.held[pod].items():
+                self.neighbours.count(leaf, -bits.bit_count(), known)
+                self.neighbours.count(leaf, bits.bit_count(), terms)
+        return terms
+
     def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
         """The pod gives back these nodes, or all. A pod that holds nothing is no error: it is released already."""
         held = self.held.get(pod, {})
         places = dict(held) if nodes is None else self.numbers.masks(nodes)
-        project = self._project_of.get(pod, "")
-        stands = self._stands_on.get(project, {})
+        terms = self._terms.get(pod, NO_TERMS)
         for leaf, asked in places.items():
             bits = held.get(leaf, 0) & asked
             if not bits:
@@ -142,17 +151,13 @@ class Ledger:
             held[leaf] ^= bits
             if not held[leaf]:
                 del held[leaf]
-            if project:
-                stands[leaf] -= bits.bit_count()
-                if not stands[leaf]:
-                    del stands[leaf]
+            self.neighbours.count(leaf, -bits.bit_count(), terms)
             for node in self._blocked_among(leaf, bits):
                 bits &= ~self.numbers.bit[node]
             self._changed(leaf, self.available[leaf] | bits)
         if not held:
             self.held.pop(pod, None)
-            self._project_of.pop(pod, None)
-            self.closing.pop(pod, None)
+            self._terms.pop(pod, None)
         if self._gbps:
             self._carry(pod)
         self.version += 1
@@ -219,19 +224,9 @@ class Ledger:
         self.version += 1
         self.health_version += 1
 
-    def closed_to(self, terms: Terms) -> Mapping[int, int]:
+    def closed_to(self, terms: Terms) -> set[int]:
         """Leaves that an order on these terms keeps away from, because of who holds nodes there now."""
-        own, stands_on = terms.project, self._stands_on
-        projects = stands_on if terms.exclusive else terms.apart_from
-        every = [stands for p in projects if p != own and (stands := stands_on.get(p))]
-        if self.closing:
-            every += [self.held[pod] for pod, theirs in self.closing.items() if terms.at_odds(theirs)]
-        if not every:
-            return {}
-        found = every[0]
-        for stands in every[1:]:
-            found = found | stands
-        return found
+        return set[int]().union(*self.neighbours.against(terms))
 
     def blocked_bits(self) -> dict[int, int]:
         """Leaf -> nodes that are blocked, for whatever reason."""

@@ -32,6 +32,7 @@ class Pool:
     __slots__ = (
         "_order",
         "_prefixes",
+        "_sorted",
         "bucket",
         "free",
         "full",
@@ -62,6 +63,7 @@ class Pool:
         self.rooms = [0] * self.pods
         self._order: list[list[int] | None] = [None] * self.pods
         self._prefixes: list[list[int] | None] = [None] * self.pods
+        self._sorted: list[list[int] | None] = [None] * self.pods
         for leaf, room in enumerate(self.free):
             self._enter(leaf, room)
             self.pod_free[self.pod_of[leaf]] += room
@@ -79,6 +81,10 @@ class Pool:
         self.free[leaf] = room
         self._enter(leaf, room)
         self._order[pod] = self._prefixes[pod] = None
+        rooms = self._sorted[pod]
+        if rooms is not None:
+            del rooms[bisect_left(rooms, old)]
+            insort(rooms, room)
         ranked, was = self.ranked, self.pod_free[pod]
         del ranked[bisect_left(ranked, was * self.pods + pod)]
         self.pod_free[pod] = now = was + room - old
@@ -101,6 +107,7 @@ class Pool:
         )
         other.levels, other.histogram, other.total = self.levels, self.histogram.copy(), self.total
         other._order, other._prefixes = self._order.copy(), self._prefixes.copy()
+        other._sorted = self._sorted.copy()
         bucket, rooms_of, histogram, starts, full = (
             other.bucket,
             other.rooms,
@@ -110,7 +117,7 @@ class Pool:
         )
         for pod in {pod_of[leaf] for leaf in changed}:
             bucket[pod] = bucket[pod].copy()
-            other._order[pod] = other._prefixes[pod] = None
+            other._order[pod] = other._prefixes[pod] = other._sorted[pod] = None
         for leaf, room in changed.items():
             old, pod = free[leaf], pod_of[leaf]
             if old:  # as `_leave`, without a call for each of perhaps hundreds
@@ -182,12 +189,18 @@ class Pool:
             found = self._order[pod] = sorted(leaves, key=self.free.__getitem__, reverse=True)
         return found
 
+    def sorted_rooms(self, pod: int) -> list[int]:
+        """The room of each of the pod's leaves, the least first."""
+        found = self._sorted[pod]
+        if found is None:
+            found = self._sorted[pod] = sorted(self.free[self.pod_start[pod] : self.pod_start[pod + 1]])
+        return found
+
     def prefix(self, pod: int) -> list[int]:
         """`[j]` is the room of the pod's j most roomy leaves."""
         found = self._prefixes[pod]
         if found is None:
-            rooms = sorted(self.free[self.pod_start[pod] : self.pod_start[pod + 1]], reverse=True)
-            found = self._prefixes[pod] = list(accumulate(rooms, initial=0))
+            found = self._prefixes[pod] = list(accumulate(reversed(self.sorted_rooms(pod)), initial=0))
         return found
 
     def fewest(self, need: int) -> int:

@@ -9,6 +9,7 @@ from weft.planning.place.exact import LEAF, cheapest_shapes
 from weft.planning.place.pairs import best_pair, pair_in_pod, pair_of_pods
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import least_leftover
+from weft.planning.place.swaps import swapped
 
 
 def one_leaf(pool: Pool, need: int) -> int | None:
@@ -50,8 +51,9 @@ def one_pod(pool: Pool, need: int) -> list[int] | None:
     """The fewest leaves inside one pod, and of those the least leftover."""
     if need > pool.total:
         return None
-    found = _in_one_pod(pool, need, pool.fewest(need))
-    return found[1] or _tightest(pool, found[2], found[0], need) if found else None
+    pods = _with_room(pool, need)
+    found = _tightest(pool, pods, pool.fewest(need), need)
+    return found or (_tightest(pool, pods, _fewest_in_one(pool, pods, need), need) if pods else None)
 
 
 def several(
@@ -69,11 +71,17 @@ def several(
         return LEAF * fewest, _anywhere(pool, need, fewest)
     single = None
     if not home:
-        found = _in_one_pod(pool, need, fewest)
-        # Two pods cost at least this much: below it, the one pod is the optimum.
-        if found and LEAF * found[0] < LEAF * fewest + beta:
-            return LEAF * found[0], found[1] or _tightest(pool, found[2], found[0], need)
-        single = found[0] if found else None
+        pods = _with_room(pool, need)
+        inside = _tightest(pool, pods, fewest, need)
+        if inside is not None:
+            return LEAF * fewest, inside
+        if pods:
+            single = _fewest_in_one(pool, pods, need)
+            # Two pods cost at least this much: below it, the one pod is the optimum.
+            if LEAF * single < LEAF * fewest + beta:
+                inside = _tightest(pool, pods, single, need)
+                assert inside is not None
+                return LEAF * single, inside
         if fewest == 2 and (single is None or LEAF * single > LEAF * 2 + beta):
             pair = pair_of_pods(pool, need)
             if pair:
@@ -81,77 +89,30 @@ def several(
     return _over_pods(pool, need, beta, home, fewest, single)
 
 
-def _in_one_pod(pool: Pool, need: int, fewest: int) -> tuple[int, list[int] | None, list[int]] | None:
-    """The least number of leaves that one pod needs, leaves of that number that leave nothing over if one step finds
-    them, and the pods that need no more, the fullest first.
-    """
-    count, ranked, histogram = pool.pods, pool.ranked, pool.histogram
-    best, pods = 1 << 60, list[int]()
-    for i in range(bisect_left(ranked, need * count), len(ranked)):
-        pod = ranked[i] % count
-        prefix = pool.prefix(pod)
-        leaves = bisect_left(prefix, need)
-        if leaves > best:
-            continue
-        if leaves < best:
-            best, pods = leaves, []
-        pods.append(pod)
-        if leaves == fewest:
-            last = need - prefix[leaves - 1]
-            if histogram[last] and pool.has_room(pod, last):
-                return leaves, _with_last(pool, pod, leaves, last), pods
-    return (best, None, pods) if pods else None
+def _with_room(pool: Pool, need: int) -> list[int]:
+    """The pods that have room for all, the fullest first."""
+    count, ranked = pool.pods, pool.ranked
+    return [key % count for key in ranked[bisect_left(ranked, need * count) :]]
 
 
-def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int]:
-    """The set of `leaves` leaves in one of these pods that leaves least over; each pod has one that fits."""
-    rooms = pool.rooms
-    if leaves == 2:
-        best: tuple[int, int, int] | None = None
-        for pod in pods:
-            pair = best_pair(pool, pod, need)
-            if best is None or pair[0] < best[0]:
-                best = *pair, pod
-                if not pair[0]:
-                    break
-        assert best is not None
-        return pair_in_pod(pool, best[2], best[1], need + best[0] - best[1])
-    open_pods: list[int] = []
-    forced: tuple[int, int] | None = None
-    for pod in pods:
-        prefix = pool.prefix(pod)
-        last = need - prefix[leaves - 1]
-        if rooms[pod] >> last & 1:
-            return _with_last(pool, pod, leaves, last)
-        slack = prefix[leaves] - need
-        if not _forced(pool, pod, leaves, slack):
-            open_pods.append(pod)
-        elif forced is None or slack < forced[0]:
-            forced = slack, pod
-    if open_pods:
-        pods_left = ((False, _useful(pool, p, need - pool.prefix(p)[leaves - 1])) for p in open_pods)
-        picked = least_leftover(pods_left, pool.most_roomy, need, [(1, leaves)])
-        if picked is not None and (forced is None or picked[0] < forced[0]):
+def _fewest_in_one(pool: Pool, pods: Sequence[int], need: int) -> int:
+    """The least number of leaves that one of these pods needs; each has the room."""
+    return min([bisect_left(pool.prefix(pod), need) for pod in pods])
+
+
+def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int] | None:
+    """The set of `leaves` leaves in one of these pods that leaves least over; None if no pod has one with the room."""
+    found, leftover, doubtful = swapped(pool, need, ((1, leaves),), pods)
+    for pod in doubtful if leaves == 2 else ():
+        beyond, larger = best_pair(pool, pod, need)
+        if beyond < leftover:
+            found, leftover = pair_in_pod(pool, pod, larger, need + beyond - larger), beyond
+    if doubtful and leaves > 2:
+        useful = ((False, _useful(pool, p, need - pool.prefix(p)[leaves - 1])) for p in doubtful)
+        picked = least_leftover(useful, pool.most_roomy, need, ((1, leaves),))
+        if picked is not None and picked[0] < leftover:
             return picked[1]
-    assert forced is not None
-    return pool.order(forced[1])[:leaves]
-
-
-def _with_last(pool: Pool, pod: int, leaves: int, room: int) -> list[int]:
-    """The most roomy leaves of the pod, the last of them one with exactly this room."""
-    largest = pool.order(pod)[:leaves]
-    last = pool.with_room(pod, room)
-    return largest if last is None or last in largest else [*largest[:-1], last]
-
-
-def _forced(pool: Pool, pod: int, leaves: int, slack: int) -> bool:
-    """Whether no other set of so many leaves has the room: the most roomy are alike and the next has too little."""
-    prefix = pool.prefix(pod)
-    room = prefix[leaves] - prefix[leaves - 1]
-    if prefix[1] != room:
-        return False
-    row = pool.bucket[pod]
-    return not any(row[2 * max(room - slack, 1) : 2 * room])
+    return found
 
 
 def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
@@ -202,6 +163,12 @@ def _of_shapes(
     pool: Pool, need: int, shapes: Sequence[tuple[int, int]], pods: Sequence[int], home: frozenset[int]
 ) -> list[int] | None:
     """The least leftover over shapes that cost the same; None if none of them has the room."""
+    known: list[int] | None = None
+    leftover = 0
+    if not home:
+        known, leftover, pods = swapped(pool, need, shapes, pods)
+        if not pods:
+            return known
     most_pods, most_leaves = max(q for q, _ in shapes), max(j for _, j in shapes)
     least = max(need - pool.most(most_leaves - 1), 1)
     if home:
@@ -215,7 +182,9 @@ def _of_shapes(
         roomy |= here
     left = ((p in home, _useful(pool, p, least)) for p in pods if roomy >> p & 1)
     picked = least_leftover(left, pool.most_roomy, need, shapes)
-    return None if picked is None else picked[1]
+    if picked is None or (known is not None and leftover <= picked[0]):
+        return known
+    return picked[1]
 
 
 def _useful(pool: Pool, pod: int, least: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from weft.model.errors import InputError
@@ -12,7 +12,7 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
 from weft.planning.place.parts import Preferred, part
 from weft.planning.place.pool import Pool
-from weft.planning.place.sharing import NOTHING, crossing
+from weft.planning.place.sharing import crossing
 from weft.planning.place.view import View
 from weft.planning.place.weigh import Part, Weighed, weigh
 
@@ -84,7 +84,7 @@ class Weighing(Ledger):
         ask: Ask,
         bits_of: Callable[[int], int],
         besides: Mapping[int, int],
-        shared: Mapping[int, int] = NOTHING,
+        shared: Collection[int] = (),
     ) -> Decision | None:
         """The decision for an ask with preferences, uplinks or halls; the arguments are those of `weigh`.
 

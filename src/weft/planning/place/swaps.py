@@ -1,0 +1,159 @@
+"""The least leftover without a search, wherever one leaf exchanged for another proves it.
+
+The most roomy leaves of some pods have the most room that so many leaves of them can have. Any other set comes from
+it by exchanges of a leaf in it for one outside, and each makes the sum less by the difference of their rooms. What sums
+of differences don't reach, no set reaches; what one difference does, one exchange does. Only where two or more
+exchanges might do better, the search (`weft.planning.place.subset`) is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice
+from typing import NamedTuple
+
+from weft.planning.place.pool import Pool
+from weft.planning.place.subset import Shape
+
+MOST_SETS = 64
+"""Sets of several pods that are looked at for one shape; where there are more, the search looks at all at once."""
+
+
+class Swapped(NamedTuple):
+    """What exchanges of one leaf can do.
+
+    Attributes:
+        leaves: the best of these sets; None if no set has the room.
+        leftover: room that it leaves behind.
+        doubtful: pods in which a search may find less, the fullest first.
+    """
+
+    leaves: list[int] | None
+    leftover: int
+    doubtful: Sequence[int]
+
+
+class _Set(NamedTuple):
+    """Some pods: `slack` is what their `leaves` most roomy leaves have beyond the need, `least` the room of the least
+    roomy of them; `inside` and `outside` are bitsets of the rooms of these leaves and of the others.
+    """
+
+    pods: tuple[int, ...]
+    leaves: int
+    slack: int
+    least: int
+    inside: int
+    outside: int
+
+
+def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int]) -> Swapped:
+    """The best set of leaves of these shapes (pods, leaves) that differs in one leaf from the most roomy ones.
+
+    Args:
+        pods: those that have room, the fullest first: of equal sets theirs is taken.
+    """
+    sets: list[_Set] = []
+    doubt = False
+    for q, j in shapes:
+        those = _sets(pool, need, q, j, pods)
+        for one in those if q == 1 else islice(those, MOST_SETS):
+            if not one.slack or one.inside & one.outside << one.slack:
+                return Swapped(_leaves(pool, one, one.slack), 0, ())
+            sets.append(one)
+        doubt = doubt or next(those, None) is not None
+    best: tuple[int, int] | None = None
+    least: list[int] = []
+    for number, one in enumerate(sets):
+        less, could = _differences(one)
+        least.append(one.slack - could)
+        if best is None or one.slack - less < best[0]:
+            best = one.slack - less, number
+    if best is None:
+        return Swapped(None, 0, pods if doubt else ())
+    doubtful = {pod for one, could in zip(sets, least, strict=True) if could < best[0] for pod in one.pods}
+    chosen = sets[best[1]]
+    return Swapped(
+        _leaves(pool, chosen, chosen.slack - best[0]),
+        best[0],
+        pods if doubt else [pod for pod in pods if pod in doubtful],
+    )
+
+
+def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> Iterator[_Set]:
+    """The sets of q pods whose so many most roomy leaves have the room, the fullest first."""
+    kept, bits = pool.sorted_rooms, pool.rooms
+    if q == 1:
+        for pod in pods:
+            rooms = kept(pod)
+            slack = sum(rooms[-leaves:]) - need
+            if slack >= 0 and rooms[-leaves]:
+                yield _set((pod,), leaves, slack, rooms, bits[pod])
+        return
+    tops = [sum(kept(pod)[-leaves:]) for pod in pods]
+    others = sum(sorted(tops)[len(tops) - q + 1 :])
+    able = [pair for pair in zip(pods, tops, strict=True) if pair[1] + others >= need]
+    for chosen in combinations(able, q):
+        if sum([top for _, top in chosen]) < need:
+            continue
+        rooms: list[int] = []
+        every = 0
+        for pod, _ in chosen:
+            rooms += kept(pod)
+            every |= bits[pod]
+        rooms.sort()
+        slack = sum(rooms[-leaves:]) - need
+        if slack >= 0 and rooms[-leaves]:
+            yield _set(tuple([pod for pod, _ in chosen]), leaves, slack, rooms, every)
+
+
+def _set(pods: tuple[int, ...], leaves: int, slack: int, rooms: Sequence[int], every: int) -> _Set:
+    """A set whose leaves have these rooms, the least first; `every` is the bitset of them."""
+    if len(rooms) <= leaves:
+        return _Set(pods, leaves, slack, rooms[0], every, 0)
+    least, next_ = rooms[-leaves], rooms[-leaves - 1]
+    return _Set(pods, leaves, slack, least, every >> least << least, every & ((2 << next_) - 1) & ~1)
+
+
+def _differences(one: _Set) -> tuple[int, int]:
+    """The most, up to the slack, that one exchange makes less, and that any number of them could."""
+    inside, slack = one.inside, one.slack
+    up_to = (2 << slack) - 1
+    left = one.outside >> max(one.least - slack, 0) << max(one.least - slack, 0)
+    differences = 0
+    while left:
+        room = left.bit_length() - 1
+        differences |= inside >> room
+        left ^= 1 << room
+    differences &= up_to & ~1
+    most = max(differences.bit_length() - 1, 0)
+    if 2 * (differences & -differences).bit_length() - 2 > slack:
+        return most, most
+    sums = 1
+    while differences:
+        step = (differences & -differences).bit_length() - 1
+        differences &= differences - 1
+        while step <= slack:
+            sums |= sums << step & up_to
+            step *= 2
+    return most, sums.bit_length() - 1
+
+
+def _leaves(pool: Pool, one: _Set, less: int) -> list[int]:
+    """The set's leaves with one exchanged so that there is so much less room; broken leaves are taken first."""
+    free, full, starts, least = pool.free, pool.full, pool.pod_start, one.least
+    there = [x for pod in one.pods for x in range(starts[pod], starts[pod + 1])]
+    taken = [x for x in there if free[x] >= least]
+    beyond = len(taken) - one.leaves
+    if beyond > 0:
+        alike = [x for x in taken if free[x] == least]
+        alike.sort(key=lambda x: full[x] == least)
+        for leaf in alike[len(alike) - beyond :]:
+            taken.remove(leaf)
+    if less:
+        rooms = one.inside & one.outside << less
+        room = (rooms & -rooms).bit_length() - 1
+        alike = [x for x in taken if free[x] == room]
+        taken.remove(next((x for x in alike if full[x] == room), alike[-1]))
+        alike = [x for x in there if free[x] == room - less and x not in taken]
+        taken.append(next((x for x in alike if full[x] != free[x]), alike[0]))
+    return taken
