@@ -89,8 +89,11 @@ def _design(args: argparse.Namespace) -> int:
 
     from weft.generate.fattree import site_files
     from weft.model.errors import InputError
+    from weft.model.ids import check_name
     from weft.planning.fattree import design
 
+    for option in ("name", "fabric"):
+        check_name(f"--{option}", getattr(args, option))
     tree = design(args.servers, args.radix, args.oversubscription, args.rails, args.fabric)
     written: list[str] = []
     if args.output:

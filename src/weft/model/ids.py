@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
+from weft.model.errors import InputError
+
 FULL_MEMBER = 0x8000
 DEFAULT_PKEY = 0x7FFF
 MAX_PKEY = 0x7FFE
@@ -99,11 +101,15 @@ PciAddress = Annotated[
     BeforeValidator(_pci),
     WithJsonSchema({"type": "string", "description": "PCI address domain:bus:slot.function"}),
 ]
-Name = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=63, pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"),
-]
+_NAME = r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"
+Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=_NAME)]
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
+
+
+def check_name(field: str, value: str) -> None:
+    """Raises InputError for what is no `Name`."""
+    if len(value) > 63 or not re.fullmatch(_NAME, value):
+        raise InputError(field, value, "letters, digits, '.', '_' and '-', not at an end, at most 63")
 
 
 def _words(value: Any) -> Any:

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
 
 from weft.model.errors import InputError
 from weft.model.site import Link, Switch
+
+MOST_CABLES = 1_000_000
+"""Most cables that are planned: the list of them is kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class FatTree:
         leaves, spines, cores: switches in all.
         leaves_per_pod, spines_per_pod, cores_per_spine: cores that each spine reaches.
         capacity: servers that these leaves could hold.
+        links, switches: all of them.
     """
 
     servers: int
@@ -57,57 +63,108 @@ class FatTree:
 
     def summary(self) -> str:
         """One sentence."""
-        parts = [f"{self.cores} cores"] if self.cores else []
-        parts += [f"{self.spines} spines"] if self.spines else []
-        parts.append(
-            f"{self.leaves} leaves"
-            if self.levels > 1
-            else "1 switch"
-            if self.leaves == 1
-            else f"{self.leaves} switches"
-        )
+        kinds = [
+            (self.cores, "core", "cores"),
+            (self.spines, "spine", "spines"),
+            (self.leaves, "leaf", "leaves"),
+        ]
+        parts = [_count(*kind) for kind in kinds if kind[0]] if self.levels > 1 else ["1 switch"]
         pods = f" in {self.pods} pods" if self.pods > 1 else ""
-        ratio = f"{self.oversubscription:g}:1" if self.up else "1:1"
+        ratio = f"{self.oversubscription:.4g}:1" if self.up else "1:1"
         return (
-            f"{self.servers} servers on {self.radix}-port switches: {' + '.join(parts)}{pods}, {self.cables} cables, "
-            f"oversubscription {ratio}, room for {self.capacity} servers"
+            f"{_count(self.servers, 'server', 'servers')} on {self.radix}-port switches: {' + '.join(parts)}{pods}, "
+            f"{_count(self.cables, 'cable', 'cables')}, oversubscription {ratio}, room for {self.capacity} servers"
         )
+
+
+class _Shape(NamedTuple):
+    """What is decided of a tree; `down` and `up` of a leaf, `spine_up` cables of a spine to cores."""
+
+    down: int
+    up: int
+    pods: int
+    groups_per_pod: int
+    spines_per_pod: int
+    spine_up: int = 0
+    cores_per_spine: int = 0
+
+    def cables(self, groups: int, servers: int, rails: int) -> int:
+        return servers * rails + groups * rails * self.up + self.pods * self.spines_per_pod * self.spine_up
 
 
 def design(
     servers: int, radix: int = 40, oversubscription: float = 1.0, rails: int = 1, fabric: str = "ib0"
 ) -> FatTree:
-    """The smallest fat tree that holds the servers.
+    """The smallest fat tree that holds the servers: fewest levels, then leaves, then other switches, then cables.
+
+    Of three levels one with larger pods is preferred if it needs at most a tenth more switches.
 
     Args:
-        oversubscription: at most so many ports of a leaf go down for each that goes up.
+        oversubscription: at most so many ports of a leaf go down for each that goes up; above leaves there is none.
         rails: adapters of each server; adapter i of all servers of a group hangs on leaf i of the group.
 
     Raises:
         InputError: a size that can't be built; the sentence says what can.
     """
     _check(servers, radix, oversubscription, rails)
-    if servers <= radix and rails * 1 <= radix:
+    if servers * rails <= radix:
         return _one_level(servers, radix, rails, fabric)
-    down = int(radix * oversubscription / (1 + oversubscription))
-    up = radix - down
+    ratio = Fraction(str(oversubscription))
+    down = int(radix * ratio / (1 + ratio))
     groups = -(-servers // down)
     if groups * rails <= radix:
-        spines = _spread(up, -(-groups * rails * up // radix))
-        return _build(servers, radix, rails, fabric, down, up, 1, groups, spines, 0)
-    per_pod = (radix // 2) // rails
-    if not per_pod:
-        raise InputError("rails", rails, f"at most {radix // 2} on three levels of {radix}-port switches")
-    pods = -(-groups // per_pod)
-    if pods > radix:
-        most = radix * per_pod * down
-        raise InputError(
-            "servers", servers, f"at most {most} on three levels of {radix}-port switches with {rails} rails"
-        )
-    groups_per_pod = -(-groups // pods)
-    spine_up = radix - radix // 2
-    cores_per_spine = _spread(spine_up, -(-pods * spine_up // radix))
-    return _build(servers, radix, rails, fabric, down, up, pods, groups_per_pod, up, cores_per_spine)
+        shape = _two_levels(servers, radix, ratio, rails, groups, down)
+    else:
+        shape = _three_levels(servers, radix, ratio, rails, groups, down)
+    cables = shape.cables(groups, servers, rails)
+    if cables > MOST_CABLES:
+        raise InputError("servers", servers, f"at most {MOST_CABLES} cables; these need {cables}")
+    return _build(servers, radix, rails, fabric, shape)
+
+
+def _two_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups: int, most: int) -> _Shape:
+    """The fewest spines for these leaves; among equals the most room, then the fewest cables."""
+    found: list[tuple[int, int, int]] = []
+    for down in range(-(-servers // groups), most + 1):
+        for up in range(_at_least(down / ratio), radix - down + 1):
+            spines = _spread(up, -(-groups * rails * up // radix))
+            found.append((spines, -down, up))
+    spines, down, up = min(found)
+    return _Shape(-down, up, 1, groups, spines)
+
+
+def _three_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups: int, down: int) -> _Shape:
+    """The largest pods that cost at most a tenth more switches than the fewest; half of a spine's ports go down."""
+    below = radix // 2
+    found: list[tuple[int, int, _Shape]] = []
+    for pods in range(2, radix + 1):
+        inside = -(-groups // pods)
+        if inside * rails > below or -(-groups // inside) != pods:
+            continue
+        for up in range(_at_least(down / ratio), radix - down + 1):
+            spines = _spread(up, -(-inside * rails * up // below))
+            for spine_up in range(inside * rails * up // spines, radix - below + 1):
+                cores = _spread(spine_up, -(-pods * spine_up // radix))
+                shape = _Shape(down, up, pods, inside, spines, spine_up, cores)
+                switches = groups * rails + spines * (pods + cores)
+                found.append((switches, shape.cables(groups, servers, rails), shape))
+    if not found:
+        limit = f"on three levels of {radix}-port switches"
+        if rails > below:
+            raise InputError("rails", rails, f"at most {below} {limit}")
+        most = radix * (below // rails) * down
+        raise InputError("servers", servers, f"at most {most} {limit} with {_count(rails, 'rail', 'rails')}")
+    fewest = min(switches for switches, _, _ in found)
+    worth = [one for one in found if 10 * one[0] <= 11 * fewest]
+    return min(worth, key=lambda one: (one[2].pods, one[0], one[1]))[2]
+
+
+def _at_least(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _check(servers: int, radix: int, oversubscription: float, rails: int) -> None:
@@ -127,70 +184,58 @@ def _spread(ports: int, least: int) -> int:
 
 
 def _one_level(servers: int, radix: int, rails: int, fabric: str) -> FatTree:
-    switches = tuple(_switch(fabric, "leaf", f"leaf{r + 1}", radix, None) for r in range(rails))
-    links = tuple(
-        Link(a=f"{server(i)}/{adapter(r)}", a_port=1, b=f"leaf{r + 1}", b_port=i + 1)
-        for i in range(servers)
-        for r in range(rails)
-    )
-    return FatTree(servers, radix, rails, 1, radix, 0, 1, rails, rails, 0, 0, 0, 0, radix, links, switches)
-
-
-def _build(
-    servers: int,
-    radix: int,
-    rails: int,
-    fabric: str,
-    down: int,
-    up: int,
-    pods: int,
-    groups_per_pod: int,
-    spines_per_pod: int,
-    cores_per_spine: int,
-) -> FatTree:
-    groups = -(-servers // down)
-    switches: list[Switch] = []
-    links: list[Link] = []
-    for pod in range(pods):
-        label = f"pod{pod + 1}" if pods > 1 else None
-        here = range(pod * groups_per_pod, min((pod + 1) * groups_per_pod, groups))
-        names = [leaf(g, r, rails) for g in here for r in range(rails)]
-        switches += [_switch(fabric, "leaf", name, radix, label) for name in names]
-        spines = [spine(pod, s, pods) for s in range(spines_per_pod)]
-        switches += [_switch(fabric, "spine", name, radix, label) for name in spines]
-        each = up // spines_per_pod
-        links += [
-            Link(a=name, a_port=down + 1 + s * each + k, b=spines[s], b_port=1 + i * each + k)
-            for i, name in enumerate(names)
-            for s in range(spines_per_pod)
-            for k in range(each)
-        ]
-    if cores_per_spine:
-        links += _core_links(radix, pods, spines_per_pod, cores_per_spine)
-        switches += [
-            _switch(fabric, "core", core(s, c), radix, None)
-            for s in range(spines_per_pod)
-            for c in range(cores_per_spine)
-        ]
-    links += _server_links(servers, down, rails)
-    leaves = groups * rails
-    cores = spines_per_pod * cores_per_spine
+    """All adapters on one switch: rails on switches of their own would be no fabric."""
+    ends = [f"{server(i)}/{adapter(r)}" for i in range(servers) for r in range(rails)]
+    links = tuple(Link(a=end, a_port=1, b="leaf1", b_port=port) for port, end in enumerate(ends, 1))
+    switches = (_switch(fabric, "leaf", "leaf1", radix, None),)
     return FatTree(
-        servers, radix, rails, 3 if cores else 2, down, up, pods, groups_per_pod * rails, leaves, spines_per_pod,
-        spines_per_pod * pods, cores_per_spine, cores, groups * down, tuple(links), tuple(switches),
+        servers, radix, rails, 1, radix, 0, 1, 1, 1, 0, 0, 0, 0, radix // rails, links, switches
     )  # fmt: skip
 
 
-def _core_links(radix: int, pods: int, spines_per_pod: int, cores_per_spine: int) -> Iterator[Link]:
+def _build(servers: int, radix: int, rails: int, fabric: str, shape: _Shape) -> FatTree:
+    groups = -(-servers // shape.down)
+    switches: list[Switch] = []
+    links: list[Link] = []
+    for pod in range(shape.pods):
+        label = f"pod{pod + 1}" if shape.pods > 1 else None
+        here = range(pod * shape.groups_per_pod, min((pod + 1) * shape.groups_per_pod, groups))
+        names = [leaf(g, r, rails) for g in here for r in range(rails)]
+        switches += [_switch(fabric, "leaf", name, radix, label) for name in names]
+        spines = [spine(pod, s, shape.pods) for s in range(shape.spines_per_pod)]
+        switches += [_switch(fabric, "spine", name, radix, label) for name in spines]
+        each = shape.up // shape.spines_per_pod
+        links += [
+            Link(a=name, a_port=shape.down + 1 + s * each + k, b=spines[s], b_port=1 + i * each + k)
+            for i, name in enumerate(names)
+            for s in range(shape.spines_per_pod)
+            for k in range(each)
+        ]
+    links += _core_links(radix, shape)
+    switches += [
+        _switch(fabric, "core", core(s, c), radix, None)
+        for s in range(shape.spines_per_pod)
+        for c in range(shape.cores_per_spine)
+    ]
+    links += _server_links(servers, shape.down, rails)
+    cores = shape.spines_per_pod * shape.cores_per_spine
+    return FatTree(
+        servers, radix, rails, 3 if cores else 2, shape.down, shape.up, shape.pods, shape.groups_per_pod * rails,
+        groups * rails, shape.spines_per_pod, shape.spines_per_pod * shape.pods, shape.cores_per_spine, cores,
+        groups * shape.down, tuple(links), tuple(switches),
+    )  # fmt: skip
+
+
+def _core_links(radix: int, shape: _Shape) -> Iterator[Link]:
     """Spine s of every pod goes to the cores of plane s only."""
     below = radix // 2
-    each = (radix - below) // cores_per_spine
-    for pod in range(pods):
-        for s in range(spines_per_pod):
-            for c in range(cores_per_spine):
+    each = shape.spine_up // shape.cores_per_spine if shape.cores_per_spine else 0
+    for pod in range(shape.pods):
+        for s in range(shape.spines_per_pod):
+            for c in range(shape.cores_per_spine):
                 for k in range(each):
                     yield Link(
-                        a=spine(pod, s, pods),
+                        a=spine(pod, s, shape.pods),
                         a_port=below + 1 + c * each + k,
                         b=core(s, c),
                         b_port=1 + pod * each + k,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from placesites import build_site
@@ -25,84 +24,6 @@ from weft.planning.sitecheck import canonical, check_site
 from weft.planning.topology import Topology
 
 DATA = Path(__file__).parents[3] / "bench" / "data"
-
-
-def test_the_reference_design() -> None:
-    """20 spines and 40 leaves for 800 servers on 40-port switches, one switch up to 40."""
-    tree = design(800, 40)
-    assert (tree.levels, tree.spines, tree.leaves, tree.cores) == (2, 20, 40, 0)
-    assert (tree.cables, tree.oversubscription, tree.capacity) == (1600, 1.0, 800)
-    assert (design(40, 40).levels, design(40, 40).leaves) == (1, 1)
-    assert design(41, 40).levels == 2
-
-
-def test_the_largest_three_level_design() -> None:
-    """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
-    tree = design(16_000, 40)
-    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
-    with pytest.raises(InputError, match="servers: 16001 is not allowed: at most 16000"):
-        design(16_001, 40)
-
-
-def wiring_is_sound(tree: FatTree) -> None:
-    """Every port has one cable, none is beyond the switch's ports, and above a leaf all is evenly spread."""
-    ports = {s.name: s.ports for s in tree.switches}
-    seen: set[tuple[str, int]] = set()
-    up: dict[str, dict[str, int]] = {}
-    for link in tree.links:
-        for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
-            assert (end, port) not in seen
-            seen.add((end, port))
-            assert "/" in end or port <= ports[end]
-        if "/" not in link.a:
-            above = up.setdefault(link.a, {})
-            above[link.b] = above.get(link.b, 0) + 1
-    assert all(len(set(above.values())) == 1 for above in up.values())
-    for switch in tree.switches:
-        if switch.level == "leaf" and tree.levels > 1:
-            assert sum(up[switch.name].values()) == tree.up
-
-
-@pytest.mark.parametrize("radix", [4, 8, 36, 40, 64])
-@pytest.mark.parametrize("oversubscription", [1, 2, 3])
-@pytest.mark.parametrize("rails", [1, 2])
-def test_every_design_can_be_wired(radix: int, oversubscription: int, rails: int) -> None:
-    """All sizes from one server to three levels, with a cable for each port and no port twice."""
-    for servers in (1, radix - 1, radix, radix + 1, radix * 2, radix * radix // 4, radix * radix // 2 + 1):
-        try:
-            tree = design(servers, radix, oversubscription, rails)
-        except InputError as error:
-            assert "at most" in str(error)
-            continue
-        wiring_is_sound(tree)
-        assert tree.capacity >= servers
-        assert tree.oversubscription <= oversubscription
-
-
-def test_the_design_as_a_site_file_is_a_site(tmp_path: Path) -> None:
-    """What the planner writes is read and checked as any site file, and has the planned leaves and pods."""
-    tree = design(130, 16, fabric="ib0")
-    for name, text in site_files(tree, "planned", "ib0").items():
-        (tmp_path / name).write_text(text)
-    topology = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
-    assert (len(topology.stands), len(topology.leaves), len(topology.pods)) == (130, tree.leaves, tree.pods)
-    picture = ElementTree.fromstring((tmp_path / "site.svg").read_text())
-    assert len(picture.findall("{http://www.w3.org/2000/svg}rect")) == len(tree.switches)
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"servers": 0}, "servers: 0 is not allowed: 1 or more"),
-        ({"servers": 10, "radix": 3}, "radix: 3 is not allowed: an even number of ports, 4 to 254"),
-        ({"servers": 10, "oversubscription": 0.5}, "oversubscription: 0.5 is not allowed"),
-        ({"servers": 10, "rails": 17}, "rails: 17 is not allowed: 1 to 16"),
-    ],
-)
-def test_a_design_that_cannot_be_is_one_sentence(fields: dict[str, int], sentence: str) -> None:
-    """The field, the value and what is allowed."""
-    with pytest.raises(InputError, match=sentence.replace("(", "\\(")):
-        design(**fields)  # type: ignore[arg-type]
 
 
 def observed(tree: FatTree) -> ObservedFabric:

@@ -1,0 +1,186 @@
+"""The fat-tree planner: the reference, every port once, the smallest that holds the servers; its files and picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from weft.app.sitefile import load_site
+from weft.cli.main import main
+from weft.generate.fattree import site_files
+from weft.generate.fattreepicture import MOST, picture
+from weft.model.errors import InputError
+from weft.planning.fattree import FatTree, design
+from weft.planning.topology import Topology
+
+
+def test_the_reference_design() -> None:
+    """20 spines and 40 leaves for 800 servers on 40-port switches, one switch up to 40."""
+    tree = design(800, 40)
+    assert (tree.levels, tree.spines, tree.leaves, tree.cores) == (2, 20, 40, 0)
+    assert (tree.cables, tree.oversubscription, tree.capacity) == (1600, 1.0, 800)
+    assert (design(40, 40).levels, design(40, 40).leaves) == (1, 1)
+    assert design(41, 40).levels == 2
+
+
+def test_the_largest_three_level_design() -> None:
+    """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
+    tree = design(16_000, 40)
+    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
+    with pytest.raises(InputError, match="servers: 16001 is not allowed: at most 16000"):
+        design(16_001, 40)
+
+
+def test_no_more_switches_than_are_needed_but_for_larger_pods() -> None:
+    """Beyond two levels the number of pods is chosen: what a tenth more switches buys is taken, not more."""
+    tree = design(1000, 40)
+    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (
+        10,
+        50,
+        50,
+        25,
+    )  # 3 pods would need 150, not 125
+    tree = design(12_000, 128)
+    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (
+        3,
+        188,
+        192,
+        128,
+    )  # 47 pods would need 504, not 508
+    assert design(1000, 40, 2).up == 13  # 26 down: 14 up would be more than 2:1 asks for
+    assert design(300, 16, 2, rails=2).oversubscription == 2
+
+
+def check_by_the_tables(files: dict[str, str], radix: int, ratio: float) -> None:
+    """From the tables alone: ports once and on the switch, every adapter one cable, in one piece, no thinner above."""
+    tables = {
+        name: list(csv.DictReader(io.StringIO(text))) for name, text in files.items() if name[-3:] == "csv"
+    }
+    level = {row["name"]: ("leaf", "spine", "core").index(row["level"]) for row in tables["switches.csv"]}
+    adapters = {f"{row['node']}/{row['name']}" for row in tables["hcas.csv"]}
+    assert len(adapters) == len(tables["hcas.csv"])
+    assert {row["node"] for row in tables["hcas.csv"]} == {row["name"] for row in tables["nodes.csv"]}
+    ports: set[tuple[str, str]] = set()
+    beside: dict[str, Counter[str]] = {name: Counter() for name in (*level, *adapters)}
+    for row in tables["links.csv"]:
+        for end in ("a", "b"):
+            assert (row[end], row[f"{end}_port"]) not in ports
+            ports.add((row[end], row[f"{end}_port"]))
+            assert row[end] in adapters or 1 <= int(row[f"{end}_port"]) <= radix
+        beside[row["a"]][row["b"]] += 1
+        beside[row["b"]][row["a"]] += 1
+    assert all(beside[end].total() == 1 for end in adapters)
+    reached, todo = {"node1/mlx5_0"}, ["node1/mlx5_0"]
+    while todo:
+        more = set(beside[todo.pop()]) - reached
+        reached |= more
+        todo += more
+    assert reached == beside.keys()
+    for name, rank in level.items():
+        above = {n: k for n, k in beside[name].items() if level.get(n, -1) > rank}
+        below = beside[name].total() - sum(above.values())
+        assert len(set(above.values())) <= 1, "evenly spread"
+        if above:
+            assert below <= sum(above.values()) * (ratio if rank == 0 else 1)
+
+
+@pytest.mark.parametrize("radix", [4, 8, 40, 64])
+@pytest.mark.parametrize("oversubscription", [1, 1.5, 3])
+@pytest.mark.parametrize("rails", [1, 2, 8])
+def test_every_design_can_be_wired(radix: int, oversubscription: float, rails: int) -> None:
+    """All sizes from one server to three levels, by what is in the tables that are written."""
+    for servers in (1, radix, radix + 1, radix * 2, radix * radix // 2 + 1):
+        try:
+            tree = design(servers, radix, oversubscription, rails)
+        except InputError as error:
+            assert "at most" in str(error)
+            continue
+        files = site_files(tree, "planned", "ib0")
+        check_by_the_tables(files, radix, oversubscription)
+        assert tree.capacity >= servers
+        assert tree.oversubscription <= oversubscription
+        assert len(files["links.csv"].splitlines()) - 1 == tree.cables
+        assert len(tree.switches) == tree.leaves + tree.spines + tree.cores
+
+
+@pytest.mark.parametrize(
+    ("servers", "radix", "rails"), [(10, 16, 1), (10, 16, 2), (64, 64, 8), (130, 16, 1), (3, 4, 2)]
+)
+def test_the_design_as_a_site_file_is_a_site(tmp_path: Path, servers: int, radix: int, rails: int) -> None:
+    """What the planner writes is read and checked as any site file; a group's rails are one leaf of the topology."""
+    tree = design(servers, radix, rails=rails, fabric="ib0")
+    for name, text in site_files(tree, "planned", "ib0").items():
+        (tmp_path / name).write_text(text)
+    topology = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
+    groups = tree.leaves // rails if tree.levels > 1 else 1
+    assert (len(topology.stands), len(topology.leaves), len(topology.pods)) == (servers, groups, tree.pods)
+    assert {len(s.rails) for s in topology.stands.values()} == {rails}
+
+
+def drawn(tree: FatTree) -> tuple[int, int, str]:
+    """Boxes, cabled pairs, and all text of a picture."""
+    root = ElementTree.fromstring(picture(tree))
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = [x for x in root.iter(f"{space}rect") if x.find(f"{space}title") is not None]
+    pairs = sum(x.attrib["d"].count("M") for x in root.iter(f"{space}path"))
+    return len(boxes), pairs, " ".join(t for x in root.iter(f"{space}text") for t in x.itertext())
+
+
+def test_the_picture_shows_every_switch_or_every_pod_and_one_pod_whole() -> None:
+    """One switch, 60 switches with 800 cables between them, 40 pods and the first in full; of many pods the first."""
+    boxes, pairs, text = drawn(design(40, 40))
+    assert (boxes, pairs) == (1, 0)
+    assert "40 servers on 40-port switches: 1 switch" in text
+    boxes, pairs, text = drawn(design(800, 40))
+    assert (boxes, pairs) == (60, 800)
+    assert all(name in text for name in ("spine20", "leaf40"))
+    boxes, pairs, text = drawn(design(16_000, 40))
+    assert (boxes, pairs) == (20 + 40 + 20 + 20, 20 * 40 + 20 * 20)
+    assert "20 planes of 20 cores above 40 pods: spine n of each has 20 cables to plane n" in text
+    assert "the first pod: 20 spines above 20 leaves, 1 cable for each line" in text
+    many = design(10_000, 64)
+    boxes, _, text = drawn(many)
+    assert ("…" in text) == (many.pods > MOST)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"servers": 0}, "servers: 0 is not allowed: 1 or more"),
+        ({"servers": 10, "radix": 3}, r"radix: 3 is not allowed: an even number of ports, 4 to 254"),
+        ({"servers": 10, "oversubscription": 0.5}, "oversubscription: 0.5 is not allowed"),
+        ({"servers": 10, "oversubscription": float("nan")}, "oversubscription: nan is not allowed"),
+        ({"servers": 10, "rails": 17}, "rails: 17 is not allowed: 1 to 16"),
+        ({"servers": 10, "radix": 4, "rails": 3}, "rails: 3 is not allowed: at most 2"),
+        ({"servers": 4_000_000, "radix": 254}, "at most 1000000 cables; these need 12"),
+    ],
+)
+def test_a_design_that_cannot_be_is_one_sentence(fields: dict[str, int], sentence: str) -> None:
+    """The field, the value and what is allowed."""
+    with pytest.raises(InputError, match=sentence):
+        design(**fields)
+
+
+@pytest.mark.parametrize("option", ["--name", "--fabric"])
+@pytest.mark.parametrize("name", ["a b", "x: {", "", "../x", "a\nb", "x" * 64])
+def test_names_that_the_site_file_could_not_have_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    """Before anything is written."""
+    assert main(["site", "design", "--servers", "3", "--output", str(tmp_path / "x"), option, name]) == 2
+    assert f"{option}: " in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_name_that_yaml_would_take_for_a_number_stays_a_name(tmp_path: Path) -> None:
+    """Also one that it would take for a truth."""
+    for name in ("123", "true", "null"):
+        for file, text in site_files(design(3), name, "1e3").items():
+            (tmp_path / file).write_text(text.replace(",ib0,", ",1e3,"))
+        site = load_site(tmp_path / "site.yaml")
+        assert (site.name, list(site.fabrics)) == (name, ["1e3"])
