@@ -7,7 +7,8 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pytest
 
@@ -36,6 +37,7 @@ from weft.testing.cloud import FakeCloud
 
 SITE = "contract"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+T = TypeVar("T")
 PATIENCE = 180.0
 """Seconds that a state is waited for: far more than the slowest machine needs."""
 
@@ -117,6 +119,11 @@ DEPTH = {
     Kind.FLOATING_IP: 4,
     Kind.SERVER: 5,
 }
+
+
+def colons(named: Mapping[str, T]) -> dict[str, T]:
+    """`trait__CUSTOM_A` -> `trait:CUSTOM_A`."""
+    return {name.replace("__", ":"): value for name, value in named.items()}
 
 
 class Bench(ABC):
@@ -270,6 +277,21 @@ class Bench(ABC):
 
     @contextmanager
     @abstractmethod
+    def another_image(self, **properties: object) -> Iterator[str]:
+        """Name of an image with these properties while it lasts; `:` in their names is written `__`."""
+
+    @contextmanager
+    @abstractmethod
+    def another_flavor(self, **extra_specs: str) -> Iterator[str]:
+        """Name of a flavor as the bench's, with these extra specs besides, while it lasts."""
+
+    @contextmanager
+    @abstractmethod
+    def trait(self, host: str) -> Iterator[str]:
+        """Name of a trait of its own that only this host has while it lasts."""
+
+    @contextmanager
+    @abstractmethod
     def quota(self, name: str, limit: int) -> Iterator[None]:
         """A limit on the project while it lasts."""
 
@@ -314,6 +336,28 @@ class FakeBench(Bench):
     def users_key_pair(self) -> tuple[str, str, str]:
         self.cloud.offers.key_pairs["user-alice", "laptop"] = f"{PUBLIC_KEY} alice@laptop"
         return "user-alice", "laptop", f"{PUBLIC_KEY} alice@laptop"
+
+    @contextmanager
+    def another_image(self, **properties: object) -> Iterator[str]:
+        name = f"{self.image}-{len(self.cloud.offers.images)}"
+        self.cloud.offers.images.add(name)
+        self.cloud.offers.image_properties[name] = colons(properties)
+        yield name
+        self.cloud.offers.images.remove(name)
+
+    @contextmanager
+    def another_flavor(self, **extra_specs: str) -> Iterator[str]:
+        flavors = self.cloud.offers.flavors
+        name = f"{self.flavor}-{len(flavors)}"
+        flavors[name] = replace(flavors[self.flavor], extra_specs=colons(extra_specs))
+        yield name
+        del flavors[name]
+
+    @contextmanager
+    def trait(self, host: str) -> Iterator[str]:
+        self.cloud.offers.traits[host] = {"CUSTOM_CONTRACT"}
+        yield "CUSTOM_CONTRACT"
+        del self.cloud.offers.traits[host]
 
     @contextmanager
     def quota(self, name: str, limit: int) -> Iterator[None]:

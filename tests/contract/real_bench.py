@@ -6,12 +6,12 @@ import functools
 import random
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloud_bench import PUBLIC_KEY, Bench, Offer
+from cloud_bench import PUBLIC_KEY, Bench, Offer, colons
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
@@ -96,6 +96,62 @@ class RealBench(Bench):
         name, text = f"laptop-{uuid.uuid4().hex[:6]}", f"{PUBLIC_KEY} alice@laptop"
         self.tenant.compute.create_keypair(name=name, public_key=text)
         return str(self.tenant.current_user_id), name, text
+
+    @contextmanager
+    def another_image(self, **properties: object) -> Iterator[str]:
+        name = f"contract-{uuid.uuid4().hex[:6]}"
+        image = {"name": name, "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+        glance = self.operator.image
+        made = glance.post("/images", json={**image, **colons(properties)})
+        assert made.status_code == 201, made.text
+        path = f"/images/{made.json()['id']}"
+        try:
+            sent = glance.put(f"{path}/file", data=b"x", headers={"Content-Type": "application/octet-stream"})
+            assert sent.status_code == 204, sent.text
+            yield name
+        finally:
+            glance.delete(path)
+
+    @contextmanager
+    def another_flavor(self, **extra_specs: str) -> Iterator[str]:
+        nova: Any = self.operator.compute
+        like = nova.find_flavor(self.flavor, get_extra_specs=True)
+        name = f"contract-{uuid.uuid4().hex[:6]}"
+        made = nova.create_flavor(name=name, vcpus=like.vcpus, ram=like.ram, disk=like.disk)
+        try:
+            nova.create_flavor_extra_specs(made, {**like.extra_specs, **colons(extra_specs)})
+            yield name
+        finally:
+            nova.delete_flavor(made)
+
+    @contextmanager
+    def trait(self, host: str) -> Iterator[str]:
+        name = f"CUSTOM_CONTRACT_{uuid.uuid4().hex[:6].upper()}"
+        self._asked("PUT", f"/traits/{name}")
+        (provider,) = self._asked("GET", f"/resource_providers?name={host}")["resource_providers"]
+        path = f"/resource_providers/{provider['uuid']}/traits"
+        try:
+            self._set_traits(path, lambda traits: [*traits, name])
+            yield name
+        finally:
+            self._set_traits(path, lambda traits: [t for t in traits if t != name])
+            self._asked("DELETE", f"/traits/{name}")
+
+    def _set_traits(self, path: str, change: Callable[[list[str]], list[str]]) -> None:
+        """nova-compute writes its own traits there too: who comes second reads again."""
+        while True:
+            seen = self._asked("GET", path)
+            body = {**seen, "traits": change(seen["traits"])}
+            if self._asked("PUT", path, body, ok=(200, 409)).get("traits") is not None:
+                return
+
+    def _asked(
+        self, method: str, path: str, body: object = None, ok: Collection[int] = (200, 201, 204)
+    ) -> Any:
+        headers = {"OpenStack-API-Version": "placement 1.18"}
+        answer = self.operator.placement.request(path, method, json=body, headers=headers)
+        assert answer.status_code in ok, answer.text
+        return answer.json() if answer.content and answer.status_code < 300 else {}
 
     @contextmanager
     def quota(self, name: str, limit: int) -> Iterator[None]:

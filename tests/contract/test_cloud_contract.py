@@ -255,6 +255,51 @@ def test_an_order_that_names_what_is_not_there(bench: Bench) -> None:
     assert key.value.field == "access.key_pair"
 
 
+def test_an_image_that_requires_a_trait_is_for_hosts_that_have_it(bench: Bench) -> None:
+    """Which hosts won't do is told before anything is made, and the scheduler says the same."""
+    project, (good, bad) = bench.scope.project_id, bench.hosts
+    assert bench.facts.unfit(project, bench.image, bench.flavor) == {}
+    with bench.trait(good) as trait, bench.another_image(**{f"trait__{trait}": "required"}) as image:
+        unfit = bench.facts.unfit(project, image, bench.flavor)
+        assert good not in unfit and trait in unfit[bad]
+        assert set(unfit) <= set(bench.facts.hosts())
+        # The server of the host that won't do, and what it needs, is enough: each boot takes a cloud seconds.
+        (server,) = [r for r in bench.of(Kind.SERVER) if r.key == f"server/{bad}"]
+        others = bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP, Kind.KEY_PAIR, Kind.PORT)
+        booted = server.model_copy(update={"spec": server.spec.model_copy(update={"image": image})})
+        bench.create([*(r for r in others if good not in r.key), booted])
+        (seen,) = bench.wait(
+            lambda all_seen: all(o.status is Status.BROKEN for o in all_seen) and bool(all_seen), [booted]
+        ).values()
+        assert "No valid host" in seen.reason
+
+
+def test_flavors_forbid_traits_and_images_have_an_architecture(bench: Bench) -> None:
+    """A trait that the flavor forbids, one that nobody has, and a processor that no host has."""
+    project, (first, second) = bench.scope.project_id, bench.hosts
+    with bench.trait(first) as trait, bench.another_flavor(**{f"trait__{trait}": "forbidden"}) as flavor:
+        unfit = bench.facts.unfit(project, bench.image, flavor)
+        assert trait in unfit[first] and second not in unfit
+    with bench.another_image(trait__CUSTOM_NOBODY_HAS_IT="required") as image:
+        assert set(bench.hosts) <= set(bench.facts.unfit(project, image, bench.flavor))
+    with bench.another_image(hw_architecture="aarch64") as image:
+        unfit = bench.facts.unfit(project, image, bench.flavor)
+        assert "its host is x86_64, and the image is for aarch64" in {unfit[h] for h in bench.hosts}
+    with bench.another_image(hw_architecture="x86_64") as image:
+        assert bench.facts.unfit(project, image, bench.flavor) == {}
+
+
+def test_an_image_that_is_too_large_for_a_flavor(bench: Bench) -> None:
+    """What Nova would answer with 400 is told at the order."""
+    order = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
+    with bench.another_image(min_ram=1 << 30) as image:
+        large = order.model_copy(update={"nodes": order.nodes.model_copy(update={"image": image})})
+        with pytest.raises(InputError) as refused:
+            bench.facts.check_order(bench.scope.project_id, large, bench.flavor)
+    assert refused.value.field == "nodes.image"
+    assert "needs 1073741824 MiB of RAM (min_ram)" in str(refused.value)
+
+
 def test_a_users_key_pair_is_read(bench: Bench) -> None:
     """The text of the ordering user's own key pair is what goes into the order."""
     user_id, name, text = bench.users_key_pair()

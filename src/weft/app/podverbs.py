@@ -34,7 +34,7 @@ class PodVerbs(Desk):
 
     def plan_pod(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
-        ground = self._ground(order)
+        ground = self._ground(project, order)
         order = self._checked(request.caller, project, order, ground)
         window = self._window(order)
         plan = self._plan(NOT_ORDERED, project, order, ground, self._store.capacity(), window)
@@ -46,7 +46,7 @@ class PodVerbs(Desk):
         """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
         with self._logged(request, "pod create", order.name):
             project = self._project(request, "pods:create")
-            ground = self._ground(order)
+            ground = self._ground(project, order)
             order = self._checked(request.caller, project, order, ground)
             pod_id = str(uuid4())
             self._window(order)
@@ -173,10 +173,11 @@ class PodVerbs(Desk):
         self._policy.check(rule, caller, pod.project_id)
         return pod
 
-    def _ground(self, order: Order) -> Ground:
+    def _ground(self, project: str, order: Order) -> Ground:
         site = self._store.site().site
         cloud = resolve_cloud(order, site)
-        return look_around(site, self._keeper.world(), cloud, machines=order.ipus is not None)
+        machines = order.ipus is not None
+        return look_around(site, self._keeper.world(), cloud, machines, [(project, order)])
 
     def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
         """The order with its key pair read, after the cloud confirmed the names in it."""

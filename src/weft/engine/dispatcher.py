@@ -209,7 +209,8 @@ class Dispatcher:
         found: dict[str, Ground | WeftError] = {}
         for cloud, ones in self._by_cloud(waiting).items():
             try:
-                found[cloud] = look_around(site, world, cloud, any(one.order.ipus for one in ones))
+                orders = [(one.project, one.order) for one in ones]
+                found[cloud] = look_around(site, world, cloud, any(one.order.ipus for one in ones), orders)
             except WeftError as error:
                 found[cloud] = error
         return found

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from weft.engine.capacity import Capacity
 from weft.engine.world import World
-from weft.model.errors import RefusedError
+from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
 from weft.planning.lines import timeline, wanted
-from weft.planning.plan import make_plan
+from weft.planning.plan import boot_key, make_plan, resolve_flavor
 from weft.planning.portkeys import PortKeys, crowded
 
 
@@ -43,6 +44,7 @@ class Ground:
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
         pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
+        unfit: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there.
         ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
     """
 
@@ -51,6 +53,7 @@ class Ground:
     down: dict[str, str]
     pkeys: dict[str, frozenset[int]]
     ports: tuple[tuple[PortKeys, int], ...] = ()
+    unfit: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def health(self, capacity: Capacity) -> Occupancy:
         """What is out of order now."""
@@ -109,11 +112,14 @@ def refused(refusal: Refusal) -> RefusedError:
     return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
 
 
-def look_around(site: Site, world: World, cloud: str, machines: bool = False) -> Ground:
+def look_around(
+    site: Site, world: World, cloud: str, machines: bool = False, orders: Iterable[tuple[str, Order]] = ()
+) -> Ground:
     """Ask a cloud and the fabrics how they are. Raises `UnknownError` if one of them can't be asked.
 
     Args:
         machines: ask the cloud's IPU-Machines too.
+        orders: (project, order) that it is for: what they boot may need something of the hosts.
     """
     down = down_nodes(site, world, cloud)
     for name, reader in world.machines.items() if machines else ():
@@ -127,19 +133,38 @@ def look_around(site: Site, world: World, cloud: str, machines: bool = False) ->
         suspects = crowded(site, name, partitions)
         entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
-    return Ground(site, world, down, pkeys, tuple(ports))
+    return Ground(site, world, down, pkeys, tuple(ports), _unfit(site, world, cloud, orders))
+
+
+def _unfit(
+    site: Site, world: World, cloud: str, orders: Iterable[tuple[str, Order]]
+) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    boots: set[tuple[str, str, str]] = set()
+    for project, order in orders:
+        if order.ipus is None:
+            with suppress(InputError):  # it names what the site doesn't have any more: planning says so
+                boots.add((project, order.nodes.image, resolve_flavor(order, site.clouds[cloud], cloud)))
+    for project, image, flavor in sorted(boots):
+        hosts = world.clouds[cloud].unfit(project, image, flavor)
+        nodes = {n.name: hosts[n.nova_host] for n in site.nodes if n.cloud == cloud and n.nova_host in hosts}
+        if nodes:
+            found[boot_key(cloud, project, image, flavor)] = nodes
+    return found
 
 
 def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupancy:
     """What is out of order now, on all these grounds."""
     down: dict[str, str] = {}
     full: dict[int, FullPort] = {}
+    unfit: dict[str, Mapping[str, str]] = {}
     for ground in grounds:
         down |= ground.down
+        unfit |= ground.unfit
         for port, entries in ground.ports:
             if found := port.full(entries, capacity.used.pkeys.get(port.fabric, ())):
                 full[port.guid] = found
-    return capacity.health(site, down).model_copy(update={"full_ports": tuple(full.values())})
+    return capacity.health(site, down).model_copy(update={"full_ports": tuple(full.values()), "unfit": unfit})
 
 
 def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:

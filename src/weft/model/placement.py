@@ -25,6 +25,9 @@ class PlacementRequest(Document):
     accelerators: AcceleratorCount | None = None
     required: Level = "site"
     preferred: Level = "leaf"
+    boot: str = Field(
+        default="", description="What is booted: a key of `Occupancy.unfit`; nothing: any host will do."
+    )
     near: tuple[Name, ...] = Field(default=(), description="Nodes of the same pod that stay (replacement).")
     exclude: tuple[Name, ...] = Field(default=(), description="Nodes that must not be chosen.")
     slice: int = Field(default=1, ge=1, description="Groups of so many nodes stay inside one leaf.")
@@ -79,6 +82,10 @@ class Occupancy(Document):
     )
     segments: Mapping[Name, str] = Field(
         default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
+    )
+    unfit: Mapping[str, Mapping[Name, str]] = Field(
+        default_factory=dict,
+        description="What is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot that on its host.",
     )
     full_ports: tuple[FullPort, ...] = Field(
         default=(),

@@ -33,11 +33,13 @@ def filters_for(
     excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = closed_leaves(request, topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy, request.fabric)
+    unfit = occupancy.unfit.get(request.boot, {})
     return (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, request.cloud)),
         Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
         Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
+        *([Filter("image", lambda n: unfit.get(n.name))] if unfit else []),
         Filter("dedicated", lambda n: _dedicated(topology.stands[n.name].leaf, request, dedicated)),
         Filter("maintenance", lambda n: n.maintenance),
         Filter("down", lambda n: occupancy.down.get(n.name)),

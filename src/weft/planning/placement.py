@@ -180,11 +180,11 @@ def _refuse(
     nodes: Sequence[Node],
     reports: tuple[FilterReport, ...],
 ) -> Refusal:
-    passing: dict[tuple[int, tuple[str, ...], frozenset[str]], tuple[Node, ...]] = {}
+    passing: dict[tuple[int, str, tuple[str, ...], frozenset[str]], tuple[Node, ...]] = {}
 
     def fits(changed: PlacementRequest, then: Occupancy) -> bool:
         # Everything but who is busy is filtered once for each kind of change: there are many pods to try.
-        key = changed.hcas_per_node, changed.exclude, frozenset(then.quarantined)
+        key = changed.hcas_per_node, changed.boot, changed.exclude, frozenset(then.quarantined)
         if key not in passing:
             idle = then.model_copy(update={"busy": {}, "neighbours": ()})
             passing[key] = filters.eligible(changed, site, topology, idle)[0]

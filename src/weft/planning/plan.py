@@ -50,7 +50,7 @@ def make_plan(
     refused = _not_possible(order, fabric, capabilities.get(fabric))
     if refused is not None:
         return refused
-    request = _request(order, project, cloud, fabric, accelerators)
+    request = _request(order, project, cloud, fabric, flavor, accelerators)
     placement = place(request, site, occupancy)
     if isinstance(placement, Refusal):
         return placement
@@ -79,11 +79,17 @@ def request_of(order: Order, project: str, site: Site) -> PlacementRequest:
     cloud = resolve_cloud(order, site)
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
     accelerators = site.clouds[cloud].flavors[flavor].accelerators
-    return _request(order, project, cloud, resolve_fabric(order, site, cloud, accelerators), accelerators)
+    fabric = resolve_fabric(order, site, cloud, accelerators)
+    return _request(order, project, cloud, fabric, flavor, accelerators)
+
+
+def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
+    """What an order boots, as `PlacementRequest.boot` names it: images and flavors are seen from a project."""
+    return f"{cloud}/{project}/{flavor}/{image}"
 
 
 def _request(
-    order: Order, project: str, cloud: str, fabric: str, accelerators: AcceleratorCount | None
+    order: Order, project: str, cloud: str, fabric: str, flavor: str, accelerators: AcceleratorCount | None
 ) -> PlacementRequest:
     return PlacementRequest(
         pod=order.name,
@@ -93,6 +99,7 @@ def _request(
         fabric=fabric,
         hcas_per_node=order.fabric.hcas_per_node or 1,
         accelerators=accelerators,
+        boot=boot_key(cloud, project, order.nodes.image, flavor),
         required=order.locality.required,
         preferred=order.locality.preferred,
         slice=order.locality.slice,

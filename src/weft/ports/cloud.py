@@ -53,8 +53,13 @@ class CloudFacts(Protocol):
     def check_order(self, project_id: str, order: Order, flavor: str) -> None:
         """Image, flavor and networks named by the order exist and are usable by the project.
 
-        Raises `InputError` with the order's field.
+        Nor is the flavor too small for the image. Raises `InputError` with the order's field.
         """
+        ...
+
+    def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
+        """Nova host -> why Nova's scheduler would not boot this image with this flavor on it; a host that isn't listed
+        will do. Hosts are asked about only if image or flavor need anything of them."""
         ...
 
     def public_key(self, user_id: str, key_pair: str) -> str:

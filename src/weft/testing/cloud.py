@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
+from weft.model.hostneeds import too_small
 from weft.model.order import Order
 from weft.model.quota import needed_quota
 from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outcome, Resource
@@ -170,6 +171,16 @@ class FakeCloud(CloudStore):
             raise InputError("nodes.image", order.nodes.image, "the cloud has no such image")
         if flavor not in self.offers.flavors:
             raise InputError("nodes.flavor", flavor, "the cloud has no such flavor")
+        image, offered = order.nodes.image, self.offers.flavors[flavor]
+        if why := too_small(self.offers.image_properties.get(image, {}), flavor, offered.ram, offered.disk):
+            raise InputError("nodes.image", image, why)
+
+    def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
+        self._call("facts", None)
+        if image not in self.offers.images or flavor not in self.offers.flavors:
+            return {}
+        reasons = {host: self.offers.unfit(host, image, flavor) for host in self.offers.hosts}
+        return {host: why for host, why in reasons.items() if why}
 
     def public_key(self, user_id: str, key_pair: str) -> str:
         self._call("facts", None)

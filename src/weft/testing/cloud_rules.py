@@ -60,6 +60,9 @@ def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
     host = str(server.fields.get("host"))
     if offers.hosts.get(host) != "up":
         return f"No valid host was found. {host} is {offers.hosts.get(host, 'unknown')}"
+    image, flavor = str(server.fields.get("image")), str(server.fields.get("flavor"))
+    if flavor in offers.flavors and (why := offers.unfit(host, image, flavor)):
+        return f"No valid host was found. {why}"
     whole = {t.id for t in things if t.fields.get("vnic_type") == "direct-physical"}
     for other in things:
         rival = other.kind is Kind.SERVER and other.id != server.id and other.fields.get("host") == host

@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from weft.model.base import Document
+from weft.model.hostneeds import HostNeeds
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Resource, Status
 from weft.ports.cloud import Caller
@@ -168,6 +169,8 @@ class FakeFlavor:
     vcpus: int = 8
     ram: int = 65_536
     alias: str | None = None
+    disk: int = 40
+    extra_specs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -175,6 +178,12 @@ class Offers:
     """What the cloud offers, and to whom; tests change it as they like."""
 
     images: set[str] = field(default_factory=lambda: {"ubuntu-24.04"})
+    image_properties: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
+    """Image -> its properties as Glance shows them: `trait:…`, `hw_architecture`, `min_ram` …"""
+    traits: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Nova host -> traits of its resource provider."""
+    architectures: dict[str, str] = field(default_factory=dict[str, str])
+    """Nova host -> architecture of its processor; x86_64 if it isn't here."""
     flavors: dict[str, FakeFlavor] = field(
         default_factory=lambda: {"gpu8": FakeFlavor(96, 1_048_576, "h100:8"), "gpu1": FakeFlavor()}
     )
@@ -185,6 +194,11 @@ class Offers:
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
     """Nova host -> `up`, or why not."""
     tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])
+
+    def unfit(self, host: str, image: str, flavor: str) -> str | None:
+        """Why Nova's scheduler would not boot the image with the flavor on the host."""
+        needs = HostNeeds.of(self.image_properties.get(image, {}), self.flavors[flavor].extra_specs)
+        return needs.lacks(self.traits.get(host, ()), self.architectures.get(host, "x86_64"))
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.session import Json, Project, Sessions
 from weft.model.errors import InputError
+from weft.model.hostneeds import HostNeeds, too_small
 from weft.model.order import Order, SshPublicKey
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
@@ -45,11 +46,14 @@ class OpenStackFacts:
 
     def check_order(self, project_id: str, order: Order, flavor: str) -> None:
         project = self._sessions.project(project_id)
-        if self._lookups.image(project, order.nodes.image) is None:
+        image = self._lookups.image(project, order.nodes.image)
+        if image is None:
             raise InputError(
                 "nodes.image", order.nodes.image, "the project may use no active image of that name"
             )
-        self._check_flavor(project, order, flavor)
+        found = self._check_flavor(project, order, flavor)
+        if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
+            raise InputError("nodes.image", order.nodes.image, why)
         wants_router = order.network.router or order.access.floating_ip != "none"
         if not wants_router:
             return
@@ -60,6 +64,21 @@ class OpenStackFacts:
         if self._lookups.external_network(project, self._external) is None:
             allowed = f"the project can't see the site's external network {self._external}"
             raise InputError(field, value, allowed)
+
+    def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
+        project, own = self._sessions.project(project_id), self._sessions.own()
+        found, offered = self._lookups.image(project, image), self._lookups.flavor(project, flavor)
+        if found is None or offered is None:
+            return {}  # `check_order` says it
+        needs = HostNeeds.of(found, offered.get("extra_specs", {}))
+        if not needs:
+            return {}
+        having = {t: self._lookups.providers(own, t) for t in sorted(needs.required | needs.forbidden)}
+        reasons = {
+            one.host: needs.lacks([t for t in having if provider in having[t]], one.architecture)
+            for provider, one in self._lookups.hypervisors(own).items()
+        }
+        return {host: why for host, why in reasons.items() if why}
 
     def public_key(self, user_id: str, key_pair: str) -> str:
         answer = self._sessions.own().compute.ask(
@@ -101,17 +120,18 @@ class OpenStackFacts:
         )
         return {row["host"]: _state(row) for row in rows}
 
-    def _check_flavor(self, project: Project, order: Order, name: str) -> None:
+    def _check_flavor(self, project: Project, order: Order, name: str) -> Json:
         flavor = self._lookups.flavor(project, name)
         if flavor is None:
             raise InputError("nodes.flavor", name, "the project may use no flavor of that name")
         ordered = order.nodes.accelerators
         if ordered is None:
-            return
+            return flavor
         alias = str(flavor.get("extra_specs", {}).get("pci_passthrough:alias", ""))
         if accelerators_of(alias) < ordered.count:
             allowed = f"flavor {name} gives {alias or 'no PCI devices'} (pci_passthrough:alias)"
             raise InputError("nodes.accelerators", f"{ordered.count} x {ordered.type}", allowed)
+        return flavor
 
     def _nova_limits(self, project: Project) -> dict[str, tuple[int, int]]:
         limits: Json = project.compute.get("read the project's limits in Nova", "/limits")["limits"][

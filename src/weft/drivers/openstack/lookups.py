@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, cast
 
 from weft.drivers.openstack.session import Json, Project
 from weft.model.errors import PermanentError
 
 REMEMBERED = 60.0
 """Seconds."""
+
+
+PLACEMENT_MICROVERSION = "1.18"
+"""Queens: the first that lists providers by a required trait; 1.14 brought the roots of trees."""
+
+T = TypeVar("T")
+
+
+class Hypervisor(NamedTuple):
+    """Nova's host that it is on, and the architecture of its processor; empty: not told."""
+
+    host: str
+    architecture: str
 
 
 class Lookups:
@@ -74,6 +87,34 @@ class Lookups:
 
         return self._remembered(("site network", name), ask)
 
+    def hypervisors(self, own: Project) -> Mapping[str, Hypervisor]:
+        """Id of its resource provider -> hypervisor, of the whole cloud."""
+
+        def ask() -> Mapping[str, Hypervisor]:
+            rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
+            return {row["id"]: Hypervisor(row["service"]["host"], _architecture(row)) for row in rows}
+
+        return self._remembered(("hypervisors",), ask)
+
+    def providers(self, own: Project, trait: str) -> frozenset[str]:
+        """Ids of the resource providers that have a trait, and of the roots of their trees."""
+
+        def ask() -> frozenset[str]:
+            answer = own.placement.ask(
+                f"list resource providers with trait {trait}",
+                "GET",
+                "/resource_providers",
+                params={"required": trait},
+                headers={"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"},
+                ok=(400,),
+            )
+            if not answer.fine and "No such trait" not in answer.text:
+                raise own.placement.error(f"list resource providers with trait {trait}", answer, reading=True)
+            rows = answer.body.get("resource_providers", []) if answer.fine else []
+            return frozenset(i for row in rows for i in (row["uuid"], row["root_provider_uuid"]))
+
+        return self._remembered(("trait", trait), ask)
+
     def id_of(self, what: Callable[[Project, str], Json | None], project: Project, name: str) -> str:
         """The id of what must be there; raises `PermanentError`."""
         row = what(project, name)
@@ -87,7 +128,7 @@ class Lookups:
             )
         return str(row["id"])
 
-    def _remembered(self, key: tuple[str, ...], ask: Callable[[], Json | None]) -> Json | None:
+    def _remembered(self, key: tuple[str, ...], ask: Callable[[], T]) -> T:
         with self._lock:
             asking = self._asking.setdefault(key, threading.Lock())
         with asking:  # who asks for the same waits for the first one's answer
@@ -98,3 +139,9 @@ class Lookups:
             if value is not None:
                 self._known[key] = (time.monotonic(), value)
             return value
+
+
+def _architecture(row: Json) -> str:
+    """`cpu_info` is an object from microversion 2.28 to 2.87, empty where the driver tells nothing."""
+    info: object = row.get("cpu_info")
+    return str(cast(Json, info).get("arch") or "") if isinstance(info, dict) else ""

@@ -161,6 +161,7 @@ class Project:
     compute: Service
     image: Service
     identity: Service
+    placement: Service
 
 
 class Sessions:
@@ -233,6 +234,7 @@ class Sessions:
             compute=service("compute", None),
             image=service("image", "2"),
             identity=service("identity", "3"),
+            placement=service("placement", None),
         )
 
     def _session(self, **given: Any) -> Session:

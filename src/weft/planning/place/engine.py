@@ -46,6 +46,7 @@ class Engine(Weighing):
         topology = Topology.of(site, fabric)
         dedicated = dedicated_leaves(site, topology)
         engine = cls(topology, traits_of(site, topology), weights or Weights.of(site.placement), dedicated)
+        engine.unfit = occupancy.unfit
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
             ("maintenance", maintenance),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Ledger:
         deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
         neighbours: who stands where, and whom they keep away.
+        unfit: what is booted -> node -> why its host won't do, as in an occupancy.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Ledger:
         self._blocked: dict[str, dict[str, str]] = {}
         self._views: dict[Lens, View] = {}
         self._last: tuple[Kind, int, View] | None = None
+        self.unfit: Mapping[str, Mapping[str, str]] = {}
         self.held: dict[str, dict[int, int]] = {}
         self._terms: dict[str, Terms] = {}
         self.neighbours = Neighbours()
@@ -76,10 +79,12 @@ class Ledger:
         last = self._last
         if last is not None and last[0] is ask.kind and last[1] == ask.slice and not self._owners:
             return last[2]
-        lens = Lens(ask.kind, ask.slice, ask.project if ask.project in self._owners else None)
+        unfit = self.unfit.get(ask.kind.boot, {}) if self.unfit else {}
+        kind = ask.kind if unfit or not ask.kind.boot else replace(ask.kind, boot="")
+        lens = Lens(kind, ask.slice, ask.project if ask.project in self._owners else None)
         view = self._views.get(lens)
         if view is None:
-            view = View(lens, self.numbers, self._groups, self.available, self._dedicated)
+            view = View(lens, self.numbers, self._groups, self.available, self._dedicated, unfit)
             view.health(self.numbers, self._blocked)
             self._views[lens] = view
         self._last = (ask.kind, ask.slice, view)

@@ -40,12 +40,13 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an order needs of each node."""
+    """What an order needs of each node; `boot` is that of `PlacementRequest`."""
 
     cloud: str | None = None
     hcas: int = 1
     accelerator: str | None = None
     accelerators: int = 0
+    boot: str = ""
 
     @classmethod
     def of(cls, request: PlacementRequest) -> Self:
@@ -55,6 +56,7 @@ class Kind:
             request.hcas_per_node,
             wanted.type if wanted else None,
             wanted.count if wanted else 0,
+            request.boot,
         )
 
     def refuses(self, traits: Traits) -> str | None:

@@ -10,6 +10,7 @@ from weft.planning.filters import EXAMPLES
 from weft.planning.place.pool import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
 
+NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
@@ -44,13 +45,16 @@ class View:
         groups: Mapping[Traits, Mapping[int, int]],
         available: Sequence[int],
         dedicated: Mapping[int, str],
+        unfit: Mapping[str, str] = NONE_UNFIT,
     ) -> None:
         self.lens = lens
         self.reports: tuple[FilterReport, ...] = ()
         self.mask = [0] * len(numbers.leaves)
         tiers: dict[tuple[int, int, int], list[int]] = {}
         self.one_numa: list[int] | None = None
-        out: dict[str, list[tuple[int, int]]] = {name: [] for name in (*STATIC, "dedicated")}
+        names = (*STATIC, *(("image",) if unfit else ()), "dedicated")
+        out: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        unfit_bits = numbers.masks(unfit)
         for traits, bits in groups.items():
             why = lens.kind.refuses(traits)
             tier = [0] * len(numbers.leaves)
@@ -60,10 +64,14 @@ class View:
                     self.one_numa[leaf] |= members
             if why is None:
                 tier = tiers.setdefault(lens.kind.surplus(traits), tier)
-            for leaf, members in bits.items():
+            for leaf, every in bits.items():
+                members = every if why else every & ~unfit_bits.get(leaf, 0)
                 if why is not None:
                     out[why].append((leaf, members))
-                elif dedicated.get(leaf, lens.owner) != lens.owner:
+                    continue
+                if members != every:
+                    out["image"].append((leaf, every ^ members))
+                if dedicated.get(leaf, lens.owner) != lens.owner:
                     out["dedicated"].append((leaf, members))
                 else:
                     self.mask[leaf] |= members
@@ -71,7 +79,7 @@ class View:
         self._tiers = [tiers[key] for key in sorted(tiers)]
         self.eligible = sum(bits.bit_count() for bits in self.mask)
         self.healthy = self.eligible
-        self._static = _static_reports(numbers, out, lens)
+        self._static = _static_reports(numbers, out, lens, unfit)
         size = lens.slice
         self.pool = Pool(
             [bits.bit_count() // size for bits in self.mask],
@@ -125,7 +133,7 @@ class View:
 
 
 def _static_reports(
-    numbers: Numbers, out: Mapping[str, Sequence[tuple[int, int]]], lens: Lens
+    numbers: Numbers, out: Mapping[str, Sequence[tuple[int, int]]], lens: Lens, unfit: Mapping[str, str]
 ) -> tuple[FilterReport, ...]:
     left = len(numbers.nodes)
     reports: list[FilterReport] = []
@@ -133,20 +141,20 @@ def _static_reports(
         removed = sum(bits.bit_count() for _, bits in places)
         left -= removed
         examples = [node for leaf, bits in sorted(places)[:EXAMPLES] for node in numbers.names(leaf, bits)]
-        reason = _reason(name, lens)
         reports.append(
             FilterReport(
                 filter=name,
                 removed=removed,
                 left=left,
-                examples=tuple(f"{n}: {reason}" for n in examples[:EXAMPLES]),
+                examples=tuple(f"{n}: {_reason(name, n, lens, unfit)}" for n in examples[:EXAMPLES]),
             )
         )
     return tuple(reports)
 
 
-def _reason(name: str, lens: Lens) -> str:
+def _reason(name: str, node: str, lens: Lens, unfit: Mapping[str, str]) -> str:
     return {
+        "image": unfit.get(node, ""),
         "role": "is no compute node",
         "cloud": f"does not belong to cloud {lens.kind.cloud}",
         "fabric": f"has fewer than {lens.kind.hcas} cabled HCAs on the fabric",

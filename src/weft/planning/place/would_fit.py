@@ -27,6 +27,7 @@ def smallest_changes(
         _less_bandwidth(request, occupancy, fits),
         _beside_others(request, occupancy, fits),
         _fewer_hcas(request, occupancy, fits),
+        _another_image(request, occupancy, fits),
         _without_exclusions(request, occupancy, fits),
         _without_quarantine(request, occupancy, fits),
         _after_release(request, occupancy, fits),
@@ -98,6 +99,13 @@ def _fewer_hcas(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> 
         if fits(request.model_copy(update={"hcas_per_node": hcas}), occupancy):
             return f"fabric.hcas_per_node: {hcas} instead of {request.hcas_per_node}"
     return None
+
+
+def _another_image(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    unfit = occupancy.unfit.get(request.boot, {})
+    if not unfit or not fits(request.model_copy(update={"boot": ""}), occupancy):
+        return None
+    return f"nodes.image, nodes.flavor: others, which may be booted on {len(unfit)} nodes more"
 
 
 def _without_exclusions(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:

@@ -1,0 +1,89 @@
+"""What an image and a flavor need of the host that a server is booted on, as Nova's scheduler would check it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+_TRAIT = "trait:"
+_SAME = {"amd64": "x86_64", "x86": "i686", "i386": "i686", "i486": "i686", "i586": "i686", "arm64": "aarch64"}
+"""Other names of architectures (`nova.objects.fields.Architecture.canonicalize`, and what people write)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostNeeds:
+    """Traits (os-traits, CUSTOM_…) that a host must have or must not have, and its architecture; empty: any.
+
+    Sources: the properties `trait:NAME=required` and `hw_architecture` of a Glance image (Nova passes over traits that
+    an image forbids), the extra specs `trait:NAME=required|forbidden` of a Nova flavor. Groups with numbers
+    (`trait1:…`) are about devices and not about the host.
+    """
+
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+    architecture: str = ""
+
+    @classmethod
+    def of(cls, image: Mapping[str, Any], extra_specs: Mapping[str, Any]) -> Self:
+        """From an image as Glance shows it and a flavor's extra specs."""
+        return cls(
+            _traits(image, "required") | _traits(extra_specs, "required"),
+            _traits(extra_specs, "forbidden"),
+            canonical(image.get("hw_architecture") or image.get("architecture") or ""),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.forbidden or self.architecture)
+
+    def lacks(self, traits: Collection[str], architecture: str) -> str | None:
+        """Why a host won't do, or None.
+
+        Args:
+            traits: those that the host has.
+            architecture: of its processor; empty: not known, and no reason against it.
+        """
+        missing, unwanted = (
+            sorted(self.required.difference(traits)),
+            sorted(self.forbidden.intersection(traits)),
+        )
+        if missing:
+            return f"its host hasn't the trait {', '.join(missing)} that image or flavor require"
+        if unwanted:
+            return f"its host has the trait {', '.join(unwanted)} that the flavor forbids"
+        there = canonical(architecture)
+        runs = {there, "i686"} if there == "x86_64" else {there}
+        if self.architecture and there and self.architecture not in runs:
+            return f"its host is {there}, and the image is for {self.architecture}"
+        return None
+
+
+def _traits(properties: Mapping[str, Any], wish: str) -> frozenset[str]:
+    return frozenset(
+        key.removeprefix(_TRAIT)
+        for key, value in properties.items()
+        if key.startswith(_TRAIT) and value == wish
+    )
+
+
+def canonical(architecture: Any) -> str:
+    """One name for each architecture."""
+    name = str(architecture).strip().lower()
+    return _SAME.get(name, name)
+
+
+def too_small(image: Mapping[str, Any], flavor: str, ram: int, disk: int) -> str | None:
+    """Why Nova won't boot the image with a flavor, or None.
+
+    Args:
+        image: as Glance shows it: `min_ram` in MiB, `min_disk` in GiB, `size` in bytes.
+        flavor: its name.
+        ram, disk: of the flavor, in MiB and GiB; no disk: nothing is said.
+    """
+    if (least := int(image.get("min_ram") or 0)) > ram:
+        return f"it needs {least} MiB of RAM (min_ram), and flavor {flavor} has {ram}"
+    if (least := int(image.get("min_disk") or 0)) > disk > 0:
+        return f"it needs {least} GiB of disk (min_disk), and flavor {flavor} has {disk}"
+    if (size := int(image.get("size") or 0)) > disk << 30 > 0:
+        return f"it has {size >> 20} MiB, and flavor {flavor} has {disk} GiB of disk"
+    return None

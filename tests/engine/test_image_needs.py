@@ -1,0 +1,80 @@
+"""Images and flavors that need something of hosts: filtered by placement, and not found out at the boot."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import HandClock, look, make, queue
+
+from weft.engine.database import Database
+from weft.model.errors import InputError, RefusedError, UnknownError
+from weft.model.pod import PodState
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    """Four hosts have the trait that the image requires."""
+    house = House(database, database_url, clock=HandClock())
+    house.cloud.offers.image_properties["tiny"] = {"trait:CUSTOM_OFED": "required"}
+    for number in (2, 5, 6, 9):
+        house.cloud.offers.traits[f"gpu{number:02d}"] = {"CUSTOM_OFED", "COMPUTE_NODE"}
+    yield house
+    house.close()
+
+
+def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
+    """The pod comes up where it can; one node more is refused, with the filter, the hosts and the trait."""
+    pod = house.ready(make("four", 4))
+    assert set(pod.nodes) == {"gpu02", "gpu05", "gpu06", "gpu09"}
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    with pytest.raises(RefusedError) as caught:
+        house.order(make("five", 5))
+    assert "image 12" in str(caught.value)
+    (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]
+    assert "hasn't the trait CUSTOM_OFED" in report["examples"][0]
+    assert any("nodes.image" in change for change in caught.value.detail["would_fit"])
+
+
+def test_the_queue_waits_for_hosts_that_can_boot_it(house: House) -> None:
+    """It isn't given others; once a host has the trait, it starts."""
+    first = house.ready(make("first", 1, duration="8h"))
+    pod = queue(house, "second", 4)
+    house.worker.tend_queue()
+    waiting = look(house, pod)
+    assert waiting.state is PodState.PENDING and waiting.expected_start == first.lease_end
+    house.cloud.offers.traits["gpu16"] = {"CUSTOM_OFED"}
+    house.clock.sleep(31)
+    house.worker.tend_queue()
+    ready = house.run(pod, PodState.READY)
+    assert "gpu16" in ready.nodes
+
+
+def test_an_image_that_is_too_large_for_the_flavor_is_refused(house: House) -> None:
+    """One sentence with the field; nothing is written."""
+    house.cloud.offers.image_properties["tiny"]["min_ram"] = 2 << 20
+    with pytest.raises(InputError, match=r"nodes\.image: 'tiny' is not allowed: it needs 2097152 MiB of RAM"):
+        house.order(make("big", 1))
+    assert house.service.list_pods(house.request()) == []
+
+
+def test_a_flavor_that_forbids_a_trait(house: House) -> None:
+    """Extra specs count as properties do."""
+    house.cloud.offers.image_properties.clear()
+    house.cloud.offers.flavors["gpu8"].extra_specs["trait:COMPUTE_NODE"] = "forbidden"  # type: ignore[index]
+    plan = house.service.plan_pod(house.request(), make("rest", 12))
+    assert not {"gpu02", "gpu05", "gpu06", "gpu09"} & {n.node for n in plan.placement.nodes}
+
+
+def test_a_cloud_that_cannot_be_asked_is_unknown_and_not_fine(house: House) -> None:
+    """The order fails and can be tried again; nothing is guessed."""
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
+    with pytest.raises(UnknownError):
+        house.order(make("blind", 1))
+    planted.lift()
+    house.ready(make("blind", 1))

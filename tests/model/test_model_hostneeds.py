@@ -1,0 +1,71 @@
+"""What images and flavors need of hosts, read as Nova reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.model.hostneeds import HostNeeds, too_small
+
+IMAGE = {"name": "x", "trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden", "hw_architecture": "amd64"}
+FLAVOR = {
+    "trait:CUSTOM_C": "required",
+    "trait:CUSTOM_D": "forbidden",
+    "trait1:CUSTOM_E": "required",
+    "hw:x": "1",
+}
+
+
+def test_properties_and_extra_specs_together() -> None:
+    """Traits that an image forbids are nothing to Nova; groups with numbers are about devices."""
+    needs = HostNeeds.of(IMAGE, FLAVOR)
+    assert needs.required == {"CUSTOM_A", "CUSTOM_C"}
+    assert needs.forbidden == {"CUSTOM_D"}
+    assert needs.architecture == "x86_64"
+
+
+def test_nothing_asked_is_nothing_needed() -> None:
+    """Hosts are not even asked about."""
+    assert not HostNeeds.of({"min_ram": 5, "os_distro": "ubuntu"}, {"pci_passthrough:alias": "h100:8"})
+    assert HostNeeds.of({"architecture": "aarch64"}, {})
+
+
+@pytest.mark.parametrize(
+    ("traits", "architecture", "reason"),
+    [
+        ({"CUSTOM_A", "CUSTOM_C"}, "x86_64", None),
+        ({"CUSTOM_A", "CUSTOM_C"}, "", None),
+        ({"CUSTOM_C"}, "x86_64", "its host hasn't the trait CUSTOM_A that image or flavor require"),
+        (
+            {"CUSTOM_A", "CUSTOM_C", "CUSTOM_D"},
+            "x86_64",
+            "its host has the trait CUSTOM_D that the flavor forbids",
+        ),
+        ({"CUSTOM_A", "CUSTOM_C"}, "arm64", "its host is aarch64, and the image is for x86_64"),
+    ],
+)
+def test_what_a_host_lacks_is_one_reason(traits: set[str], architecture: str, reason: str | None) -> None:
+    """Missing first, then unwanted, then the wrong processor; one that isn't told is no reason."""
+    assert HostNeeds.of(IMAGE, FLAVOR).lacks(traits, architecture) == reason
+
+
+def test_a_64_bit_host_runs_32_bit_images() -> None:
+    """As Nova's libvirt driver says of its hosts; not the other way."""
+    assert HostNeeds.of({"hw_architecture": "i386"}, {}).lacks((), "x86_64") is None
+    assert HostNeeds.of({"hw_architecture": "x86_64"}, {}).lacks((), "i686") is not None
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [
+        ({"min_ram": 2048, "min_disk": 10, "size": 10 << 30}, None),
+        ({"min_ram": 2049}, "it needs 2049 MiB of RAM (min_ram), and flavor f has 2048"),
+        ({"min_disk": 11}, "it needs 11 GiB of disk (min_disk), and flavor f has 10"),
+        ({"size": (10 << 30) + (1 << 20)}, "it has 10241 MiB, and flavor f has 10 GiB of disk"),
+        ({"min_ram": None, "size": None}, None),
+    ],
+)
+def test_a_flavor_that_is_too_small_for_an_image(image: dict[str, object], reason: str | None) -> None:
+    """Nova's own three checks; without a disk of its own a flavor says nothing of disks."""
+    assert too_small(image, "f", 2048, 10) == reason
+    if "min_ram" not in (reason or ""):
+        assert too_small(image, "f", 2048, 0) is None
