@@ -315,6 +315,15 @@ def test_quota_rows_have_the_exact_numbers(bench: Bench) -> None:
     assert [(r.resource, r.limit, r.used, r.wanted) for r in rows] == [("ports", 4, 0, wanted)]
 
 
+def test_projects_that_weft_serves_are_known(bench: Bench) -> None:
+    """The pod's own is among them, by id and name; what nobody made isn't."""
+    caller = bench.identity.check(bench.token())
+    projects = bench.facts.projects()
+    assert caller.project_id is not None
+    assert projects[caller.project_id] == caller.project_name
+    assert "no-such-project" not in {*projects, *projects.values()}
+
+
 def test_hosts_are_up(bench: Bench) -> None:
     """Every host of the bench is up, and an unknown host isn't listed."""
     hosts = bench.facts.hosts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,10 +18,13 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement
 from weft.model.plan import UsedNumbers
 from weft.model.site import ProjectLimits, QueuePolicy
+from weft.planning.place.sharing import Terms
 from weft.planning.placement import place
 from weft.planning.plan import request_of
+from weft.planning.topology import Topology
 
 SITE = small_site()
+TOPOLOGY = Topology.of(SITE, "ib0")
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NAMES = UUID(int=1)
 
@@ -37,11 +41,22 @@ class World:
     first_promise: dict[UUID, datetime] = field(default_factory=dict)
     started: dict[UUID, datetime] = field(default_factory=dict)
 
-    def order(self, number: int, count: int, hours: int, project: str) -> None:
+    def order(
+        self,
+        number: int,
+        count: int,
+        hours: int,
+        project: str,
+        spare: int = 0,
+        gbps: int = 0,
+        **locality: Any,
+    ) -> None:
         document = {
             "name": f"p{number}",
-            "nodes": {"count": count, "flavor": "gpu8", "image": "tiny"},
+            "nodes": {"count": count, "spare": spare, "flavor": "gpu8", "image": "tiny"},
             "lease": {"duration": f"{hours}h"},
+            "fabric": {"bisection_gbps": gbps},
+            "locality": locality,
         }
         pod = uuid5(NAMES, str(number))
         order = Order.model_validate(document)
@@ -66,7 +81,14 @@ class World:
                 continue
             start = datetime.fromtimestamp(note.promise.start, UTC)
             end = datetime.fromtimestamp(note.promise.end, UTC)
-            row = {"pod_id": pod, "pod": note.promise.label, "project_id": note.promise.project}
+            order = next(w.order for w in self.waiting if w.id == pod)
+            row = {
+                "pod_id": pod,
+                "pod": note.promise.label,
+                "project_id": note.promise.project,
+                **asks(order),
+            }
+            assert len(note.promise.nodes) == order.nodes.count + order.nodes.spare
             kept[pod] = {**row, "nodes": list(note.promise.nodes), "start_at": start, "end_at": end}
             before = self.promises.get(pod)
             assert before is None or start <= before["start_at"], "a promise moved later"
@@ -82,10 +104,12 @@ class World:
         made = place(request_of(one.order, one.project, SITE), SITE, occupancy)
         assert isinstance(made, Placement), "the queue and placement disagree"
         end = one.order.lease.ends(self.now)
-        for node in made.nodes:
-            assert node.node not in self.holds
+        for node in made.held:
+            assert node not in self.holds
             row = {"pod_id": one.id, "pod": one.name, "project_id": one.project, "since": self.now}
-            self.holds[node.node] = {**row, "node": node.node, "lease_end": end, "wanted": "present"}
+            self.holds[node] = {
+                **row, "node": node, "lease_end": end, "wanted": "present", **asks(one.order)
+            }  # fmt: skip
         self.waiting.remove(one)
         self.promises.pop(one.id, None)
         self.started[one.id] = self.now
@@ -104,6 +128,22 @@ class World:
         for project, limits in self.policy.projects.items():
             held = [r for r in self.holds.values() if r["project_id"] == project]
             assert limits.max_nodes is None or len(held) <= limits.max_nodes
+        self.check_leaves()
+
+    def check_leaves(self) -> None:
+        """Whoever is at odds is never on one leaf at one time, and no uplink carries more than it has."""
+        book = self.capacity().book()
+        keeps = [*book.leases, *book.promises]
+        places = {k.name: Counter(TOPOLOGY.stands[n].leaf for n in k.nodes) for k in keeps}
+        for i, a in enumerate(keeps):
+            for b in keeps[i + 1 :]:
+                if a.overlaps(b.start, b.end) and apart(a.asks, b.asks):
+                    assert not places[a.name].keys() & places[b.name].keys()
+        for moment in {k.start for k in keeps}:
+            there = [k for k in keeps if k.start <= moment < k.end]
+            for leaf, most in TOPOLOGY.uplinks.items():
+                sizes = [(places[k.name][leaf], len(k.nodes), k.asks.gbps) for k in there]
+                assert sum(min(t, n - t) * gbps for t, n, gbps in sizes) <= most
 
     def forward(self, hours: int) -> None:
         """Hour by hour; what is over goes first, then the queue is looked at."""
@@ -111,6 +151,22 @@ class World:
             self.now += timedelta(hours=1)
             self.holds = {n: r for n, r in self.holds.items() if r["lease_end"] > self.now}
             self.run()
+
+
+def asks(order: Order) -> dict[str, Any]:
+    """Columns of what an order asks of its leaves."""
+    locality = order.locality
+    return {
+        "apart_from": list(locality.apart_from),
+        "exclusive": locality.exclusive,
+        "bisection_gbps": order.fabric.bisection_gbps,
+    }
+
+
+def apart(a: Terms, b: Terms) -> bool:
+    """The rule as docs/placement.md says it, written once more."""
+    named = b.project in a.apart_from or a.project in b.apart_from
+    return a.project != b.project and (a.exclusive or b.exclusive or named)
 
 
 steps = st.lists(
@@ -141,6 +197,49 @@ def test_promises_hold_whatever_is_ordered(
         world.forward(pause)
     world.forward(sum(hours for _, hours, _, _ in orders) + 4)
     assert len(world.started) == len(orders) and not world.waiting
+
+
+wishes = st.fixed_dictionaries(
+    {
+        "spare": st.integers(0, 2),
+        "gbps": st.sampled_from([0, 0, 600, 1000]),
+        "exclusive": st.booleans(),
+        "apart_from": st.sampled_from([(), (), ("c",), ("b", "c")]),
+        "required": st.sampled_from(["site", "site", "leaf"]),
+    }
+)
+sharers = st.lists(
+    st.tuples(
+        st.integers(1, 10), st.integers(1, 6), st.sampled_from(["a", "b", "c"]), st.integers(0, 2), wishes
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(sharers, st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_leaves_and_uplinks_are_shared_as_was_asked(
+    orders: list[tuple[int, int, str, int, dict[str, Any]]], promises: int
+) -> None:
+    """Random orders with spares, exclusive, apart and with guaranteed uplinks, in any order of arrival: at no time is
+    any of it broken, by pods or by promises, and whoever could ever be served is."""
+    world = World(QueuePolicy(promises=promises))
+    for number, (count, hours, project, pause, wish) in enumerate(orders):
+        others = tuple(p for p in wish["apart_from"] if p != project)
+        most = 4 - wish["spare"] if wish["required"] == "leaf" else 16
+        world.order(number, min(count, most), hours, project, **{**wish, "apart_from": others})
+        if not fits_alone(world.waiting[-1]):
+            world.waiting.pop()
+        world.run()
+        world.forward(pause)
+    ordered = len(world.waiting) + len(world.started)
+    world.forward(sum(hours for _, hours, *_ in orders) + 4)
+    assert len(world.started) == ordered and not world.waiting
+
+
+def fits_alone(one: Waiter) -> bool:
+    return isinstance(place(request_of(one.order, one.project, SITE), SITE, Occupancy()), Placement)
 
 
 @given(steps)

@@ -12,6 +12,7 @@ from weft.engine.database import Database
 from weft.engine.sql import migrations
 from weft.engine.store import Store
 from weft.model.pod import PodState
+from weft.planning.place.sharing import Terms
 
 pytestmark = pytest.mark.database
 
@@ -23,6 +24,15 @@ def test_pods_of_the_first_version_are_taken_over(
     house = House(database, database_url)
     plan = house.order().plan
     house.close()
+    document = plan.model_dump(mode="json")
+    for part, fields in (
+        ("nodes", ["spare"]),
+        ("fabric", ["bisection_gbps"]),
+        ("locality", ["exclusive", "apart_from"]),
+    ):
+        for name in fields:
+            del document["order"][part][name]
+    del document["placement"]["spares"]
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE DATABASE first_version")
     url = postgres.replace("/postgres?", "/first_version?")
@@ -34,7 +44,10 @@ def test_pods_of_the_first_version_are_taken_over(
         connection.execute(
             "INSERT INTO pod (id, project_id, name, created_by, created_at, plan, state, since, next_at)"
             " VALUES (%s, 'team-a', 'train', 'alice', now(), %s, 'FAILED', now(), now())",
-            [plan.pod_id, Jsonb(plan.model_dump(mode="json"))],
+            [plan.pod_id, Jsonb(document)],
+        )
+        connection.execute(
+            "INSERT INTO node_hold (node, pod_id, since) VALUES ('gpu01', %s, now())", [plan.pod_id]
         )
     taken_over = Database(url)
     try:
@@ -42,6 +55,9 @@ def test_pods_of_the_first_version_are_taken_over(
         pod = store.find_pod("train", "team-a")
         assert pod.order == plan.order and pod.placed == plan
         assert [(p.name, p.nodes) for p in store.summaries("team-a")] == [("train", 2)]
+        lease = store.capacity().book().leases[0]
+        assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
+        assert pod.spares == () and pod.held == pod.nodes
         assert store.retry(pod.id, "retry asked") is PodState.DEGRADED
     finally:
         taken_over.close()

@@ -24,9 +24,10 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 def _receipt() -> Receipt:
-    return examples.receipt(
+    receipt = examples.receipt(
         examples.pod("1f0c9a3b-0000-4000-8000-000000000000", examples.order(), "p", "alice")
     )
+    return receipt.model_copy(update={"spares": ("gpu09",)})
 
 
 def _signed() -> dict[str, Any]:
@@ -60,6 +61,14 @@ def test_any_change_is_found(field: str) -> None:
     assert not verify(document).valid
     del document["receipt"][field]
     assert not verify(document, public_key_text(KEY)).valid
+
+
+def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
+    """Read and served again it gets no field that wasn't signed."""
+    document = json.loads(sign(_receipt().model_copy(update={"spares": ()}), KEY).model_dump_json())
+    assert "spares" not in document["receipt"]
+    again = json.loads(SignedReceipt.model_validate(document).model_dump_json())
+    assert again == document and verify(again, public_key_text(KEY)).trusted
 
 
 def test_signing_again_with_another_key_is_not_trusted() -> None:

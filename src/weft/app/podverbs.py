@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -19,8 +20,10 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
 from weft.model.receipt import SignedReceipt
+from weft.model.site import Site
 from weft.model.views import EventView, PodSummary, PodView
 from weft.planning.book import when
+from weft.planning.extension import why_not_longer
 from weft.planning.lines import takes
 from weft.planning.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
 from weft.ports.cloud import Caller
@@ -116,10 +119,10 @@ class PodVerbs(Desk):
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
         """A later end of the lease, if nothing that was promised to others stands in the way."""
         with self._logged(request, "pod extend", name):
-            pod = self._find(request, "pods:extend", name)
+            pod, site = self._find(request, "pods:extend", name), self._store.site().site
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                _check_extension(pod, until, read_capacity(tx, self._clock.now()))
+                _check_extension(pod, until, read_capacity(tx, self._clock.now()), site)
                 if tx.row("set_lease_end", id=pod.id, lease_end=until) is None:
                     raise ConflictError(f"pod {pod.name} is being released: it can't be extended any more")
                 message = f"extended until {when(until.timestamp())} by {request.caller.user_name}"
@@ -180,10 +183,14 @@ class PodVerbs(Desk):
         return look_around(site, self._keeper.world(), cloud, machines, [(project, order)])
 
     def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
-        """The order with its key pair read, after the cloud confirmed the names in it."""
+        """The order with its key pair read and projects by id, after the cloud confirmed the names in it."""
         cloud = resolve_cloud(order, ground.site)
         facts = ground.world.clouds[cloud]
         facts.check_order(project, order, resolve_flavor(order, ground.site.clouds[cloud], cloud))
+        if order.locality.apart_from:
+            apart = _project_ids(order.locality.apart_from, facts.projects())
+            locality = order.locality.model_copy(update={"apart_from": apart})
+            order = order.model_copy(update={"locality": locality})
         if order.access.key_pair is None:
             return order
         key = facts.public_key(caller.user_id, order.access.key_pair)
@@ -212,7 +219,19 @@ class PodVerbs(Desk):
         return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
 
 
-def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity) -> None:
+def _project_ids(given: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """Projects by id or name (`known`: id -> name) as ids, each once. Raises `InputError` for one that isn't known."""
+    found: dict[str, None] = {}
+    for one in given:
+        ids = [one] if one in known else sorted(id_ for id_, name in known.items() if name == one)
+        if len(ids) != 1:
+            allowed = "the id of one: several projects have this name" if ids else "projects that weft serves"
+            raise InputError("locality.apart_from", one, allowed)
+        found[ids[0]] = None
+    return tuple(found)
+
+
+def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> None:
     """Raise `InputError` or `ConflictError` unless the lease may end then."""
     if pod.state in ENDED:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it can't be extended any more")
@@ -223,8 +242,8 @@ def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity) -> Non
     end, later = pod.lease_end.timestamp(), until.timestamp()
     if later <= end:
         raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
-    taken = capacity.book().conflict(takes(pod.placed), pod.project_id, end, later, str(pod.id))
-    if taken is not None:
-        raise ConflictError(
-            f"pod {pod.name} can't be extended to {when(later)}: nodes of it are promised to others from {when(taken)}"
-        )
+    book = capacity.book()
+    lease = next((k for k in book.leases if k.name == str(pod.id)), None)
+    why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
+    if why is not None:
+        raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")

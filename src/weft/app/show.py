@@ -38,6 +38,7 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         vlan=plan.allotment.vlan if plan else None,
         order=pod.order,
         placed=plan.placement.nodes if plan else (),
+        spares=plan.placement.spares if plan else (),
         servers=_servers(resources),
         resources=tuple(_resource(r) for r in resources),
         has_receipt=has_receipt,
@@ -121,6 +122,7 @@ def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -
         state, reason, since = "quarantined", quarantine["reason"], quarantine["since"]
     elif hold is not None:
         state, since = "busy", hold["since"]
+        reason = "held as a spare" if hold["spare"] else ""
     elif node.maintenance:
         state, reason = "maintenance", node.maintenance
     return NodeView.model_validate(

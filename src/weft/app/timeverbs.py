@@ -19,6 +19,7 @@ from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView
 from weft.planning.book import when
+from weft.planning.extension import closed_to
 from weft.planning.topology import Topology
 
 
@@ -58,13 +59,14 @@ class TimeVerbs(Desk):
         with self._logged(request, "reservation create", reservation.name):
             self._policy.check("reservations:change", request.caller)
             now = self._clock.now()
-            nodes = _nodes_of(reservation, self._store.site().site)
+            site = self._store.site().site
+            nodes = _nodes_of(reservation, site)
             start = max(reservation.start or now, now)
             if reservation.end is not None and reservation.end <= now:
                 raise InputError("end", reservation.end.isoformat(), "a time in the future")
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                _check_free(read_capacity(tx, now), reservation, nodes, start)
+                _check_free(site, read_capacity(tx, now), reservation, nodes, start)
                 try:
                     tx.run(
                         "insert_reservation",
@@ -118,7 +120,9 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
     return sorted({*reservation.nodes, *(n for leaf in reservation.leaves for n in leaves[leaf])})
 
 
-def _check_free(capacity: Capacity, reservation: Reservation, nodes: list[str], start: datetime) -> None:
+def _check_free(
+    site: Site, capacity: Capacity, reservation: Reservation, nodes: list[str], start: datetime
+) -> None:
     """What is set aside must be there for its project: nobody else may hold it then, or have been promised it."""
     book, wanted = capacity.book(), set(nodes)
     begin, end = start.timestamp(), seconds_of(reservation.end)
@@ -130,6 +134,9 @@ def _check_free(capacity: Capacity, reservation: Reservation, nodes: list[str], 
                 f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: "
                 "take another node, or a later start"
             )
+    there = [k for k in (*book.leases, *book.promises) if k.overlaps(begin, end)]
+    if why := closed_to(site, reservation.project_id, nodes, there):
+        raise ConflictError(f"nodes: {why}: take another node, or a later start")
 
 
 def _view(row: Row) -> ReservationView:

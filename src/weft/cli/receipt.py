@@ -61,11 +61,12 @@ def show_receipt(signed: Json) -> None:
         "ordered_at",
         "released_at",
         "nodes",
+        "spares",
         "pkey",
         "clean",
         "quarantined",
     )
-    say("\n".join(fields([(name.replace("_", " "), receipt[name]) for name in names])))
+    say("\n".join(fields([(name.replace("_", " "), receipt[name]) for name in names if name in receipt])))
     say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
     say("")
     say("\n".join(fields([("signed with", signed["algorithm"]), ("public key", signed["public_key"])])))

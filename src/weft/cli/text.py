@@ -69,6 +69,9 @@ def pod(value: Json) -> list[str]:
     placed = value.get("placed") or ()
     if placed:
         lines += ["", "Placed on:", *table(("node", "rack", "leaf", "pod"), placed, "  ")]
+    spares = value.get("spares") or ()
+    if spares:
+        lines += ["", "Held as spares:", *table(("node", "rack", "leaf", "pod"), spares, "  ")]
     resources = value.get("resources") or ()
     if resources:
         lines += [

@@ -13,6 +13,7 @@ from weft.model.plan import UsedNumbers
 from weft.model.site import Site
 from weft.planning.book import Book, Keep
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import NO_TERMS, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,11 @@ class Capacity:
     """What is held by whom, read in one transaction.
 
     Attributes:
-        holds: node -> row of node, pod_id, since, pod (its name), project_id, lease_end, wanted.
+        holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and what the
+            pod asks of its leaves: apart_from, exclusive, bisection_gbps.
         quarantines: node -> row of node, reason, since, pod_id.
         used: P_Keys, VLANs and subnets of live pods.
-        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at.
+        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and what the pod will ask of its leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of places on shared hosts.
     """
@@ -67,10 +69,11 @@ class Capacity:
                 row["since"].timestamp(),
                 seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
                 row["pod"],
+                _terms(row),
             )
             for pod, row in rows.items()
         ]
-        promises = [_keep(r, str(r["pod_id"]), r["pod"]) for r in self.promises]
+        promises = [_keep(r, str(r["pod_id"]), r["pod"], _terms(r)) for r in self.promises]
         blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
         return Book(tuple(sorted(leases, key=lambda k: k.name)), tuple(promises), tuple(blocks))
 
@@ -80,9 +83,13 @@ def seconds_of(moment: datetime | None) -> float:
     return FOREVER if moment is None else moment.timestamp()
 
 
-def _keep(row: Row, name: str, label: str) -> Keep:
+def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
     start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
-    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label)
+    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms)
+
+
+def _terms(row: Row) -> Terms:
+    return Terms(row["project_id"], frozenset(row["apart_from"]), row["exclusive"], row["bisection_gbps"])
 
 
 PKEYS, VLANS = "pkey/", "vlan/"

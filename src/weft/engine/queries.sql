@@ -19,18 +19,20 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: node_holds
 -- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, p.name AS pod, p.project_id, p.lease_end, p.wanted
+SELECT h.node, h.pod_id, h.since, h.spare, p.name AS pod, p.project_id, p.lease_end, p.wanted,
+    p.apart_from, p.exclusive, p.bisection_gbps
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
 SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
-    p.project_id, p.lease_end, p.wanted
+    p.project_id, p.lease_end, p.wanted, false AS spare, p.apart_from, p.exclusive, p.bisection_gbps
 FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
 
 -- name: promises
 -- Which nodes orders that wait will have.
-SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id
+SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id,
+    p.apart_from, p.exclusive, p.bisection_gbps
 FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 
 -- name: reservations
@@ -48,7 +50,7 @@ SELECT plan ->> 'cloud' AS cloud, plan -> 'allotment' ->> 'rdma_cidr' AS rdma,
 FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: hold_node
-INSERT INTO node_hold (node, pod_id, since) VALUES (%(node)s, %(pod_id)s, %(at)s);
+INSERT INTO node_hold (node, pod_id, since, spare) VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s);
 
 -- name: hold_number
 INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
@@ -117,9 +119,9 @@ ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.s
 DELETE FROM promise WHERE pod_id = %(pod_id)s;
 
 -- name: use_of_projects
--- Node-seconds of each project, of which those `half_life` seconds old count half: the integral of that decay.
+-- Node-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
 -- Of IPUs, four are a machine and count as a node.
-SELECT project_id, sum(coalesce((ordered -> 'ipus' ->> 'count')::integer / 4, nodes) * %(half_life)s / ln(2.0::float8) * (
+SELECT project_id, sum(coalesce((ordered -> 'ipus' ->> 'count')::integer / 4, nodes + spare) * %(half_life)s / ln(2.0::float8) * (
     power(2.0::float8, -least(extract(epoch FROM %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s, 900))
     - power(2.0::float8, -least(extract(epoch FROM %(at)s - placed_at) / %(half_life)s, 900))
 )) AS seconds

@@ -169,7 +169,7 @@ class Reconciler:
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
-        quarantined = sorted(set(held.pod.nodes) & held.quarantined())
+        quarantined = sorted(set(held.pod.held) & held.quarantined())
         held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
         return Look(0.0)
 
@@ -182,7 +182,7 @@ class Reconciler:
     def _keep_back(self, held: Held, read: ReadBack) -> None:
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
-        held.give_back_nodes([n for n in held.pod.nodes if n not in read.unclean])
+        held.give_back_nodes([n for n in held.pod.held if n not in read.unclean])
 
     # -- errors -------------------------------------------------------------------------------------------------
 

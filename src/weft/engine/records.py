@@ -121,7 +121,16 @@ class PodRecord:
 
     @property
     def nodes(self) -> tuple[str, ...]:
+        """Those that work; `held` are these and the spares."""
         return tuple(n.node for n in self.plan.placement.nodes)
+
+    @property
+    def spares(self) -> tuple[str, ...]:
+        return tuple(n.node for n in self.plan.placement.spares)
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        return self.plan.placement.held
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> PodRecord:

@@ -121,6 +121,8 @@ class Reader:
         others = [t for g, t in tables.items() if g not in partition.members and not t.unreachable]
         dirty = [t for t in others if check_clean(t, partition.pkey, "port")]
         names = ", ".join(port_name(self._site, t.port_guid) for t in dirty[:5])
+        owners = (self._site.hca_by_port_guid.get(t.port_guid) for t in dirty)
+        spares = {o[0].name for o in owners if o and o[0].name in self._pod.spares}
         self._item(
             "p_key elsewhere",
             f"{len(others)} other host ports of {name} and their leaf ports",
@@ -128,7 +130,7 @@ class Reader:
             f"{format_pkey(partition.pkey)} is on {names}"
             if dirty
             else f"none has {format_pkey(partition.pkey)}",
-            everybody if dirty else (),
+            (*everybody, *sorted(spares)) if dirty else (),
         )
 
     def _port(self, guid: int, pkey: int, table: PortTable | None) -> None:
@@ -184,6 +186,7 @@ def make_receipt(pod: PodRecord, read: ReadBack, quarantined: Sequence[str], clo
         ordered_at=pod.created_at,
         released_at=clock.now(),
         nodes=pod.nodes,
+        spares=pod.spares,
         pkey=format_pkey(pkey) if (pkey := pod.plan.allotment.pkey) is not None else "",
         items=read.items,
         clean=read.clean,

@@ -142,13 +142,18 @@ class Store:
                 for i, r in enumerate(plan.graph.resources)
             ],
         )
-        tx.many("hold_node", [{"node": n.node, "pod_id": pod_id, "at": now} for n in plan.placement.nodes])
+        spares = {n.node for n in plan.placement.spares}
+        tx.many(
+            "hold_node",
+            [{"node": n, "pod_id": pod_id, "at": now, "spare": n in spares} for n in plan.placement.held],
+        )
         numbers = {VLANS + plan.cloud: plan.allotment.vlan, **plan.allotment.numbers}
         if plan.allotment.pkey is not None:
             numbers[PKEYS + plan.fabric] = plan.allotment.pkey
         for space, number in sorted(numbers.items()):
             tx.run("hold_number", space=space, number=number, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
+        nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
         tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
         tx.run("notify", pod_id=pod_id)
 

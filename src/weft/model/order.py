@@ -30,6 +30,8 @@ def _text(value: Any) -> Any:
 
 Network = Annotated[IPv4Network, BeforeValidator(_text)]
 
+ProjectRef = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+"""A project by its id in Keystone, or by its name there."""
 
 SshPublicKey = Annotated[
     str,
@@ -51,6 +53,13 @@ class NodesOrder(Document):
         description="Accelerators of each node, instead of a flavor: the smallest flavor that has them.",
     )
     image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
+    spare: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="So many nodes more are held idle for the pod, to replace one that fails: inside the required "
+        "level too, without a server; a multiple of the slice.",
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -76,6 +85,12 @@ class FabricOrder(Document):
         ge=1,
         le=16,
         description="Adapters of each node that the pod uses; none: all on the fabric.",
+    )
+    bisection_gbps: int = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        description="Gb/s of each node that the uplinks of its leaf keep for the pod; 0: no guarantee.",
     )
 
 
@@ -107,6 +122,16 @@ class LocalityOrder(Document):
         ge=1,
         le=10_000,
         description="Groups of so many nodes stay inside one leaf; the count is a multiple of it.",
+    )
+    exclusive: bool = Field(
+        default=False,
+        description="The pod's leaves are shared with no other project: it goes where none has anything, and none is "
+        "put beside it as long as it lives.",
+    )
+    apart_from: tuple[ProjectRef, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Projects, by id or name, that the pod shares no leaf with, from either side.",
     )
     preferences: tuple[Preference, ...] = Field(
         default=(), max_length=64, description="Nodes to prefer or avoid, each at a cost."

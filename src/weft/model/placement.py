@@ -147,6 +147,11 @@ class Placement(Document):
     level: Level = Field(description="The nearest level that holds all of them.")
     explanation: Explanation
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of everything that the pod holds: the nodes that work, then the spares."""
+        return tuple(n.node for n in (*self.nodes, *self.spares))
+
 
 class Refusal(Document):
     """No placement."""

@@ -31,6 +31,12 @@ class Receipt(Document):
     ordered_at: datetime
     released_at: datetime
     nodes: tuple[str, ...]
+    spares: tuple[str, ...] = Field(
+        default=(),
+        # What was signed before there were spares must read the same for ever.
+        exclude_if=lambda spares: not spares,
+        description="Nodes that were held idle for the pod; left out if there were none.",
+    )
     pkey: str = Field(description="P_Key; empty: the pod had none (IPUs).")
     items: tuple[ReceiptItem, ...]
     clean: bool

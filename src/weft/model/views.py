@@ -77,6 +77,9 @@ class PodView(PodSummary):
     vlan: int | None = Field(default=None, description="VLAN of the management network.")
     order: Order
     placed: tuple[PlacedNode, ...] = ()
+    spares: tuple[PlacedNode, ...] = Field(
+        default=(), description="Held idle for the pod, to replace a node that fails."
+    )
     servers: tuple[ServerView, ...] = ()
     resources: tuple[ResourceView, ...] = ()
     has_receipt: bool = False

@@ -76,11 +76,14 @@ def over_limit(
             if not is_place(node)
         }
     )
-    most, count = limits.max_nodes, order.ipus.machines if order.ipus else order.nodes.count
-    if has + count <= most:
+    count, spare = order.ipus.machines if order.ipus else order.nodes.count, order.nodes.spare
+    most = limits.max_nodes
+    if has + count + spare <= most:
         return None
-    reason = f"the project has {has} of the {most} nodes that it may have at once; {count} more are wanted"
-    change = () if most <= has else (_fewer(order, most - has),)
+    wanted = f"{count + spare} more are wanted" + (f", {spare} of them spare" if spare else "")
+    reason = f"the project has {has} of the {most} nodes that it may have at once; {wanted}"
+    left = most - has - spare
+    change = (_fewer(order, left),) if left > 0 else ()
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
 
 

@@ -31,7 +31,7 @@ def filters_for(
 ) -> tuple[Filter, ...]:
     """Every filter of this request, in the order in which they are reported: what never changes comes first."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
-    shared = closed_leaves(request, topology, occupancy.neighbours)
+    shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy, request.fabric)
     unfit = occupancy.unfit.get(request.boot, {})
     return (
@@ -145,11 +145,8 @@ def terms_of(one: PlacementRequest | Neighbour) -> Terms:
     return Terms(one.project, frozenset(one.apart_from), one.exclusive, one.bisection_gbps)
 
 
-def closed_leaves(
-    request: PlacementRequest, topology: Topology, neighbours: Iterable[Neighbour]
-) -> dict[str, str]:
-    """Leaf -> why the order keeps away from it, or is kept away."""
-    terms = terms_of(request)
+def closed_leaves(terms: Terms, topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, str]:
+    """Leaf -> why an order on these terms keeps away from it, or is kept away."""
     found: dict[str, str] = {}
     for one in neighbours:
         theirs = terms_of(one)
@@ -167,11 +164,17 @@ def closed_leaves(
     return found
 
 
-def carried(request: PlacementRequest, topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
-    """Leaf -> Gb/s of its uplinks that are guaranteed to others than the order's own pod."""
+def others(request: PlacementRequest, occupancy: Occupancy) -> list[Neighbour]:
+    """Everybody but the order's own pod, whose nodes may be there already."""
+    own = request.pod, request.project
+    return [n for n in occupancy.neighbours if (n.pod, n.project) != own]
+
+
+def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
+    """Leaf -> Gb/s of its uplinks that are guaranteed to these."""
     found: dict[str, int] = {}
     for one in neighbours:
-        if not one.bisection_gbps or (one.pod, one.project) == (request.pod, request.project):
+        if not one.bisection_gbps:
             continue
         nodes: dict[str, int] = {}
         for node in one.nodes:

@@ -80,6 +80,8 @@ def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> 
         raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
     if order.nodes.count > POPLAR_SERVERS:
         raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
+    if order.nodes.spare:
+        raise InputError("nodes.spare", order.nodes.spare, "0 or left out: orders of IPUs have no spares")
     if order.fabric != FabricOrder():
         raise InputError(
             "fabric", "given", "an order of IPUs has no fabric but the IPU-POD's own data network"

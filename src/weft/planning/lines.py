@@ -46,6 +46,6 @@ def takes(plan: Plan) -> list[str]:
     """All that a pod with this plan has in time: nodes and spares, or IPU-Machines and places on shared hosts."""
     numbers = sorted(plan.allotment.numbers.items())
     return [
-        *(n.node for n in (*plan.placement.nodes, *plan.placement.spares)),
+        *plan.placement.held,
         *(f"{space}/{number}" for space, number in numbers if is_place(space)),
     ]

@@ -49,7 +49,7 @@ def place(
     check_uplinks(request.bisection_gbps, topology)
     able, nodes, reports = filters.able_and_free(request, site, topology, occupancy)
     gang = request.model_copy(update={"count": request.count + request.spare, "spare": 0})
-    taken = filters.carried(request, topology, occupancy.neighbours)
+    taken = filters.carried(topology, filters.others(request, occupancy))
     found = decide(gang, topology, nodes, weights, taken, able)
     if found is None:
         return _refuse(request, site, topology, occupancy, weights, nodes, reports)
@@ -189,15 +189,15 @@ def _refuse(
             idle = then.model_copy(update={"busy": {}, "neighbours": ()})
             passing[key] = filters.eligible(changed, site, topology, idle)[0]
         left = [n for n in passing[key] if n.name not in then.busy]
-        if closed := filters.closed_leaves(changed, topology, then.neighbours):
+        if closed := filters.closed_leaves(filters.terms_of(changed), topology, then.neighbours):
             left = [n for n in left if topology.stands[n.name].leaf not in closed]
         # Preferences refuse nothing; without halls and uplinks the leaves tell, and no nodes need be picked.
         gang = changed.model_copy(
             update={"count": changed.count + changed.spare, "spare": 0, "preferences": ()}
         )
         if gang.bisection_gbps or topology.above:
-            taken = filters.carried(gang, topology, then.neighbours) if gang.bisection_gbps else {}
-            return decide(gang, topology, left, weights, taken) is not None
+            carried = filters.carried(topology, filters.others(gang, then)) if gang.bisection_gbps else {}
+            return decide(gang, topology, left, weights, carried) is not None
         rooms = rooms_of(topology, left, gang.slice)
         home = home_of(topology, gang.near)
         return (

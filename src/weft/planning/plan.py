@@ -11,9 +11,10 @@ from weft.model.placement import Explanation, Occupancy, PlacementRequest, Refus
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
 from weft.planning.ipuplan import make_ipu_plan
-from weft.planning.placement import place
+from weft.planning.placement import check_uplinks, place
 from weft.planning.podgraph import members, podgraph, wants_router
 from weft.planning.segments import allot, check_given
+from weft.planning.topology import Topology
 
 NOT_ORDERED = "00000000-0000-0000-0000-000000000000"
 """Id of the pod in a plan that nobody ordered."""
@@ -50,7 +51,7 @@ def make_plan(
     refused = _not_possible(order, fabric, capabilities.get(fabric))
     if refused is not None:
         return refused
-    request = _request(order, project, cloud, fabric, flavor, accelerators)
+    request = _request(order, project, cloud, fabric, flavor, accelerators, site)
     placement = place(request, site, occupancy)
     if isinstance(placement, Refusal):
         return placement
@@ -80,7 +81,7 @@ def request_of(order: Order, project: str, site: Site) -> PlacementRequest:
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
     accelerators = site.clouds[cloud].flavors[flavor].accelerators
     fabric = resolve_fabric(order, site, cloud, accelerators)
-    return _request(order, project, cloud, fabric, flavor, accelerators)
+    return _request(order, project, cloud, fabric, flavor, accelerators, site)
 
 
 def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
@@ -89,8 +90,18 @@ def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
 
 
 def _request(
-    order: Order, project: str, cloud: str, fabric: str, flavor: str, accelerators: AcceleratorCount | None
+    order: Order,
+    project: str,
+    cloud: str,
+    fabric: str,
+    flavor: str,
+    accelerators: AcceleratorCount | None,
+    site: Site,
 ) -> PlacementRequest:
+    if project in order.locality.apart_from:
+        allowed = "other projects: pods of one project may always share a leaf"
+        raise InputError("locality.apart_from", project, allowed)
+    check_uplinks(order.fabric.bisection_gbps, Topology.of(site, fabric))
     return PlacementRequest(
         pod=order.name,
         project=project,
@@ -104,6 +115,10 @@ def _request(
         preferred=order.locality.preferred,
         slice=order.locality.slice,
         preferences=order.locality.preferences,
+        spare=order.nodes.spare,
+        apart_from=order.locality.apart_from,
+        exclusive=order.locality.exclusive,
+        bisection_gbps=order.fabric.bisection_gbps,
     )
 
 

@@ -92,17 +92,20 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 def _nodes(plan: Plan) -> Iterator[str]:
     locality, placement, ipus = plan.order.locality, plan.placement, plan.order.ipus
+    spare = f" and {len(placement.spares)} spare" if placement.spares else ""
+    where = f"cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}"
     yield (
         f"IPU-Machines: {len(placement.nodes)} ({ipus.count} IPUs) of IPU-POD {plan.fabric}; "
         f"Poplar servers: {plan.order.nodes.count} of cloud {plan.cloud}, flavor {plan.flavor}."
         if ipus is not None
-        else f"Nodes: {len(placement.nodes)} of cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}; "
+        else f"Nodes: {len(placement.nodes)}{spare} of {where}; "
         f"all within one {placement.level} (required {locality.required}, preferred {locality.preferred})."
     )
     if plan.order.lease.end is not None:
         yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
     rows = [["#", "machine", "rack", "switch", "IPU-POD"] if ipus else ["#", "node", "rack", "leaf", "pod"]]
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
+    rows += [["spare", n.node, n.rack or "-", n.leaf, n.pod] for n in placement.spares]
     yield from table(rows)
 
 

@@ -73,6 +73,10 @@ class CloudFacts(Protocol):
         """Quotas of everything that a graph makes: servers, cores, RAM, networks, ports, key pairs …"""
         ...
 
+    def projects(self) -> Mapping[str, str]:
+        """Id -> name of every project that weft serves; no other has pods."""
+        ...
+
     def hosts(self) -> Mapping[str, str]:
         """Nova host -> `up`, or why not (`down`, `disabled: reason`); what isn't listed doesn't exist."""
         ...

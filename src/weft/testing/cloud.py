@@ -200,6 +200,11 @@ class FakeCloud(CloudStore):
                 rows.append(QuotaRow(name, limit, used, wanted))
         return rows
 
+    def projects(self) -> Mapping[str, str]:
+        self._call("facts", None)
+        known = {caller.project_id: caller.project_name for caller in self.offers.tokens.values()}
+        return {id_: name or id_ for id_, name in known.items() if id_ is not None}
+
     def hosts(self) -> Mapping[str, str]:
         self._call("facts", None)
         return dict(self.offers.hosts)

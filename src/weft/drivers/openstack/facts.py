@@ -114,6 +114,13 @@ class OpenStackFacts:
                 rows.append(QuotaRow(name, limit, used, wanted))
         return rows
 
+    def projects(self) -> Mapping[str, str]:
+        # Those in which the service user has a role: Keystone tells them to anybody's own token.
+        rows = self._sessions.own().identity.listing(
+            "list the projects that weft serves", "/auth/projects", "projects"
+        )
+        return {row["id"]: row["name"] for row in rows}
+
     def hosts(self) -> Mapping[str, str]:
         rows = self._sessions.own().compute.listing(
             "list compute hosts", "/os-services", "services", {"binary": "nova-compute"}

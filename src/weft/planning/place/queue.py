@@ -211,7 +211,10 @@ class Queue:
         for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
             waiting = self.waiting[pod]
             entry = self.timeline.reservations.of(pod)[0]
-            broken = sum((bits & blocked.get(leaf, 0)).bit_count() for leaf, bits in entry.bits)
+            mask = self.timeline.engine.view(waiting.ask).mask  # a leaf may have become another project's
+            broken = sum(
+                (bits & (blocked.get(leaf, 0) | ~mask[leaf])).bit_count() for leaf, bits in entry.bits
+            )
             whole = not broken and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.held
             if whole and (at <= now or waiting.not_before > now):
                 continue

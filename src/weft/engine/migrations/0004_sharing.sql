@@ -1,0 +1,13 @@
+-- What pods ask of the leaves that they stand on, and which of their nodes are spares.
+
+-- Columns of their own for the same reason as `nodes`: whoever places an order reads them of every pod.
+ALTER TABLE pod
+    ADD COLUMN spare integer GENERATED ALWAYS AS (coalesce((ordered -> 'nodes' ->> 'spare')::integer, 0)) STORED,
+    ADD COLUMN apart_from jsonb GENERATED ALWAYS AS (coalesce(ordered -> 'locality' -> 'apart_from', '[]')) STORED,
+    ADD COLUMN exclusive boolean
+        GENERATED ALWAYS AS (coalesce((ordered -> 'locality' ->> 'exclusive')::boolean, false)) STORED,
+    ADD COLUMN bisection_gbps integer
+        GENERATED ALWAYS AS (coalesce((ordered -> 'fabric' ->> 'bisection_gbps')::integer, 0)) STORED;
+
+-- A node that is held idle for its pod, to replace one that fails.
+ALTER TABLE node_hold ADD COLUMN spare boolean NOT NULL DEFAULT false;

@@ -1,0 +1,56 @@
+"""What stands in the way of a lease that is to last longer, or of nodes that are to be set aside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from weft.model.site import Site
+from weft.planning.book import Book, Keep, when
+from weft.planning.filters import carried, closed_leaves
+from weft.planning.place.sharing import Terms
+from weft.planning.topology import Topology
+
+
+def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: float) -> str | None:
+    """Why a lease can't last until then, as the end of a sentence that names nobody else's pod; None: it can.
+
+    Args:
+        fabric: fabric that its nodes are on, or IPU-POD.
+        lease: as it is now.
+    """
+    taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name)
+    if taken is not None:
+        return f"nodes of it are promised to others from {when(taken)}"
+    if fabric not in site.fabrics:
+        return None
+    topology = Topology.of(site, fabric)
+    others = [
+        k.neighbour(k.label)
+        for k in (*book.leases, *book.promises, *book.blocks)
+        if k.name != lease.name and k.overlaps(lease.end, until)
+    ]
+    mine: dict[str, int] = {}
+    for node in lease.nodes:
+        if node in topology.stands:
+            leaf = topology.stands[node].leaf
+            mine[leaf] = mine.get(leaf, 0) + 1
+    if shared := sorted(mine.keys() & closed_leaves(lease.asks, topology, others).keys()):
+        return f"leaf {shared[0]} is promised to a project that it may not be shared with"
+    if lease.asks.gbps:
+        both = carried(topology, (*others, lease.neighbour(lease.label)))
+        for leaf in sorted(mine):
+            if both.get(leaf, 0) > topology.uplinks.get(leaf, 0):
+                return f"the uplinks of leaf {leaf} are promised to others"
+    return None
+
+
+def closed_to(site: Site, project: str, nodes: Collection[str], others: Iterable[Keep]) -> str | None:
+    """Why a project can't have these nodes beside others, who keep it off their leaves: one sentence, or None."""
+    neighbours = [k.neighbour(k.label) for k in others]
+    for fabric in sorted(site.fabrics):
+        topology = Topology.of(site, fabric)
+        closed = closed_leaves(Terms(project), topology, neighbours)
+        for node in sorted(nodes):
+            if node in topology.stands and (why := closed.get(topology.stands[node].leaf)):
+                return f"{node} can't be had: {why}"
+    return None
