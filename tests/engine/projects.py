@@ -1,0 +1,39 @@
+"""Orders of several projects, and where their pods stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import make
+
+from weft.engine.records import PodRecord
+from weft.model.errors import RefusedError
+from weft.model.pod import PodState
+from weft.planning.topology import Topology
+
+
+def order(house: House, project: str, name: str, count: int, **more: Any) -> PodRecord:
+    gbps, locality = more.pop("gbps", 0), more.pop("locality", {})
+    made = make(name, count, fabric={"bisection_gbps": gbps}, locality=locality, **more)
+    return house.store.find_pod(house.service.create_pod(house.request(project), made).id, None)
+
+
+def refused(house: House, project: str, count: int, **more: Any) -> list[str]:
+    """The changes with which it would fit."""
+    with pytest.raises(RefusedError) as caught:
+        order(house, project, "refused", count, **more)
+    changes = caught.value.detail["would_fit"]
+    assert isinstance(changes, list)
+    return changes
+
+
+def give_back(house: House, project: str, pod: PodRecord) -> None:
+    house.service.release_pod(house.request(project), str(pod.id))
+    house.run(pod, PodState.RELEASED)
+
+
+def leaves(house: House, pod: PodRecord) -> set[str]:
+    stands = Topology.of(house.store.site().site, "ib0").stands
+    return {stands[n].leaf for n in pod.held}

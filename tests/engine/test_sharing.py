@@ -1,0 +1,232 @@
+"""Whose leaves are shared, and what uplinks keep: exclusive, apart, dedicated and guaranteed, now and in time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import combinations
+
+import pytest
+from tests.engine.house import House
+from tests.engine.projects import give_back, leaves, order, refused
+from tests.engine.timehouse import HandClock, look, make, release
+
+from weft.engine.database import Database
+from weft.model.errors import ConflictError, InputError, RefusedError, WeftError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.reservation import Reservation
+from weft.planning.topology import Topology
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
+    house = House(database, database_url, clock=clock)
+    for project in ("team-a", "team-b", "team-c"):
+        house.request(project)
+    yield house
+    house.close()
+
+
+EXCLUSIVE = {"exclusive": True}
+ALONE = {"exclusive": True, "required": "leaf"}
+
+
+# -- exclusive and apart --------------------------------------------------------------------------------------------
+
+
+def test_nobody_is_put_beside_an_exclusive_pod(house: House) -> None:
+    """It came first: others go elsewhere, its own project may join it, and after its end its leaf is anybody's."""
+    alone = order(house, "team-a", "alone", 2, locality=ALONE)
+    assert "shared with no other project" in alone.plan.placement.explanation.chosen
+    others = order(house, "team-b", "others", 12)
+    assert len(leaves(house, others)) == 3 and not leaves(house, others) & leaves(house, alone)
+    changes = refused(house, "team-b", 1)
+    assert changes == ["when pod alone (2 nodes) is released"]
+    own = order(house, "team-a", "own", 2)
+    assert leaves(house, own) == leaves(house, alone)
+    give_back(house, "team-a", alone)
+    changes = refused(house, "team-c", 3)
+    assert "count: 2 instead of 3" in changes
+    assert leaves(house, order(house, "team-b", "late", 2)) == leaves(house, own)
+
+
+def test_an_exclusive_pod_goes_where_nobody_else_has_anything(house: House) -> None:
+    """It came last: leaves with others' nodes, and those set aside for them, are not for it."""
+    for n in range(3):
+        order(house, "team-b", f"b{n}", 3, locality={"required": "leaf"})
+    block = Reservation(name="block", project_id="team-c", nodes=("gpu16",))
+    house.service.create_reservation(house.operator, block)
+    assert "locality.exclusive: false instead of true" in refused(house, "team-a", 1, locality=EXCLUSIVE)
+    house.service.delete_reservation(house.operator, "block")
+    alone = order(house, "team-a", "alone", 1, locality=EXCLUSIVE)
+    assert leaves(house, alone) == {"leaf04"} and alone.nodes != ("gpu16",)
+    with pytest.raises(ConflictError, match="team-a, which keeps others away: take another node"):
+        house.service.create_reservation(house.operator, block)
+
+
+@pytest.mark.parametrize("first", ["who is kept apart", "who keeps apart"])
+def test_apart_holds_whoever_came_first(house: House, first: str) -> None:
+    """The project that is named never shares a leaf with the pod, by id or by name; a third one does."""
+    keeps = {"apart_from": ["team-b"], "required": "leaf"}
+    if first == "who is kept apart":
+        for n in range(3):
+            order(house, "team-b", f"b{n}", 3, locality={"required": "leaf"})
+    order(house, "team-a", "apart", 3, locality=keeps)
+    if first == "who keeps apart":
+        assert len(leaves(house, order(house, "team-b", "b", 12))) == 3
+    assert "when pod apart (3 nodes) is released" in refused(house, "team-b", 4)
+    order(house, "team-c", "third", 1)
+    if first == "who is kept apart":
+        assert "locality.apart_from: without team-b" in refused(
+            house, "team-a", 2, locality={"apart_from": ["team-b"]}
+        )
+
+
+def test_who_is_meant_must_be_known(house: House) -> None:
+    """Ids and names, each once; an unknown one, the own one or one that several have is refused, not ignored."""
+    tokens = house.cloud.offers.tokens
+    someone = next(iter(tokens.values()))
+    for id_, name in (("4f1", "research"), ("77a", "twin"), ("77b", "twin")):
+        tokens[id_] = replace(someone, project_id=id_, project_name=name)
+    apart = ["team-b", "research", "team-b", "4f1"]
+    pod = order(house, "team-a", "apart", 1, locality={"apart_from": apart})
+    assert pod.order.locality.apart_from == ("team-b", "4f1")
+    for bad, why in (
+        ("team-x", "projects that weft serves"),
+        ("twin", "the id of one: several projects have this name"),
+        ("team-a", "other projects: pods of one project may always share a leaf"),
+    ):
+        with pytest.raises(InputError) as caught:
+            order(house, "team-a", "x", 1, locality={"apart_from": [bad]})
+        assert str(caught.value) == f"locality.apart_from: {bad!r} is not allowed: {why}"
+
+
+def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) -> None:
+    """A promise keeps others off its leaves in its time, and not before; leases that end before it don't count."""
+    start = clock.now() + timedelta(hours=2)
+    busy = order(house, "team-b", "busy", 16, duration="2h")
+    later = order(house, "team-a", "later", 2, start=start, duration="1h", locality=ALONE)
+    assert later.state is PodState.PENDING and later.placed is None
+    give_back(house, "team-b", busy)
+    order(house, "team-b", "short", 16, duration="2h")
+    fits = order(house, "team-b", "overlaps", 12, start=start, duration="1h")
+    stands = Topology.of(house.site, "ib0").stands
+    promised = {r["pod_id"]: {stands[n].leaf for n in r["nodes"]} for r in house.store.capacity().promises}
+    assert not promised[later.id] & promised[fits.id] and fits.state is PodState.PENDING
+    changes = refused(house, "team-b", 1, start=start, duration="1h")
+    assert f"lease.start: fits from {start + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" in changes
+    clock.forward(hours=2)
+    house.store.end_leases()
+    for pod in house.store.live_pods():
+        house.run(pod, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert not leaves(house, look(house, later)) & leaves(house, look(house, fits))
+
+
+def test_a_lease_is_not_extended_into_a_promise_that_keeps_it_away(house: House, clock: HandClock) -> None:
+    """Its own nodes are free then, but its leaf is promised to who shares it with nobody; and uplinks likewise."""
+    pod = house.run(
+        order(house, "team-b", "b", 2, duration="1h", locality={"required": "leaf"}), PodState.READY
+    )
+    start = clock.now() + timedelta(hours=1)
+    near = [{"kind": "leaf", "name": next(iter(leaves(house, pod))), "cost": -500}]
+    near += [{"kind": "node", "name": n, "cost": 400} for n in pod.nodes]
+    order(house, "team-a", "next", 2, start=start, duration="1h", locality={**ALONE, "preferences": near})
+    assert not set(pod.nodes) & set(house.store.capacity().promises[0]["nodes"])
+    with pytest.raises(
+        ConflictError, match=r"leaf .* is promised to a project that it may not be shared with"
+    ):
+        house.service.extend_pod(house.request("team-b"), "b", start + timedelta(minutes=30))
+    assert look(house, pod).lease_end == start
+    give_back(house, "team-b", pod)
+
+
+def test_the_queue_keeps_apart_too(house: House) -> None:
+    """Orders of two projects that wait for the same leaves: exclusive ones take turns, nobody is forgotten."""
+    first = house.ready(make("first", 16))
+    pods = [
+        house.store.find_pod(house.service.create_pod(house.request(project), one).id, None)
+        for project, one in (
+            ("team-a", make("qa", 10, queue=True, locality=EXCLUSIVE, duration="1h")),
+            ("team-b", make("qb", 4, queue=True, duration="1h")),
+            ("team-c", make("qc", 4, queue=True, locality={"apart_from": ["team-b"]}, duration="1h")),
+        )
+    ]
+    release(house, first)
+    house.worker.tend_queue()
+    a, b, c = (look(house, p) for p in pods)
+    assert (a.state, b.state, c.state) == (PodState.PLACED, PodState.PLACED, PodState.PENDING)
+    assert not leaves(house, a) & leaves(house, b)
+    assert c.expected_start is not None and "nodes promised: 4" in c.reason
+    give_back(house, "team-b", b)
+    house.worker.tend_queue()
+    assert look(house, c).state is PodState.PLACED
+
+
+# -- many at once ---------------------------------------------------------------------------------------------------
+
+
+def test_many_doors_and_workers_at_once_break_nothing(house: House) -> None:
+    """Direct orders and two workers' queues race for sixteen nodes: whoever is at odds is never on one leaf."""
+    first = house.ready(make("first", 16))
+    wishes: list[tuple[str, Order]] = []
+    for n in range(12):
+        project = f"team-{'abc'[n % 3]}"
+        locality = [EXCLUSIVE, {"apart_from": ["team-a"]} if project != "team-a" else {}, {}][n % 4 % 3]
+        nodes = {"count": 2, "spare": n % 2, "flavor": "gpu8", "image": "tiny"}
+        document = {
+            "name": f"q{n}",
+            "nodes": nodes,
+            "locality": locality,
+            "queue": n < 8,
+            "lease": {"duration": "1h"},
+        }
+        wishes.append((project, Order.model_validate(document)))
+    requests = {p: house.request(p) for p in ("team-a", "team-b", "team-c")}
+    for project, one in wishes[:8]:
+        house.service.create_pod(requests[project], one)
+    release(house, first)
+    workers = [house.new_worker(f"w{n}") for n in range(2)]
+    errors: list[Exception] = []
+
+    def work(n: int) -> None:
+        try:
+            for _ in range(3):
+                workers[n]._dispatcher.run()
+        except Exception as error:
+            errors.append(error)
+
+    def direct(n: int) -> None:
+        for project, one in wishes[8 + 2 * n : 10 + 2 * n]:
+            try:
+                house.service.create_pod(requests[project], one)
+            except RefusedError:
+                continue
+            except WeftError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=f, args=(n,)) for f in (work, direct) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    pods = [p for p in house.store.live_pods() if p.state is PodState.PLACED]
+    assert pods
+    held = [n for p in pods for n in p.held]
+    assert len(held) == len(set(held)) and set(held) == set(house.store.capacity().holds)
+    for a, b in combinations(pods, 2):
+        locality = a.order.locality, b.order.locality
+        named = b.project_id in locality[0].apart_from or a.project_id in locality[1].apart_from
+        if a.project_id != b.project_id and (locality[0].exclusive or locality[1].exclusive or named):
+            assert not leaves(house, a) & leaves(house, b)

@@ -1,0 +1,153 @@
+"""Spares: held idle for a pod, shown, counted, promised, and given back with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import timedelta
+
+import pytest
+from tests.engine.house import House, impatient
+from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
+
+from weft.engine.audit import Auditor
+from weft.engine.database import Database
+from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.ids import FULL_MEMBER
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.site import ProjectLimits
+from weft.planning.plantext import plan_text
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
+    house = House(database, database_url, clock=clock)
+    yield house
+    house.close()
+
+
+def spared(name: str, count: int, spare: int, **more: object) -> Order:
+    order = make(name, count, **more)
+    return order.model_copy(update={"nodes": order.nodes.model_copy(update={"spare": spare})})
+
+
+def test_a_pod_holds_its_spares_idle(house: House) -> None:
+    """They have rows like its nodes, no server, port or key; lists, the pod's page and the events name them."""
+    pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
+    assert len(pod.nodes) == 3 and len(pod.spares) == 1
+    holds = house.store.capacity().holds
+    assert {n: r["spare"] for n, r in holds.items()} == {n: n in pod.spares for n in pod.held}
+    spare = pod.spares[0]
+    assert {r.key.split("/")[1] for r in house.store.resources(pod.id) if r.kind == "server"} == set(
+        pod.nodes
+    )
+    assert not any(spare in r.key for r in house.store.resources(pod.id))
+    view = house.service.show_pod(house.request(), "train")
+    assert [n.node for n in view.spares] == [spare] and view.nodes == 3
+    assert any(m.endswith(f"; spare: {spare}") for m in messages(house, pod, "state"))
+    shown = next(n for n in house.service.nodes(house.operator) if n.name == spare)
+    assert (shown.state, shown.pod, shown.reason) == ("busy", "train", "held as a spare")
+    assert f"spare  {spare}" in plan_text(pod.plan) and "3 and 1 spare of cloud" in plan_text(pod.plan)
+
+
+def test_an_idle_spare_is_clean_and_one_with_a_key_is_not(house: House) -> None:
+    """The audit finds nothing about it; a key of the pod's on its port would be a stranger there."""
+    pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
+    auditor = Auditor(house.store, house.world, house.site, house.clock)
+    assert auditor.check().findings == ()
+    assert pod.plan.allotment.pkey is not None
+    port = house.site.node_by_name[pod.spares[0]].hcas[0].port_guid
+    house.fabric.write_key(port, FULL_MEMBER | pod.plan.allotment.pkey)
+    found = [f for f in auditor.check().findings if f.kind == "p_key"]
+    assert [(f.category, f.pod) for f in found] == [("different", "train")]
+    assert found[0].subject.startswith(pod.spares[0]) and "is no member" in found[0].what
+
+
+def test_a_spare_is_given_back_with_the_rest_and_the_receipt_names_it(house: House) -> None:
+    """Until then nobody else gets it, not even as the last node."""
+    pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
+    with pytest.raises(RefusedError) as caught:
+        house.order(make("all", 13))
+    assert "when pod train (4 nodes) is released" in caught.value.detail["would_fit"]
+    release(house, pod)
+    receipt = house.service.pod_receipt(house.request(), "train").receipt
+    assert (receipt.nodes, receipt.spares, receipt.clean) == (pod.nodes, pod.spares, True)
+    assert not house.store.capacity().holds
+    assert len(house.order(make("all", 16)).nodes) == 16
+
+
+def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> None:
+    """A project's most nodes are what it holds, idle or not; so is what it used."""
+    policy(house, projects={"team-a": ProjectLimits(max_nodes=4)})
+    with pytest.raises(
+        RefusedError, match=r"0 of the 4 nodes .* 5 more are wanted, 1 of them spare"
+    ) as caught:
+        house.order(spared("big", 4, 1))
+    assert "count: 3 instead of 4" in caught.value.detail["would_fit"]
+    with pytest.raises(RefusedError):
+        house.order(spared("big", 4, 1, queue=True))
+    house.run(house.order(spared("fits", 3, 1)), PodState.READY)
+    clock.forward(hours=1)
+    with house.database.transaction() as tx:
+        used = tx.rows("use_of_projects", at=clock.now(), half_life=1e9)
+    assert [(r["project_id"], round(float(r["seconds"]) / 3600)) for r in used] == [("team-a", 4)]
+    waits = queue(house, "waits", 1)
+    house.worker.tend_queue()
+    assert look(house, waits).reason == "project team-a has 4 of 4 nodes"
+
+
+def test_a_promise_has_the_spares_too(house: House, clock: HandClock) -> None:
+    """For a start that was asked for, and for one of the queue; they are held when it begins."""
+    first = house.ready(make("first", 14, duration="8h"))
+    fixed = house.order(spared("fixed", 2, 1, start=clock.now() + timedelta(hours=8), duration="1h"))
+    waits = house.order(spared("waits", 12, 1, queue=True, duration="1h"))
+    house.worker.tend_queue()
+    promised = {r["pod_id"]: len(r["nodes"]) for r in house.store.capacity().promises}
+    assert promised == {fixed.id: 3, waits.id: 13}
+    assert "nodes promised: 13" in look(house, waits).reason
+    clock.forward(hours=8)
+    house.store.end_leases()
+    house.run(first, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert {len(look(house, p).spares) for p in (fixed, waits)} == {1}
+    assert len(house.store.capacity().holds) == 16 and not house.store.capacity().promises
+
+
+def test_a_spare_goes_back_where_a_node_is_kept(database: Database, database_url: str) -> None:
+    """Past the release's limit the sick node is quarantined; the spare, which nothing was ever on, is given back."""
+    house = House(database, database_url)
+    try:
+        pod = house.run(house.order(spared("train", 2, 1)), PodState.READY)
+        sick = pod.nodes[0]
+        house.cloud.plant(Fault.UNDELETABLE, key=f"server/{sick}", times=None)
+        house.worker = house.new_worker("impatient", impatient())
+        house.release(pod)
+        for _ in range(2):
+            house.store.wake(pod.id)
+            house.worker.run_once()
+        capacity = house.store.capacity()
+        assert set(capacity.quarantines) == set(capacity.holds) == {sick}
+    finally:
+        house.close()
+
+
+def test_spares_that_cannot_be_are_refused_with_the_field(house: House) -> None:
+    """Not whole slices, more than there are, with IPUs: one sentence each, and nothing is held."""
+    with pytest.raises(InputError, match=r"nodes.spare: 1 is not allowed: a multiple of the slice \(2\)"):
+        house.order(spared("odd", 4, 1, locality={"slice": 2}))
+    with pytest.raises(RefusedError, match=r"17 nodes \(1 of them spare\) are wanted") as caught:
+        house.order(spared("huge", 16, 1))
+    assert "nodes.spare: 0 instead of 1" in caught.value.detail["would_fit"]
+    assert not house.store.capacity().holds
+    pod = house.run(house.order(spared("once", 1, 1)), PodState.READY)
+    with pytest.raises(ConflictError):
+        house.order(spared("once", 1, 1))
+    assert set(house.store.capacity().holds) == set(pod.held)

@@ -1,0 +1,106 @@
+"""What uplinks keep for a pod, and leaves that are one project's own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.engine.house import House
+from tests.engine.projects import give_back, leaves, order, refused
+from tests.engine.timehouse import HandClock, look, make, queue
+
+from weft.engine.database import Database
+from weft.model.errors import InputError
+from weft.model.pod import PodState
+from weft.planning.topology import Topology
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
+    house = House(database, database_url, clock=clock)
+    yield house
+    house.close()
+
+
+# -- uplinks --------------------------------------------------------------------------------------------------------
+
+
+def test_uplinks_are_given_once_and_given_back(house: House) -> None:
+    """2,000 Gb/s a leaf: a second pod that crosses learns the most that is left, and gets it all after a release."""
+    first = order(house, "team-a", "first", 6, gbps=800)
+    assert "the uplinks keep 800 Gb/s for each node" in first.plan.placement.explanation.chosen
+    changes = refused(house, "team-b", 10, gbps=500)
+    assert "fabric.bisection_gbps: 200 instead of 500" in changes
+    assert "when pod first (6 nodes) is released" in changes
+    give_back(house, "team-a", first)
+    order(house, "team-b", "second", 10, gbps=500)
+
+
+def test_uplinks_of_a_promise_are_kept_in_its_time(house: House, clock: HandClock) -> None:
+    """An order that would run into it is refused what is left over; one that ends before has it all."""
+    start = clock.now() + timedelta(hours=2)
+    order(house, "team-a", "later", 6, start=start, duration="1h", gbps=900)
+    changes = refused(house, "team-b", 10, gbps=500, duration="3h")
+    assert "fabric.bisection_gbps: 100 instead of 500" in changes
+    assert "lease.end: 2026-11-21T10:00Z at the latest" in changes
+    assert "lease.start: fits from 2026-11-21T11:00Z" in changes
+    order(house, "team-b", "short", 10, gbps=500, duration="2h")
+
+
+def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
+    """And an order that waits when the cables leave the site says what is wrong, and nobody else suffers."""
+    waits = order(house, "team-a", "waits", 2, gbps=100, queue=True)
+    other = queue(house, "other", 2)
+    links = tuple(k for k in house.site.links if "/" in k.a or "/" in k.b)
+    house.store.apply_site(house.site.model_copy(update={"links": links}), "test")
+    with pytest.raises(
+        InputError, match=r"fabric.bisection_gbps: 100 is not allowed: 0 or left out: the site has no"
+    ):
+        order(house, "team-a", "x", 2, gbps=100)
+    house.worker.tend_queue()
+    assert look(house, waits).state is PodState.FAILED and "bisection_gbps" in look(house, waits).reason
+    assert look(house, other).state is PodState.PLACED
+
+
+# -- dedicated leaves -----------------------------------------------------------------------------------------------
+
+
+def test_a_leaf_that_becomes_a_projects_own(house: House, clock: HandClock) -> None:
+    """Who lives there stays, new orders of others go elsewhere, a promise there is made anew; capacity knows."""
+    stays = house.run(order(house, "team-b", "stays", 1, locality={"required": "leaf"}), PodState.READY)
+    (own,) = leaves(house, stays)
+    start = clock.now() + timedelta(hours=1)
+    promised = order(
+        house, "team-b", "promised", 3, start=start, duration="1h", locality={"required": "leaf"}
+    )
+    house.store.apply_site(dedicate(house, own, "team-c"), "test")
+    house.worker.tend_queue()
+    nodes = house.store.capacity().promises[0]["nodes"]
+    stands = Topology.of(house.site, "ib0").stands
+    assert own not in {stands[n].leaf for n in nodes} and look(house, promised).state is PodState.PENDING
+    house.store.wake(stays.id)
+    house.worker.run_once()
+    assert look(house, stays).state is PodState.READY
+    assert any(f.filter == "dedicated" and f.removed == 4 for f in planned(house, "team-b").filters)
+    assert not any(f.filter == "dedicated" and f.removed for f in planned(house, "team-c").filters)
+    rooms = {p: house.service.capacity(house.request(p)).rows[0].free for p in ("team-b", "team-c")}
+    assert rooms["team-c"] - rooms["team-b"] == 3
+    house.service.release_pod(house.request("team-b"), str(promised.id))
+
+
+def dedicate(house: House, leaf: str, project: str) -> Any:
+    rows = (s.model_copy(update={"project": project}) if s.name == leaf else s for s in house.site.switches)
+    return house.site.model_copy(update={"switches": tuple(rows)})
+
+
+def planned(house: House, project: str) -> Any:
+    return house.service.plan_pod(house.request(project), make("x", 1)).placement.explanation
