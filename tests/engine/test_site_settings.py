@@ -9,6 +9,7 @@ from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
 
 from weft.engine.database import Database
+from weft.model.reservation import Reservation
 from weft.model.site import PlacementPolicy
 from weft.planning.topology import Topology
 
@@ -69,3 +70,20 @@ def test_what_the_queue_promises_follows_the_site(house: House) -> None:
     house.worker.tend_queue()
     assert look(house, two).expected_start is not None
     assert pods() == {"a"}
+
+
+def test_a_projects_orders_take_what_is_set_aside_for_it_first(house: House) -> None:
+    """Now, and in a promise for later; others stay away from it, and nothing is refused for it."""
+    leaf = list(Topology.of(house.site, "ib0").leaves)[1]
+    aside = Reservation(name="night", project_id="team-a", leaves=(leaf,))
+    house.service.create_reservation(house.operator, aside)
+    plan = house.service.plan_pod(house.request(), make("train", 2))
+    assert {n.leaf for n in plan.placement.nodes} == {leaf}
+    assert "2 of 2 nodes are set aside for the project" in plan.placement.explanation.chosen
+    other = house.service.plan_pod(house.request("team-b"), make("train", 2))
+    assert leaf not in {n.leaf for n in other.placement.nodes}
+    house.ready(make("first", 12, duration="8h"))
+    queue(house, "next", 3)
+    house.worker.tend_queue()
+    (row,) = house.store.capacity().promises
+    assert {Topology.of(house.site, "ib0").stands[n].leaf for n in row["nodes"]} == {leaf}

@@ -91,6 +91,11 @@ class Occupancy(Document):
         default=(),
         description="Ports without an entry left; a node that has one on the order's fabric is not chosen.",
     )
+    own: tuple[Name, ...] = Field(
+        default=(),
+        description="Nodes that are set aside for the order's project in the time that is asked for; they come before "
+        "others that are as good. For `place` alone: an engine has a timeline for it.",
+    )
     reserved: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> for whom it is kept in the time that is asked for (promised, or set aside); "

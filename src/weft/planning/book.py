@@ -129,9 +129,13 @@ class Book:
         busy = {n: k.label for k in held for n in k.nodes}
         kept = self.kept(project, start, end, but)
         later = [k for k in self.promises if k.name != but and k.overlaps(start, end)]
-        blocks = [k for k in self.blocks if k.project != project and k.overlaps(start, end)]
+        there = [k for k in self.blocks if k.overlaps(start, end)]
+        blocks = [k for k in there if k.project != project]
         neighbours = tuple(k.neighbour(k.label) for k in (*held, *later, *blocks))
-        return health.model_copy(update={"busy": busy, "reserved": kept, "neighbours": neighbours})
+        own = tuple(n for k in there if k.project == project for n in k.nodes)
+        return health.model_copy(
+            update={"busy": busy, "reserved": kept, "neighbours": neighbours, "own": own}
+        )
 
     def conflict(
         self, nodes: Iterable[str], project: str, start: float, end: float, but: str = ""

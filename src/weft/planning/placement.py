@@ -28,6 +28,8 @@ from weft.planning.place.weigh import weigh
 from weft.planning.place.would_fit import smallest_changes
 from weft.planning.topology import Topology
 
+NOBODY: frozenset[str] = frozenset()
+
 
 def place(
     request: PlacementRequest, site: Site, occupancy: Occupancy, weights: Weights | None = None
@@ -50,7 +52,8 @@ def place(
     able, nodes, reports = filters.able_and_free(request, site, topology, occupancy)
     gang = request.model_copy(update={"count": request.count + request.spare, "spare": 0})
     taken = filters.carried(topology, filters.others(request, occupancy))
-    found = decide(gang, topology, nodes, weights, taken, able)
+    own = frozenset(occupancy.own).intersection(n.name for n in nodes) if occupancy.own else NOBODY
+    found = decide(gang, topology, nodes, weights, taken, able, own)
     if found is None:
         return _refuse(request, site, topology, occupancy, weights, nodes, reports)
     working, spares = _split(request, topology, found.nodes)
@@ -92,17 +95,19 @@ def decide(
     weights: Weights,
     carried: Mapping[str, int],
     able: Sequence[Node] | None = None,
+    own: frozenset[str] = NOBODY,
 ) -> Decided | None:
     """The leaves and nodes for a request out of the nodes that passed the filters.
 
     Args:
         carried: leaf -> Gb/s of its uplinks that are guaranteed to others.
         able: nodes that could ever serve, to know a broken leaf by; none: all.
+        own: those of the nodes that are set aside for the order's project.
     """
     home = home_of(topology, request.near)
-    fit = Fit(request, topology, Tree.of(topology), nodes, home, carried)
+    fit = Fit(request, topology, Tree.of(topology), nodes, home, carried, own)
     units = request.count // request.slice
-    if not request.preferences:
+    if not request.preferences and not own:
         rooms = rooms_of(topology, nodes, request.slice, able)
         choice = choose(rooms, units, weights, request.required, request.preferred, home)
         if choice is None:

@@ -6,7 +6,7 @@ Times are seconds of one clock, chosen by the caller; there is no clock here. A 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from weft.planning.place.calendar import FOREVER, Calendar, Entry, Words
 from weft.planning.place.choose import from_pool
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
+from weft.planning.place.parts import OWN
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import Terms
 from weft.planning.place.view import View
@@ -64,7 +65,8 @@ class Timeline:
         many = sum(len(c) for c in (self.reservations, *aside)) > FEW
         if many and not ask.near:
             return self._in_window(ask, now, end, present=True)
-        hidden = self._kept(ask.terms, now, end)
+        hidden, view, free = self._kept(ask.terms, now, end), self.engine.view(ask), self.engine.available
+        ask = self._at_home(ask, now, end, lambda x: free[x] & view.mask[x] & ~hidden.get(x, 0))
         return self.engine.decide(ask, hidden, self._besides(ask, now, end, present=True))
 
     def hidden(self, terms: Terms, start: float, end: float) -> dict[int, int]:
@@ -183,6 +185,12 @@ class Timeline:
         besides = {leaf: -gbps for leaf, gbps in gone.items()}
         return self._fitting(ask, view, left, besides) is not None
 
+    def _at_home(self, ask: Ask, start: float, end: float, free: Callable[[int], int]) -> Ask:
+        """The ask with a liking for what is free (leaf -> nodes) of what is set aside for its project."""
+        taken = c.taken_bits(start, end) if (c := self._aside.get(ask.project)) else {}
+        own = {leaf: mine for leaf, bits in taken.items() if (mine := bits & free(leaf))}
+        return replace(ask, preferences=(*ask.preferences, self.engine.preferring(own, OWN))) if own else ask
+
     def _in_window(self, ask: Ask, start: float, end: float, present: bool) -> Decision | None:
         if ask.spare:
             gang = replace(ask, count=ask.count + ask.spare, spare=0)
@@ -207,6 +215,7 @@ class Timeline:
         self.looked += 1
         left = usable & ~taken
         left[list(closed)] = 0
+        ask = self._at_home(ask, start, end, lambda leaf: self._bits_of(left, leaf))
         return self._fitting(ask, view, left, self._besides(ask, start, end, present))
 
     def _fitting(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> Decision | None:

@@ -30,8 +30,8 @@ def compared(
     for what, other in others:
         if other is not None:
             against = _against(other, choice, weights)
-            if request.preferences or request.bisection_gbps:
-                against = "without regard to preferences and uplinks"
+            if request.preferences or request.bisection_gbps or found.own:
+                against = "without regard to preferences, uplinks and whose the nodes are"
             candidate = _candidate(topology, other, f"{what}: {against}")
             candidates.setdefault(candidate.leaves, candidate)
     return tuple(candidates.values())
@@ -107,7 +107,7 @@ def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
     choice = found.choice
     rest = "nothing left over" if choice.leftover == 0 else f"{choice.leftover} free nodes stay behind"
     why = "the tightest leaf that holds them all"
-    if len(choice.takes) > 1 or found.preferences:
+    if len(choice.takes) > 1 or request.preferences:
         buildings, halls, pods = found.halls
         why = f"the least leaves + {weights.pod:g}·(pods−1)"
         why += f" + {weights.hall:g}·(halls−1)" if halls > 1 else ""
@@ -117,6 +117,8 @@ def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
     parts = [why, rest]
     if request.preferences:
         parts.append(f"preferences cost {found.preferences / 1000:g} of {choice.cost / 1000:g}")
+    if found.own:
+        parts.append(f"{found.own} of {len(found.nodes)} nodes are set aside for the project")
     if request.exclusive:
         parts.append("shared with no other project")
     if request.bisection_gbps:

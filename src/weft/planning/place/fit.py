@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.model.placement import PlacementRequest
 from weft.model.site import Node
 from weft.planning.place.choose import Choice, Home
-from weft.planning.place.parts import Preferred, Tree, part
+from weft.planning.place.parts import OWN, Preferred, Tree, part
 from weft.planning.place.sharing import crossing
 from weft.planning.place.state import Kind, Traits
 from weft.planning.place.weigh import Part, Weighed
@@ -24,6 +24,7 @@ class Decided:
         halls: number of buildings, halls and pods.
         preferences: what preferences cost, in thousandths of a leaf.
         one_numa: nodes that have what is wanted on one NUMA node; None if that doesn't matter.
+        own: nodes that are set aside for the order's project.
     """
 
     choice: Choice
@@ -31,6 +32,7 @@ class Decided:
     halls: tuple[int, int, int]
     preferences: int = 0
     one_numa: int | None = None
+    own: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Fit:
 
     Attributes:
         carried: leaf -> Gb/s of its uplinks that are guaranteed to others.
+        own: nodes that are set aside for the order's project.
     """
 
     request: PlacementRequest
@@ -47,6 +50,7 @@ class Fit:
     nodes: Sequence[Node]
     home: Home
     carried: Mapping[str, int]
+    own: frozenset[str] = frozenset()
 
     def beaten(self, counts: Mapping[int, int]) -> bool:
         """Whether a choice made without regard to halls and uplinks may not be the best: leaf -> nodes."""
@@ -89,8 +93,9 @@ class Fit:
             choice,
             ordered,
             self.tree.domains({*dict(choice.takes), *self.home.leaves}),
-            preferences,
+            preferences - OWN * len(self.own.intersection(ordered)),
             sum(map(kind.on_one_numa, traits.values())) if parts else None,
+            len(self.own.intersection(ordered)),
         )
 
     def weighed(self, found: Weighed) -> Decided:
@@ -105,9 +110,10 @@ class Fit:
         return Traits.of(node, len(self.topology.stands[node.name].rails), self.topology.fabric)
 
     def _cost(self, node: Node) -> int:
-        """What the order's preferences make of the node, in thousandths of a leaf."""
+        """What the order's preferences, and whose the node is, make of it, in thousandths of a leaf."""
         stand, types = self.topology.stands[node.name], {a.type for a in node.accelerators}
-        return sum(p.cost for p in self.request.preferences if Preferred.of(p).meets(stand, types))
+        asked = sum(p.cost for p in self.request.preferences if Preferred.of(p).meets(stand, types))
+        return asked + (OWN if node.name in self.own else 0)
 
     def _by_leaf(self) -> dict[int, list[Node]]:
         numbers = {leaf: i for i, leaf in enumerate(self.topology.leaves)}

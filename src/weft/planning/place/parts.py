@@ -9,6 +9,9 @@ from weft.model.order import Preference
 from weft.planning.place.weigh import Part
 from weft.planning.topology import Stand, Topology
 
+OWN = -1
+"""Cost of a node that is set aside for the order's project: a thousandth of a leaf less than another, to break ties."""
+
 
 class Preferred(NamedTuple):
     """Nodes that an order would rather have (cost below 0) or not (above), in thousandths of a leaf each."""

@@ -135,6 +135,14 @@ class Weighing(Ledger):
     def _touched(self, ask: Ask) -> set[int]:
         return {leaf for one in ask.preferences for leaf in self._masks(one)}
 
+    def preferring(self, nodes: Mapping[int, int], cost: int) -> Preferred:
+        """A preference for exactly these nodes: leaf -> bits."""
+        name = " ".join(f"{leaf}:{bits:x}" for leaf, bits in sorted(nodes.items()))
+        if self._about is None:
+            self._about = {}
+        self._about["nodes", name] = dict(nodes)
+        return Preferred("nodes", name, cost)
+
     def _masks(self, one: Preferred) -> dict[int, int]:
         """Leaf -> nodes that a preference is about; looked for once."""
         if self._about is None:
