@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, Self
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -9,3 +12,24 @@ class Document(BaseModel):
     """A frozen value with a JSON Schema; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    @classmethod
+    def known(cls, values: dict[str, Any]) -> Self:
+        """A document of values that are known to be right, every field given: without validation, which costs more than
+        some decisions do. It can't be told from one that was validated; the dictionary is the document's from now.
+        """
+        document = _new(cls)
+        _set(document, "__dict__", values)
+        # Pydantic copies the set before it changes it, so that all documents of a class may have the same.
+        _set(document, "__pydantic_fields_set__", _fields(cls))
+        _set(document, "__pydantic_extra__", None)
+        _set(document, "__pydantic_private__", None)
+        return document
+
+
+_new, _set = object.__new__, object.__setattr__
+
+
+@cache
+def _fields(cls: type[Document]) -> set[str]:
+    return set(cls.model_fields)

@@ -19,6 +19,7 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.parts import OWN
 from weft.planning.place.pool import Pool
+from weft.planning.place.rivals import rivals, tightest
 from weft.planning.place.sharing import Terms
 from weft.planning.place.view import View
 
@@ -240,6 +241,7 @@ class Timeline:
             leaf = int(fits[int(units[fits].argmin())])
             takes = ((leaf, need),)
             cost, pods, leftover = 1000, 1, int(units[leaf]) - need
+            others = tightest(fits[fits != leaf], units, need)
         else:
             if not self._could_fit(view, ask, units, need, bool(len(fits))):
                 return None
@@ -250,11 +252,13 @@ class Timeline:
             if choice is None:
                 return None
             takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
+            others = rivals(pool, need, [leaf for leaf, _ in takes], ask.required == "site")
         unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
         if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, besides):
             return self._weighed(view, ask, left, units, besides)
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
-        return engine.decided(view, ask, bits, cost, leftover, pods, free=int(units.sum(dtype=np.int64)))
+        free = int(units.sum(dtype=np.int64))
+        return engine.decided(view, ask, bits, cost, leftover, pods, free, others=others)
 
     def _weighed(
         self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]

@@ -6,16 +6,17 @@ import random
 
 import pytest
 from placesites import build_request, build_site, dedicate
+from pydantic import ValidationError
 
 from weft.model.errors import InputError
-from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
+from weft.model.placement import Explanation, Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.book import Book, earliest_start
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.placement import place
-from weft.planning.topology import natural
+from weft.planning.topology import Stand, Topology, natural
 
 FREE = Occupancy()
 
@@ -198,6 +199,56 @@ def test_the_engine_of_a_site_decides_as_place_does() -> None:
         else:
             assert decision is not None
             assert set(decision.nodes) == set(names(answer))
+            mine, theirs = decision.explanation(), answer.explanation
+            assert mine.chosen == theirs.chosen
+            assert mine.compared[0] == theirs.compared[0]
+            if not any(f.removed for f in theirs.filters if f.filter == "apart"):
+                assert mine.compared == theirs.compared
+
+
+def test_an_explanation_names_the_runners_up_as_they_were() -> None:
+    """The other leaf of a tie, one pod instead of two, the most roomy leaves; and not as things are afterwards."""
+    engine = Engine(Topology.from_stands("ib0", (
+        Stand(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
+    )))  # fmt: skip
+    one = engine.decide(Ask("a", 4))
+    assert one is not None
+    engine.hold("b", [f"n{i}" for i in range(4, 24)])
+    assert [(c.leaves, c.leftover) for c in one.explanation().compared] == [(("l0",), 0), (("l1",), 0)]
+    assert one.explanation().compared[1].why.startswith("next leaf: as good; ties go to")
+    engine.release("b")
+    engine.hold("b", ["n0", "n1", "n2", "n4", "n5", "n6", "n8", "n12"])
+    several = engine.decide(Ask("a", 7))
+    assert several is not None
+    assert [(c.leaves, c.pods) for c in several.explanation().compared] == [
+        (("l3", "l4"), 1),
+        (("l4", "l5"), 1),
+    ]
+    assert (
+        several.explanation().compared[1].why
+        == "fewest leaves: same cost, leaves 1 free nodes behind against 0"
+    )
+
+
+def test_a_decisions_explanation_cant_be_told_from_a_validated_one() -> None:
+    """Equal to it, copied, written and read like it."""
+    engine = Engine(
+        Topology.from_stands("ib0", (Stand(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16)))
+    )
+    for count in (1, 3, 6, 11):
+        decision = engine.place(Ask(f"o{count}", count)) or engine.decide(Ask(f"o{count}", 1))
+        if decision is None:
+            continue
+        why = decision.explanation()
+        again = Explanation.model_validate(why.model_dump())
+        assert why == again
+        assert hash(why) == hash(again)
+        assert why.model_dump_json() == again.model_dump_json()
+        assert why.model_fields_set == again.model_fields_set
+        changed = why.model_copy(update={"chosen": "x"})
+        assert (changed.chosen, changed.compared, why == again) == ("x", why.compared, True)
+        with pytest.raises(ValidationError):
+            why.considered = 0
 
 
 def test_a_refused_order_learns_its_earliest_start() -> None:

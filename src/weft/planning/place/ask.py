@@ -29,6 +29,7 @@ class Ask:
         preferences: nodes to prefer or avoid, each at a cost.
         gbps: Gb/s of each node that the uplinks of its leaf must carry for it.
         terms: what it asks of its leaves: made of the fields above.
+        plain: whether nothing but free nodes, and whom it shares leaves with, matters for it.
     """
 
     pod: str
@@ -47,11 +48,15 @@ class Ask:
     gbps: int = 0
     exclusive: bool = False
     terms: Terms = field(init=False, repr=False, compare=False)
+    plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Made once for each ask, since every decision and every commit hands it on.
         terms = Terms(self.project, self.apart_from, self.exclusive, self.gbps)
         object.__setattr__(self, "terms", terms)
+        special = self.near or self.failed or self.exclude or self.spare or self.preferences or self.gbps
+        level = self.count == 1 if self.required == "node" else self.count > 0
+        object.__setattr__(self, "plain", level and self.slice == 1 and not special)
 
     @property
     def held(self) -> int:

@@ -103,7 +103,7 @@ def choose(
     """The best leaves for `need` units, or None if they don't fit inside the required level."""
     rooms = sorted((r for r in rooms if r.free > 0), key=lambda r: (r.pod, r.leaf))
     if not home or not home.leaves:
-        return from_pool(*_pool(rooms), need, weights, required, preferred)
+        return from_pool(*pool_of(rooms), need, weights, required, preferred)
     if required == "node":
         return None
     return _around([r for r in rooms if _allowed(r, required, home)], need, weights, home)
@@ -145,8 +145,11 @@ def _choice(pool: Pool, names: Sequence[int], leaves: Sequence[int], need: int, 
     return Choice(takes, cost, leftover, len({pool.pod_of[leaf] for leaf in leaves}))
 
 
-def _pool(rooms: Sequence[Room]) -> tuple[Pool, list[int]]:
-    """A pool of these rooms, which come by pod; a leaf that isn't whole counts as having had more."""
+def pool_of(rooms: Sequence[Room]) -> tuple[Pool, list[int]]:
+    """A pool of these rooms, in tree order, and the number that each of its leaves has outside.
+
+    A leaf that isn't whole counts as having had more.
+    """
     starts = [0, *(i for i in range(1, len(rooms)) if rooms[i].pod != rooms[i - 1].pod)]
     pool = Pool(
         [r.free if r.whole else r.free + 1 for r in rooms], [r.free for r in rooms], [*starts, len(rooms)]
@@ -177,7 +180,7 @@ def _around(rooms: Sequence[Room], need: int, weights: Weights, home: Home) -> C
             need -= take
     if need:
         others = [r for r in rooms if r.leaf not in home.leaves]
-        pool, names = _pool(others)
+        pool, names = pool_of(others)
         numbers = {r.pod: pool.pod_of[i] for i, r in enumerate(others)}
         best = several(pool, need, weights.beta, frozenset(numbers[p] for p in home.pods if p in numbers))
         if best is None:

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.model.placement import Explanation, FilterReport
+from weft.model.placement import Candidate, Explanation, FilterReport
 from weft.planning.place.choose import Weights
+from weft.planning.place.reasons import (
+    TIGHTEST,
+    WITHOUT_REGARD,
+    against,
+    as_dear,
+    besides,
+    chosen,
+    least_cost,
+    left_over,
+    tightest,
+)
+from weft.planning.place.rivals import Rival
 from weft.planning.place.sharing import Terms
 from weft.planning.place.state import Numbers
+from weft.planning.place.view import Reports
 
 
 class Decision(NamedTuple):
@@ -21,10 +34,12 @@ class Decision(NamedTuple):
         size: how many nodes the order is for; more are held if it has spares.
         version: of the engine's state that was decided on.
         reports: what each filter removed whose result doesn't depend on the order.
-        healthy: nodes that passed those filters, `free` of them not busy, `apart` of these on leaves shared with
-            projects that the order keeps away from.
+        free: nodes that passed those filters and are not busy, `apart` of them on leaves that are closed to the order
+            because of who is there.
         halls: number of buildings, halls and pods that it is in.
-        preferences: the part of the cost that preferences are.
+        preferred: the part of the cost that preferences are; None if there are none.
+        rivals: what it was compared with.
+        beside: whether nodes of the pod stay, beside which these were chosen.
         one_numa: nodes that have what is wanted on one NUMA node; -1 if that doesn't matter.
     """
 
@@ -37,14 +52,15 @@ class Decision(NamedTuple):
     leftover: int
     pods: int
     version: int
-    reports: tuple[FilterReport, ...]
-    healthy: int
+    reports: Reports
     free: int
     apart: int
     weights: Weights
     halls: tuple[int, int, int] = (1, 1, 1)
-    preferences: int = 0
+    preferred: int | None = None
     one_numa: int = -1
+    rivals: tuple[Rival, ...] = ()
+    beside: bool = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -58,9 +74,19 @@ class Decision(NamedTuple):
         return tuple([names[leaf] for leaf, _ in self.bits])
 
     @property
+    def preferences(self) -> int:
+        """The part of the cost that preferences are."""
+        return self.preferred or 0
+
+    @property
+    def held(self) -> int:
+        """Nodes: those that work and the spares."""
+        return sum([bits.bit_count() for _, bits in self.bits])
+
+    @property
     def spares(self) -> tuple[str, ...]:
         """Nodes that are kept idle: on the leaves that have fewest of the pod, so that the others are together."""
-        beyond = sum([bits.bit_count() for _, bits in self.bits]) - self.size
+        beyond = self.held - self.size
         found: list[str] = []
         for leaf, bits in sorted(self.bits, key=lambda b: b[1].bit_count()):
             if beyond > len(found):
@@ -75,50 +101,63 @@ class Decision(NamedTuple):
 
     def explanation(self) -> Explanation:
         """What each filter removed, and why these leaves: written from the figures above alone."""
-        free, leaves, leftover = self.free, self.leaves, self.leftover
-        reports: list[object] = [
-            *self.reports,
-            {"filter": "busy", "removed": self.healthy - free, "left": free},
-        ]
-        if self.apart:
-            reports.append({"filter": "apart", "removed": self.apart, "left": free - self.apart})
-        rest = f"{leftover} left over" if leftover else "nothing left over"
-        if len(leaves) == 1:
-            why = f"the tightest leaf that holds them all, {rest}"
-            where = leaves[0]
+        bits, free, apart, leftover = self.bits, self.free, self.apart, self.leftover
+        filters = self.reports.and_busy(free)
+        if apart:
+            left = {"filter": "apart", "removed": apart, "left": free - apart, "examples": ()}
+            filters = (*filters, FilterReport.known(left))
+        names = self.numbers.leaves
+        if len(bits) == 1 and self.plain and self.size == bits[0][1].bit_count():
+            leaf = names[bits[0][0]]
+            why, taken = tightest(leftover)
+            sentence, leaves, rivals = f"{self.size} nodes on 1 leaf ({leaf}){why}", (leaf,), ()
+            for what, (other,), _, beyond in self.rivals:
+                why = f"{what}: {as_dear(beyond, leftover)}"
+                rivals = (_candidate((names[other],), 1, beyond, why),)
         else:
-            why = f"the least {self._costs()} = {self.cost / 1000:g}, {rest}"
-            where = ", ".join(leaves[:8])
-        if self.preferences or self.terms.gbps or self.terms.exclusive or self.one_numa >= 0:
-            why += self._besides()
-        if self.size != sum([bits.bit_count() for _, bits in self.bits]):
-            where += f", and {', '.join(self.spares)} spare"
-        taken = {"leaves": leaves, "pods": self.pods, "leftover": leftover, "why": "taken: " + why}
-        # One validation of everything costs half of what the parts cost one by one.
-        return Explanation.model_validate(
-            {
-                "considered": len(self.numbers.nodes),
-                "filters": tuple(reports),
-                "compared": (taken,),
-                "chosen": f"{self.size} nodes on {where}: {why}.",
-            }
+            why = self._why()
+            taken, leaves, rivals = "taken: " + why, self.leaves, self._rivals()
+            spares = self.spares if self.size != self.held else ()
+            sentence = chosen(self.size, leaves, spares, self.beside, why)
+        return Explanation.known({
+            "considered": len(self.numbers.nodes),
+            "filters": filters,
+            "compared": (_candidate(leaves, self.pods, leftover, taken), *rivals),
+            "chosen": sentence,
+        })  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but room was weighed, with no nodes that stay."""
+        terms = self.terms
+        return (
+            self.preferred is None
+            and self.one_numa < 0
+            and not (terms.gbps or terms.exclusive or self.beside)
+            and self.halls[1] == 1
         )
 
-    def _costs(self) -> str:
-        weights = self.weights
-        buildings, halls, _ = self.halls
-        more = f" + {weights.hall:g}·(halls−1)" if halls > 1 else ""
-        more += f" + {weights.building:g}·(buildings−1)" if buildings > 1 else ""
-        return f"leaves + {weights.pod:g}·(pods−1){more}" + (" + preferences" if self.preferences else "")
+    def _why(self) -> str:
+        why = TIGHTEST
+        if len(self.bits) > 1 or self.preferred:
+            why = least_cost(self.weights, self.halls, self.preferred is not None)
+        why += ", " + left_over(self.leftover)
+        terms, preferred = self.terms, self.preferred
+        if preferred is not None or terms.gbps or terms.exclusive or self.one_numa >= 0:
+            of = None if preferred is None else (preferred, self.cost)
+            why += besides(of, terms, self.one_numa, self.held)
+        return why
 
-    def _besides(self) -> str:
-        parts: list[str] = []
-        if self.preferences:
-            parts.append(f"preferences cost {self.preferences / 1000:g}")
-        if self.terms.exclusive:
-            parts.append("shared with no other project")
-        if self.terms.gbps:
-            parts.append(f"the uplinks keep {self.terms.gbps} Gb/s for each node")
-        if self.one_numa >= 0:
-            parts.append(f"{self.one_numa} of {self.size} nodes have it all on one NUMA node")
-        return "; " + "; ".join(parts)
+    def _rivals(self) -> list[Candidate]:
+        names, weights = self.numbers.leaves, self.weights
+        mine = len(self.bits), self.pods, self.leftover
+        alike = self.preferred is None and not self.terms.gbps and self.halls[1] == 1
+        found: list[Candidate] = []
+        for what, leaves, pods, leftover in self.rivals:
+            why = against((len(leaves), pods, leftover), mine, weights) if alike else WITHOUT_REGARD
+            found.append(_candidate(tuple([names[x] for x in leaves]), pods, leftover, f"{what}: {why}"))
+        return found
+
+
+def _candidate(leaves: tuple[str, ...], pods: int, leftover: int, why: str) -> Candidate:
+    return Candidate.known({"leaves": leaves, "pods": pods, "leftover": leftover, "why": why})

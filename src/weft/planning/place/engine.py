@@ -6,7 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -15,21 +15,19 @@ from weft.model.placement import Occupancy
 from weft.model.site import Site
 from weft.planning.filters import dedicated_leaves, keys_gone, terms_of
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Policy, Takes, Weights
+from weft.planning.place.choose import Weights
 from weft.planning.place.decision import Decision
-from weft.planning.place.exact import LEAF
+from weft.planning.place.gang import Gang
 from weft.planning.place.nextto import next_to
-from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
-from weft.planning.place.solve import fill, one_leaf, one_leaf_except, one_pod, several
+from weft.planning.place.solve import fill, several
 from weft.planning.place.state import traits_of
 from weft.planning.place.view import View
-from weft.planning.place.weighing import Weighing
 from weft.planning.topology import Topology
 
 
-class Engine(Weighing):
+class Engine(Gang):
     """The state of one fabric.
 
     Args:
@@ -78,6 +76,8 @@ class Engine(Weighing):
         Raises:
             InputError: a count that is not a multiple of the slice.
         """
+        if ask.plain and not hidden and self.policy is None and (quick := self.plainly(ask)) is not None:
+            return quick
         if ask.count < 1 or ask.count % ask.slice:
             raise InputError(
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
@@ -91,7 +91,7 @@ class Engine(Weighing):
             pool, hidden = view.pool, NOTHING
         if ask.preferences and self.policy is None:
             return self.weighed(view, pool, ask, self._bits(hidden), besides, self.closed_to(ask.terms))
-        found = self._beside(view, pool, ask, hidden) if ask.near else self._decide(view, pool, ask, hidden)
+        found = self._beside(view, pool, ask, hidden) if ask.near else self.choose(view, pool, ask, hidden)
         if found is None or not (ask.gbps or self.deep) or self.policy is not None:
             return found
         nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
@@ -147,79 +147,13 @@ class Engine(Weighing):
         bits = view.take(chosen, self.available[chosen] & ~(bit if chosen == leaf else 0), 1)
         return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
 
-    def _decide(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
-        units = ask.count if ask.slice == 1 else ask.count // ask.slice
-        if units > pool.total or (ask.required == "node" and ask.count > 1):
-            return None
-        if self.policy:
-            return self._by_policy(self.policy, view, pool, ask, hidden)
-        leaf = one_leaf(pool, units)
-        against = self.neighbours.against(ask.terms)
-        if against:
-            return self._apart(view, pool, ask, hidden, against, leaf)
-        if leaf is not None:
-            return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1)
-        return self._over_leaves(view, pool, ask, hidden)
-
-    def _by_policy(
-        self, policy: Policy, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]
-    ) -> Decision | None:
-        takes = by_rule(policy, pool, self.tree, ask.required, ask.preferred, ask.count // ask.slice)
-        if takes is None:
-            return None
-        pods = len({pool.pod_of[leaf] for leaf, _ in takes})
-        cost = LEAF * len(takes) + self.weights.beta * (pods - 1)
-        return self._taken(view, pool, ask, hidden, takes, cost, pods)
-
-    def _over_leaves(
-        self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int], removed: int = 0
-    ) -> Decision | None:
-        units = ask.count // ask.slice
-        if ask.required in ("node", "leaf") or units > pool.total:
-            return None
-        if ask.required == "pod" or ask.preferred == "pod":
-            inside = one_pod(pool, units)
-            if inside is not None:
-                takes = fill(pool.free, inside, units)
-                return self._taken(view, pool, ask, hidden, takes, LEAF * len(inside), 1, removed)
-            if ask.required == "pod":
-                return None
-        best = several(pool, units, self.weights.beta)
-        if best is None:
-            return None
-        pods = len({pool.pod_of[leaf] for leaf in best[1]})
-        takes = fill(pool.free, best[1], units)
-        return self._taken(view, pool, ask, hidden, takes, best[0], pods, removed)
-
-    def _apart(
-        self,
-        view: View,
-        pool: Pool,
-        ask: Ask,
-        hidden: Mapping[int, int],
-        against: Sequence[Mapping[int, int]],
-        leaf: int | None,
-    ) -> Decision | None:
-        """Not on the leaves of any of these; `leaf` is the one that it would have been without them."""
-        free, units = pool.free, ask.count // ask.slice
-        closed = against[0] if len(against) == 1 else set[int]().union(*against)
-        removed = sum(map(free.__getitem__, closed)) * ask.slice
-        if leaf in closed:
-            leaf = one_leaf_except(pool, units, pool.by_pod(closed))
-        if leaf is not None:
-            return self._taken(view, pool, ask, hidden, ((leaf, units),), LEAF, 1, removed)
-        if pool.total * ask.slice - removed < ask.count:
-            return None
-        aside = {x: 0 for x in closed if free[x]}
-        return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
-
     def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """Beside the nodes that stay: their leaves first, the failed node's before all, then as few new as can be."""
         numbers = self.numbers
         stay = {leaf: bits.bit_count() for leaf, bits in numbers.masks(ask.near).items()}
         units = ask.count // ask.slice
         if not stay or ask.required == "node":
-            return None if stay else self._decide(view, pool, ask, hidden)
+            return None if stay else self.choose(view, pool, ask, hidden)
         pods = {pool.pod_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
             return None
@@ -235,7 +169,7 @@ class Engine(Weighing):
                 takes.append((leaf, take))
                 units -= take
             if not units:
-                return self._taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), removed)
+                return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), removed)
         if ask.required == "leaf":
             return None
         elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
@@ -246,28 +180,7 @@ class Engine(Weighing):
             return None
         takes += fill(rest.free, best[1], units)
         pods |= {pool.pod_of[leaf] for leaf in best[1]}
-        return self._taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), removed)
-
-    def _taken(
-        self,
-        view: View,
-        pool: Pool,
-        ask: Ask,
-        hidden: Mapping[int, int],
-        takes: Takes,
-        cost: int,
-        pods: int,
-        removed: int = 0,
-    ) -> Decision:
-        available, free = self.available, pool.free
-        total = pool.total if ask.slice == 1 else view.count_free(available)
-        if len(takes) == 1 and not hidden:
-            leaf, units = takes[0]
-            bits = ((leaf, view.take(leaf, available[leaf], units)),)
-            return self.decided(view, ask, bits, cost, free[leaf] - units, pods, total, removed)
-        bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
-        leftover = sum([free[x] - n for x, n in takes])
-        return self.decided(view, ask, bits, cost, leftover, pods, total, removed)
+        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), removed)
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""

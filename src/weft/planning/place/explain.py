@@ -5,48 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.model.placement import Candidate, FilterReport, PlacementRequest
-from weft.planning.place.choose import Choice, Home, Room, Weights, choose
+from weft.planning.place.choose import Home, Room, Weights, pool_of
 from weft.planning.place.fit import Decided
+from weft.planning.place.reasons import (
+    TIGHTEST,
+    WITHOUT_REGARD,
+    against,
+    besides,
+    chosen,
+    least_cost,
+    left_over,
+)
+from weft.planning.place.rivals import rivals
+from weft.planning.place.sharing import Terms
 from weft.planning.topology import NO_POD, Topology
-
-MOST_LEAVES_SHOWN = 8
 
 
 def compared(
     request: PlacementRequest, topology: Topology, rooms: Sequence[Room], found: Decided, weights: Weights
 ) -> tuple[Candidate, ...]:
-    """The winner, then what it was compared with: few leaves at any price, few pods at any price, the next leaf."""
+    """The winner, then what it was compared with; the same as an engine names in the same state."""
     choice = found.choice
-    winner = _candidate(topology, choice, "taken: " + _why(request, found, weights))
+    winner = _candidate(
+        topology, choice.takes, choice.pods, choice.leftover, "taken: " + _why(request, found, weights)
+    )
     if request.near:
         return (winner,)
-    units = request.count // request.slice
-    others = [
-        ("fewest leaves", choose(rooms, units, Weights(0), request.required)),
-        ("one pod", choose(rooms, units, weights, "pod")),
-        ("next leaf", _next_leaf(rooms, units, choice)),
-    ]
-    candidates: dict[tuple[str, ...], Candidate] = {winner.leaves: winner}
-    for what, other in others:
-        if other is not None:
-            against = _against(other, choice, weights)
-            if request.preferences or request.bisection_gbps or found.own:
-                against = "without regard to preferences, uplinks and whose the nodes are"
-            candidate = _candidate(topology, other, f"{what}: {against}")
-            candidates.setdefault(candidate.leaves, candidate)
-    return tuple(candidates.values())
+    pool, numbers = pool_of(sorted((r for r in rooms if r.free > 0), key=lambda r: (r.pod, r.leaf)))
+    inside = {leaf: i for i, leaf in enumerate(numbers)}
+    leaves = [inside[leaf] for leaf, _ in choice.takes]
+    mine = len(leaves), choice.pods, choice.leftover
+    plain = not request.preferences and not request.bisection_gbps and not found.own and found.halls[1] == 1
+    others: list[Candidate] = []
+    for what, theirs, pods, leftover in rivals(
+        pool, request.count // request.slice, leaves, request.required == "site"
+    ):
+        why = against((len(theirs), pods, leftover), mine, weights) if plain else WITHOUT_REGARD
+        takes = [(numbers[leaf], 0) for leaf in theirs]
+        others.append(_candidate(topology, takes, pods, leftover, f"{what}: {why}"))
+    return (winner, *others)
 
 
 def why_chosen(
     request: PlacementRequest, topology: Topology, found: Decided, weights: Weights, spares: Sequence[str]
 ) -> str:
     """One sentence on the winner."""
-    names = _leaf_names(topology, found.choice)
-    shown = ", ".join(names[:MOST_LEAVES_SHOWN]) + (" …" if len(names) > MOST_LEAVES_SHOWN else "")
-    leaves = "1 leaf" if len(names) == 1 else f"{len(names)} leaves"
-    beside = " beside the nodes that stay" if request.near else ""
-    spare = f", and {', '.join(spares)} spare," if spares else ""
-    return f"{request.count} nodes{spare} on {leaves} ({shown}){beside}: {_why(request, found, weights)}."
+    names = _leaf_names(topology, found.choice.takes)
+    return chosen(request.count, names, spares, bool(request.near), _why(request, found, weights))
 
 
 def refusal_reason(
@@ -105,52 +110,22 @@ def _most_in_one(
 
 def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
     choice = found.choice
-    rest = "nothing left over" if choice.leftover == 0 else f"{choice.leftover} free nodes stay behind"
-    why = "the tightest leaf that holds them all"
-    if len(choice.takes) > 1 or request.preferences:
-        buildings, halls, pods = found.halls
-        why = f"the least leaves + {weights.pod:g}·(pods−1)"
-        why += f" + {weights.hall:g}·(halls−1)" if halls > 1 else ""
-        why += f" + {weights.building:g}·(buildings−1)" if buildings > 1 else ""
-        why += " + preferences" if request.preferences else ""
-        why += f", {pods} pod{'s' if pods > 1 else ''}" + (f", {halls} halls" if halls > 1 else "")
-    parts = [why, rest]
-    if request.preferences:
-        parts.append(f"preferences cost {found.preferences / 1000:g} of {choice.cost / 1000:g}")
-    if found.own:
-        parts.append(f"{found.own} of {len(found.nodes)} nodes are set aside for the project")
-    if request.exclusive:
-        parts.append("shared with no other project")
-    if request.bisection_gbps:
-        parts.append(f"the uplinks keep {request.bisection_gbps} Gb/s for each node")
-    if found.one_numa is not None:
-        parts.append(f"{found.one_numa} of {len(found.nodes)} nodes have it all on one NUMA node")
-    return ", ".join(parts)
+    why = TIGHTEST
+    if len(choice.takes) > 1 or found.preferences:
+        why = least_cost(weights, found.halls, bool(request.preferences))
+    terms = Terms(exclusive=request.exclusive, gbps=request.bisection_gbps)
+    preferred = (found.preferences, choice.cost) if request.preferences else None
+    one_numa = -1 if found.one_numa is None else found.one_numa
+    own = f", {found.own} of {len(found.nodes)} nodes are set aside for the project" if found.own else ""
+    return f"{why}, {left_over(choice.leftover)}{own}" + besides(preferred, terms, one_numa, len(found.nodes))
 
 
-def _against(other: Choice, choice: Choice, weights: Weights) -> str:
-    mine = len(choice.takes) + weights.pod * (choice.pods - 1)
-    theirs = len(other.takes) + weights.pod * (other.pods - 1)
-    if theirs > mine:
-        return f"costs {theirs:g} against {mine:g}"
-    if theirs < mine:
-        return f"costs {theirs:g} against {mine:g}, but is not inside the preferred level"
-    if other.leftover > choice.leftover:
-        return f"same cost, leaves {other.leftover} free nodes behind against {choice.leftover}"
-    return "as good; ties go to broken leaves, the fullest pod, then the name"
+def _candidate(
+    topology: Topology, takes: Sequence[tuple[int, int]], pods: int, leftover: int, why: str
+) -> Candidate:
+    return Candidate(leaves=_leaf_names(topology, takes), pods=pods, leftover=leftover, why=why)
 
 
-def _next_leaf(rooms: Sequence[Room], need: int, choice: Choice) -> Choice | None:
-    taken = {leaf for leaf, _ in choice.takes}
-    return choose([r for r in rooms if r.leaf not in taken], need, Weights(), "leaf")
-
-
-def _candidate(topology: Topology, choice: Choice, why: str) -> Candidate:
-    return Candidate(
-        leaves=_leaf_names(topology, choice), pods=choice.pods, leftover=choice.leftover, why=why
-    )
-
-
-def _leaf_names(topology: Topology, choice: Choice) -> tuple[str, ...]:
+def _leaf_names(topology: Topology, takes: Sequence[tuple[int, int]]) -> tuple[str, ...]:
     names = list(topology.leaves)
-    return tuple(names[leaf] for leaf, _ in choice.takes)
+    return tuple(names[leaf] for leaf, _ in takes)

@@ -86,6 +86,9 @@ class Ledger:
         if view is None:
             view = View(lens, self.numbers, self._groups, self.available, self._dedicated, unfit)
             view.health(self.numbers, self._blocked)
+            for project, leaves in self.neighbours.away.items():
+                for leaf in leaves:
+                    view.keep_away(project, leaf, 1)
             self._views[lens] = view
         self._last = (ask.kind, ask.slice, view)
         return view
@@ -112,18 +115,19 @@ class Ledger:
         """Enter (leaf, bits) as the pod's, on these terms, unchecked."""
         held = self.held.setdefault(pod, {})
         terms, gbps = self._on_terms(pod, terms), terms.gbps
-        count = self.neighbours.count if terms.project else None
         available, views, mirror = self.available, self._views.values(), self.mirror
+        away_on, counted = self.neighbours.away_on, bool(terms.project)
         for leaf, bits in places:
             held[leaf] = held.get(leaf, 0) | bits
-            if count is not None:
-                count(leaf, bits.bit_count(), terms)
+            if counted:
+                self._count(leaf, bits.bit_count(), terms)
             left = available[leaf] & ~bits
             available[leaf] = left
             if mirror is not None:
                 mirror[leaf, 0] = left
+            away = away_on.get(leaf, ())
             for view in views:
-                view.refresh(leaf, left)
+                view.refresh(leaf, left, away)
         if gbps:
             self._gbps[pod] = gbps
         if self._gbps:
@@ -140,9 +144,14 @@ class Ledger:
         self._terms[pod] = terms
         if known is not None:
             for leaf, bits in self.held[pod].items():
-                self.neighbours.count(leaf, -bits.bit_count(), known)
-                self.neighbours.count(leaf, bits.bit_count(), terms)
+                self._count(leaf, -bits.bit_count(), known)
+                self._count(leaf, bits.bit_count(), terms)
         return terms
+
+    def _count(self, leaf: int, nodes: int, terms: Terms) -> None:
+        for project in self.neighbours.count(leaf, nodes, terms):
+            for view in self._views.values():
+                view.keep_away(project, leaf, 1 if nodes > 0 else -1)
 
     def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
         """The pod gives back these nodes, or all. A pod that holds nothing is no error: it is released already."""
@@ -156,7 +165,7 @@ class Ledger:
             held[leaf] ^= bits
             if not held[leaf]:
                 del held[leaf]
-            self.neighbours.count(leaf, -bits.bit_count(), terms)
+            self._count(leaf, -bits.bit_count(), terms)
             for node in self._blocked_among(leaf, bits):
                 bits &= ~self.numbers.bit[node]
             self._changed(leaf, self.available[leaf] | bits)
@@ -210,8 +219,9 @@ class Ledger:
         self.available[leaf] = available
         if self.mirror is not None:
             self.mirror[leaf, 0] = available
+        away = self.neighbours.away_on.get(leaf, ())
         for view in self._views.values():
-            view.refresh(leaf, available)
+            view.refresh(leaf, available, away)
 
     def _where(self, node: str) -> tuple[int, int]:
         if node not in self.numbers.leaf_of:

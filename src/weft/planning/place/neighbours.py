@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from weft.planning.place.sharing import Terms
 
@@ -11,31 +12,49 @@ Counts = dict[str, dict[int, int]]
 
 
 class Neighbours:
-    """The pods of one fabric by what they mean for others; pods without a project mean nothing."""
+    """The pods of one fabric by what they mean for others; pods without a project mean nothing.
 
-    __slots__ = ("_away", "_exclusive", "_stands")
+    Attributes:
+        away: project that is kept away -> leaf -> nodes of those who keep it away.
+        away_on: leaf -> projects that are kept away from it.
+    """
+
+    __slots__ = ("_exclusive", "_stands", "away", "away_on")
 
     def __init__(self) -> None:
         self._stands: Counts = {}
-        self._away: Counts = {}  # by the project that is kept away
+        self.away: Counts = {}
+        self.away_on: dict[int, dict[str, int]] = {}
         self._exclusive: Counts = {}
 
     @property
     def closing(self) -> bool:
         """Whether anybody keeps others off its leaves."""
-        return bool(self._away or self._exclusive)
+        return bool(self.away or self._exclusive)
 
-    def count(self, leaf: int, nodes: int, terms: Terms) -> None:
-        """A pod on these terms has so many more nodes on the leaf; below 0: so many less."""
+    def count(self, leaf: int, nodes: int, terms: Terms) -> Sequence[str]:
+        """A pod on these terms has so many more nodes on the leaf; below 0: so many less.
+
+        Gives the projects that are kept away from the leaf from now, or no more.
+        """
         project = terms.project
         if not project:
-            return
+            return ()
         _count(self._stands, project, leaf, nodes)
         if terms.exclusive:
             _count(self._exclusive, project, leaf, nodes)
+        if not terms.apart_from:
+            return ()
+        changed: list[str] = []
         for other in terms.apart_from:
-            if other != project:
-                _count(self._away, other, leaf, nodes)
+            if other != project and _count(self.away, other, leaf, nodes):
+                changed.append(other)
+                _count(self.away_on, leaf, other, 1 if nodes > 0 else -1)
+        return changed
+
+    def only_away(self, terms: Terms) -> bool:
+        """Whether the leaves that an order on these terms is kept away from are all there are `against` it."""
+        return not (self._exclusive or terms.apart_from or terms.exclusive)
 
     def against(self, terms: Terms) -> list[Mapping[int, int]]:
         """Leaves that an order on these terms keeps away from, or is kept away from; some may be in several of them."""
@@ -46,19 +65,25 @@ class Neighbours:
         elif terms.apart_from:
             found = [stands[project] for project in terms.apart_from if project != own and project in stands]
         if own:
-            if own in self._away:
-                found.append(self._away[own])
+            if own in self.away:
+                found.append(self.away[own])
             if self._exclusive:
                 found += [leaves for project, leaves in self._exclusive.items() if project != own]
         return found
 
 
-def _count(counts: Counts, project: str, leaf: int, nodes: int) -> None:
-    here = counts.setdefault(project, {})
-    left = here.get(leaf, 0) + nodes
-    if left:
-        here[leaf] = left
-        return
-    del here[leaf]
+_Outer = TypeVar("_Outer", int, str)
+_Inner = TypeVar("_Inner", int, str)
+
+
+def _count(counts: dict[_Outer, dict[_Inner, int]], outer: _Outer, inner: _Inner, number: int) -> bool:
+    """Add to a count; whether it began or ended with that."""
+    here = counts.setdefault(outer, {})
+    before = here.get(inner, 0)
+    if before + number:
+        here[inner] = before + number
+        return not before
+    del here[inner]
     if not here:
-        del counts[project]
+        del counts[outer]
+    return True

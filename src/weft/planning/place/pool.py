@@ -8,7 +8,7 @@ it changes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Self
 
@@ -137,6 +137,13 @@ class Pool:
         count = self.pods
         other.ranked = sorted([room * count + p for p, room in enumerate(other.pod_free)])
         return other
+
+    def room_on(self, leaves: Sequence[Collection[int]]) -> int:
+        """The room of all these leaves, each counted once."""
+        free = self.free
+        if len(leaves) > 1:
+            return sum(map(free.__getitem__, {x for some in leaves for x in some if free[x]}))
+        return sum(map(free.__getitem__, leaves[0]))
 
     def by_pod(self, leaves: Iterable[int]) -> dict[int, int]:
         """Pod -> bitset of those of these leaves that have room."""

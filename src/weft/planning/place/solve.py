@@ -18,16 +18,47 @@ def one_leaf(pool: Pool, need: int) -> int | None:
     if not above:
         return None
     level = 2 * need + (above & -above).bit_length() - 1
-    pods = pool.pods_with[level]
+    pod = fullest(pool, pool.pods_with[level], level >> 1)
+    bits = pool.bucket[pod][level]
+    return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
+
+
+def leaf_and_next(pool: Pool, need: int) -> tuple[int, int] | None:
+    """The same leaf and the one that comes after it; -1 if there is no other."""
+    above = pool.levels >> (2 * need)
+    if not above:
+        return None
+    starts, bucket, pods_with = pool.pod_start, pool.bucket, pool.pods_with
+    level = 2 * need + (above & -above).bit_length() - 1
+    pods = pods_with[level]
+    pod = fullest(pool, pods, level >> 1)
+    bits = bucket[pod][level]
+    low = bits & -bits
+    leaf = starts[pod] + low.bit_length() - 1
+    bits ^= low
+    if not bits:
+        pods ^= 1 << pod
+        if not pods:
+            above &= above - 1
+            if not above:
+                return leaf, -1
+            level = 2 * need + (above & -above).bit_length() - 1
+            pods = pods_with[level]
+        pod = fullest(pool, pods, level >> 1)
+        bits = bucket[pod][level]
+    return leaf, starts[pod] + (bits & -bits).bit_length() - 1
+
+
+def fullest(pool: Pool, pods: int, room: int) -> int:
+    """The pod that has least room of a bitset of pods, each of which has at least this room."""
     pod = pods.bit_length() - 1
     if pods != 1 << pod:
         count, ranked = pool.pods, pool.ranked
-        for i in range(bisect_left(ranked, (level >> 1) * count), len(ranked)):
+        for i in range(bisect_left(ranked, room * count), len(ranked)):
             pod = ranked[i] % count
             if pods >> pod & 1:
                 break
-    bits = pool.bucket[pod][level]
-    return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
+    return pod
 
 
 def one_leaf_except(pool: Pool, need: int, out: Mapping[int, int]) -> int | None:

@@ -153,7 +153,7 @@ def _leaves(pool: Pool, one: _Set, less: int) -> list[int]:
         rooms = one.inside & one.outside << less
         room = (rooms & -rooms).bit_length() - 1
         alike = [x for x in taken if free[x] == room]
-        taken.remove(next((x for x in alike if full[x] == room), alike[-1]))
+        taken.remove(max(alike, key=lambda x: (full[x] == room, x)))
         alike = [x for x in there if free[x] == room - less and x not in taken]
         taken.append(next((x for x in alike if full[x] != free[x]), alike[0]))
     return taken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.placement import FilterReport
@@ -12,6 +12,8 @@ from weft.planning.place.state import Kind, Numbers, Traits, lowest
 
 NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
+KEPT = 1000
+"""So many reports are kept, to be told again."""
 DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
 
@@ -25,18 +27,45 @@ class Lens:
     owner: str | None = None
 
 
+class Reports:
+    """What filters removed whose result doesn't depend on the order, until that changes.
+
+    Attributes:
+        fixed: of each filter, with examples.
+        healthy: how many nodes passed them.
+    """
+
+    __slots__ = ("_and_busy", "fixed", "healthy")
+
+    def __init__(self, fixed: tuple[FilterReport, ...], healthy: int) -> None:
+        self.fixed = fixed
+        self.healthy = healthy
+        self._and_busy: dict[int, tuple[FilterReport, ...]] = {}
+
+    def and_busy(self, free: int) -> tuple[FilterReport, ...]:
+        """The same and what the filter `busy` leaves; the last thousand are kept, since they come again and again."""
+        found = self._and_busy.get(free)
+        if found is None:
+            if len(self._and_busy) >= KEPT:
+                self._and_busy.clear()
+            busy = FilterReport(filter="busy", removed=self.healthy - free, left=free)
+            found = self._and_busy[free] = (*self.fixed, busy)
+        return found
+
+
 class View:
     """A pool for one lens, with what its filters removed.
 
     Attributes:
         mask: by leaf, the nodes that could ever serve, dedicated leaves of others left out.
-        eligible: how many these are; `healthy` of them are not blocked.
-        reports: what each filter removed whose result doesn't depend on the order, with examples.
+        eligible: how many these are.
+        reports: what each filter removed whose result doesn't depend on the order.
         pool: their free units by leaf; a unit is a node, or a slice of several.
+        away: units on the leaves that each project is kept away from.
         one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted.
     """
 
-    __slots__ = ("_static", "_tiers", "eligible", "healthy", "lens", "mask", "one_numa", "pool", "reports")
+    __slots__ = ("_static", "_tiers", "away", "eligible", "lens", "mask", "one_numa", "pool", "reports")
 
     def __init__(
         self,
@@ -48,7 +77,7 @@ class View:
         unfit: Mapping[str, str] = NONE_UNFIT,
     ) -> None:
         self.lens = lens
-        self.reports: tuple[FilterReport, ...] = ()
+        self.away: dict[str, int] = {}
         self.mask = [0] * len(numbers.leaves)
         tiers: dict[tuple[int, int, int], list[int]] = {}
         self.one_numa: list[int] | None = None
@@ -78,7 +107,7 @@ class View:
                     tier[leaf] |= members
         self._tiers = [tiers[key] for key in sorted(tiers)]
         self.eligible = sum(bits.bit_count() for bits in self.mask)
-        self.healthy = self.eligible
+        self.reports = Reports((), self.eligible)
         self._static = _static_reports(numbers, out, lens, unfit)
         size = lens.slice
         self.pool = Pool(
@@ -100,17 +129,25 @@ class View:
             left -= len(nodes)
             examples = tuple(nodes[:EXAMPLES])
             reports.append(FilterReport(filter=why, removed=len(nodes), left=left, examples=examples))
-        self.healthy, self.reports = left, tuple(reports)
+        self.reports = Reports(tuple(reports), left)
 
     def count_free(self, available: Sequence[int]) -> int:
         """Nodes of the view that are available; the pool of slices counts only whole ones."""
         return sum((a & m).bit_count() for a, m in zip(available, self.mask, strict=True))
 
-    def refresh(self, leaf: int, available: int) -> None:
-        """These nodes of the leaf are available now."""
-        size = self.lens.slice
+    def refresh(self, leaf: int, available: int, away: Iterable[str]) -> None:
+        """These nodes of the leaf are available now, from which these projects are kept away."""
+        size, pool = self.lens.slice, self.pool
         count = (available & self.mask[leaf]).bit_count()
-        self.pool.set(leaf, count if size == 1 else count // size)
+        if size > 1:
+            count //= size
+        for project in away:
+            self.away[project] += count - pool.free[leaf]
+        pool.set(leaf, count)
+
+    def keep_away(self, project: str, leaf: int, sign: int) -> None:
+        """A project is kept away from the leaf from now (1), or no more (-1)."""
+        self.away[project] = self.away.get(project, 0) + sign * self.pool.free[leaf]
 
     def tier(self, leaf: int, bit: int) -> int:
         """How many kinds of node fit the order better than this one."""

@@ -12,6 +12,7 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
 from weft.planning.place.parts import Preferred, part
 from weft.planning.place.pool import Pool
+from weft.planning.place.rivals import Rival, rivals
 from weft.planning.place.sharing import crossing
 from weft.planning.place.view import View
 from weft.planning.place.weigh import Part, Weighed, weigh
@@ -91,18 +92,24 @@ class Weighing(Ledger):
         Args:
             shared: leaves that it keeps away from.
         """
-        removed = sum(map(pool.free.__getitem__, shared)) * ask.slice
-        found = self.weigh(view, pool.but(dict.fromkeys(shared, 0)), ask, bits_of, besides)
+        removed, total = sum(map(pool.free.__getitem__, shared)) * ask.slice, pool.total
+        pool = pool.but(dict.fromkeys(shared, 0))
+        found = self.weigh(view, pool, ask, bits_of, besides)
         if found is None:
             return None
         weighed = found.weighed
         leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
         halls = self.tree.domains(leaves)
-        total = pool.total if ask.slice == 1 else view.count_free(self.available)
+        total = total if ask.slice == 1 else view.count_free(self.available)
         decision = self.decided(
             view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
         )
-        return decision._replace(preferences=weighed.preferences, halls=halls)
+        chosen, units = [leaf for leaf, _ in weighed.takes], ask.count // ask.slice
+        return decision._replace(
+            preferred=weighed.preferences if ask.preferences else None,
+            halls=halls,
+            rivals=() if ask.near else rivals(pool, units, chosen, ask.required == "site"),
+        )
 
     def decided(
         self,
@@ -115,6 +122,7 @@ class Weighing(Ledger):
         free: int,
         removed: int = 0,
         size: int | None = None,
+        others: tuple[Rival, ...] = (),
     ) -> Decision:
         """The decision as a value, with the figures of this moment."""
         size = ask.count if size is None else size
@@ -123,7 +131,8 @@ class Weighing(Ledger):
             numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
         return Decision._make((
             self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, pods, self.version, view.reports,
-            view.healthy, free, removed, self.weights, (1, 1, pods), 0, numa,
+            free, removed, self.weights, (1, 1, pods), None, numa,
+            others, bool(ask.near),
         ))  # fmt: skip
 
     def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:

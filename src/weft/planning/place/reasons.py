@@ -1,0 +1,90 @@
+"""Sentences that say why, from figures alone: the same words at both doors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from weft.planning.place.choose import Weights
+from weft.planning.place.exact import LEAF
+from weft.planning.place.sharing import Terms
+
+MOST_LEAVES_SHOWN = 8
+WITHOUT_REGARD = "without regard to preferences, uplinks and halls"
+TIGHTEST = "the tightest leaf that holds them all"
+
+
+@lru_cache(maxsize=1024)
+def tightest(units: int) -> tuple[str, str]:
+    """Why a single leaf was chosen that has so many units more: as it is said of the choice, and in the table."""
+    why = f"{TIGHTEST}, {left_over(units)}"
+    return f": {why}.", "taken: " + why
+
+
+def left_over(units: int) -> str:
+    """What stays behind on the leaves used."""
+    return f"{units} free nodes stay behind" if units else "nothing left over"
+
+
+def least_cost(weights: Weights, halls: tuple[int, int, int], preferences: bool) -> str:
+    """What a choice of several leaves, or one by preference, is the least of; `halls`: buildings, halls and pods."""
+    buildings, in_halls, pods = halls
+    why = f"the least leaves + {weights.pod:g}·(pods−1)"
+    if in_halls > 1:
+        why += f" + {weights.hall:g}·(halls−1)"
+    if buildings > 1:
+        why += f" + {weights.building:g}·(buildings−1)"
+    if preferences:
+        why += " + preferences"
+    why += f", {pods} pods" if pods > 1 else ", 1 pod"
+    return why + (f", {in_halls} halls" if in_halls > 1 else "")
+
+
+def besides(preferred: tuple[int, int] | None, terms: Terms, one_numa: int, nodes: int) -> str:
+    """What else is said of a choice, each after a comma.
+
+    Args:
+        preferred: what preferences cost, and all; thousandths of a leaf; None: there are none.
+        one_numa: of so many nodes, those that have what is wanted on one NUMA node; below 0: that doesn't matter.
+    """
+    said = ""
+    if preferred is not None:
+        said += f", preferences cost {preferred[0] / LEAF:g} of {preferred[1] / LEAF:g}"
+    if terms.exclusive:
+        said += ", shared with no other project"
+    if terms.gbps:
+        said += f", the uplinks keep {terms.gbps} Gb/s for each node"
+    if one_numa >= 0:
+        said += f", {one_numa} of {nodes} nodes have it all on one NUMA node"
+    return said
+
+
+def chosen(size: int, leaves: Sequence[str], spares: Sequence[str], beside: bool, why: str) -> str:
+    """One sentence on the winner."""
+    shown = ", ".join(leaves[:MOST_LEAVES_SHOWN]) + (" …" if len(leaves) > MOST_LEAVES_SHOWN else "")
+    number = "1 leaf" if len(leaves) == 1 else f"{len(leaves)} leaves"
+    spare = f", and {', '.join(spares)} spare," if spares else ""
+    near = " beside the nodes that stay" if beside else ""
+    return f"{size} nodes{spare} on {number} ({shown}){near}: {why}."
+
+
+def against(theirs: tuple[int, int, int], mine: tuple[int, int, int], weights: Weights) -> str:
+    """Why another set of leaves wasn't taken; each is (leaves, pods, leftover)."""
+    cost, other = _cost(mine, weights), _cost(theirs, weights)
+    if other > cost:
+        return f"costs {other / LEAF:g} against {cost / LEAF:g}"
+    if other < cost:
+        return f"costs {other / LEAF:g} against {cost / LEAF:g}, but is not inside the preferred level"
+    return as_dear(theirs[2], mine[2])
+
+
+@lru_cache(maxsize=4096)
+def as_dear(theirs: int, mine: int) -> str:
+    """Why another set of leaves of the same cost wasn't taken; each by its leftover."""
+    if theirs > mine:
+        return f"same cost, leaves {theirs} free nodes behind against {mine}"
+    return "as good; ties go to broken leaves, the fullest pod, then the name"
+
+
+def _cost(choice: tuple[int, int, int], weights: Weights) -> int:
+    return LEAF * choice[0] + weights.beta * (choice[1] - 1)

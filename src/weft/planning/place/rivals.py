@@ -1,0 +1,119 @@
+"""What a choice of leaves is compared with: runners-up, named from the room that there was at that moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.planning.place.pool import Pool
+from weft.planning.place.solve import fullest, one_leaf_except
+
+Rival = tuple[str, tuple[int, ...], int, int]
+"""Leaves that would have had room, too: (in what they are good, leaves in tree order, number of their pods, units that
+would have stayed behind on them).
+"""
+NEXT_LEAF = "next leaf"
+
+
+def rivals(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:
+    """What these leaves of the pool are compared with; the arguments are those of `other_sets`."""
+    return next_leaf(pool, need, leaves[0]) if len(leaves) == 1 else other_sets(pool, need, leaves, anywhere)
+
+
+def next_leaf(pool: Pool, need: int, leaf: int, closed: Container[int] = ()) -> tuple[Rival, ...]:
+    """The leaf that comes after the chosen one by the same rule, if there is one that isn't closed."""
+    free, start = pool.free, pool.pod_start
+    room, pod = free[leaf], pool.pod_of[leaf]
+    level = 2 * room + (room == pool.full[leaf])
+    bits = pool.bucket[pod][level] ^ (1 << (leaf - start[pod]))
+    if not bits:
+        pods = pool.pods_with[level] ^ (1 << pod)
+        if not pods:
+            above = pool.levels >> (level + 1)
+            if not above:
+                return ()
+            level += (above & -above).bit_length()
+            pods = pool.pods_with[level]
+        pod = fullest(pool, pods, level >> 1)
+        bits = pool.bucket[pod][level]
+    other = start[pod] + (bits & -bits).bit_length() - 1
+    if closed and other in closed:
+        return _next_open(pool, need, leaf, closed)
+    return ((NEXT_LEAF, (other,), 1, free[other] - need),)
+
+
+def _next_open(pool: Pool, need: int, leaf: int, closed: Container[int]) -> tuple[Rival, ...]:
+    shut = [x for x, free in enumerate(pool.free) if free >= need and (x == leaf or x in closed)]
+    other = one_leaf_except(pool, need, pool.by_pod(shut))
+    return () if other is None else ((NEXT_LEAF, (other,), 1, pool.free[other] - need),)
+
+
+def tightest(leaves: NDArray[np.intp], units: NDArray[Any], need: int) -> tuple[Rival, ...]:
+    """The tightest of these leaves, where rooms are numpy's: `[leaf]`."""
+    if not len(leaves):
+        return ()
+    leaf = int(leaves[int(units[leaves].argmin())])
+    return ((NEXT_LEAF, (leaf,), 1, int(units[leaf]) - need),)
+
+
+def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:
+    """One pod instead of several, or another pod; and the fewest leaves wherever they are.
+
+    Args:
+        leaves: that were chosen, more than one.
+        anywhere: whether leaves in several pods would do.
+    """
+    found = _other_pod(pool, need, leaves)
+    if anywhere:
+        roomy = _most_roomy(pool, pool.fewest(need))
+        pods = len({pool.pod_of[x] for x in roomy})
+        beyond = sum([pool.free[x] for x in roomy]) - need
+        if roomy != tuple(leaves) and not (found and found[0][1] == roomy):
+            found += (("fewest leaves", roomy, pods, beyond),)
+    return found
+
+
+def _other_pod(pool: Pool, need: int, leaves: Sequence[int]) -> tuple[Rival, ...]:
+    """In as few leaves as it can, the fullest of those that need no more."""
+    own = {pool.pod_of[x] for x in leaves}
+    what = "one pod" if len(own) > 1 else "next pod"
+    count, ranked = pool.pods, pool.ranked
+    best: tuple[int, int] | None = None
+    for key in ranked[bisect_left(ranked, need * count) :]:
+        pod = key % count
+        if own == {pod}:
+            continue
+        number = bisect_left(pool.prefix(pod), need)
+        if best is None or number < best[0]:
+            best = number, pod
+            if number <= len(leaves):
+                break
+    if best is None:
+        return ()
+    number, pod = best
+    beyond = pool.prefix(pod)[number] - need
+    return ((what, tuple(sorted(pool.order(pod)[:number])), 1, beyond),)
+
+
+def _most_roomy(pool: Pool, number: int) -> tuple[int, ...]:
+    """So many leaves, none of them with less room than any other."""
+    found: list[int] = []
+    levels = pool.levels
+    while levels:
+        level = levels.bit_length() - 1
+        levels ^= 1 << level
+        pods = pool.pods_with[level]
+        while pods:
+            pod = (pods & -pods).bit_length() - 1
+            pods &= pods - 1
+            bits = pool.bucket[pod][level]
+            while bits:
+                found.append(pool.pod_start[pod] + (bits & -bits).bit_length() - 1)
+                bits &= bits - 1
+                if len(found) == number:
+                    return tuple(sorted(found))
+    return tuple(sorted(found))
