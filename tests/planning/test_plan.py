@@ -18,7 +18,7 @@ from weft.app.sitefile import load_site
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Refusal
+from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Flavor, Site
 from weft.planning.plan import NOT_ORDERED, make_plan
@@ -26,7 +26,12 @@ from weft.planning.plantext import plan_text, refusal_text
 
 ORDERS = sorted((EXAMPLES / "pods").glob("*.yaml"))
 BUSY = Occupancy(
-    busy={"gpu01": "0a", "gpu02": "0a", "gpu05": "0b"}, quarantined={"gpu09": "port 3 was not seen clean"}
+    busy={"gpu01": "0a", "gpu02": "0a", "gpu05": "0b"},
+    quarantined={"gpu09": "port 3 was not seen clean"},
+    neighbours=(
+        Neighbour(pod="0a", project="team-a", nodes=("gpu01", "gpu02"), bisection_gbps=50),
+        Neighbour(pod="0b", project="team-b", nodes=("gpu05",)),
+    ),
 )
 USED = UsedNumbers(
     pkeys={"ib": frozenset({101, 102})},
@@ -276,3 +281,50 @@ def test_an_order_says_which_nodes_it_would_rather_have() -> None:
     assert "preferences cost 0 of 1" in found.placement.explanation.chosen
     with pytest.raises(InputError, match=r"count: 3 is not allowed: a multiple of the slice \(2\)"):
         plan(order(3, locality={"slice": 2}))
+
+
+def test_spares_have_no_part_in_the_graph() -> None:
+    """The same servers, ports and members with and without; the plan has them in its placement, and reads them back."""
+    without, with_spare = plan(order(count=3)), plan(with_(order(count=3), "nodes", spare=1))
+    assert isinstance(without, Plan) and isinstance(with_spare, Plan)
+    assert with_spare.graph == without.graph and with_spare.placement.nodes == without.placement.nodes
+    (spare,) = with_spare.placement.spares
+    assert spare.node not in {n.node for n in with_spare.placement.nodes}
+    assert with_spare.placement.held == (*(n.node for n in with_spare.placement.nodes), spare.node)
+    again = Plan.model_validate(with_spare.model_dump(mode="json"))
+    assert again == with_spare
+    assert redact.plan(with_spare).placement.spares == (spare,)
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "sentence"),
+    [
+        ("nodes", {"spare": 1}, "nodes.spare: 1 is not allowed: a multiple of the slice (3)"),
+        (
+            "locality",
+            {"apart_from": ("team-a",)},
+            "locality.apart_from: 'team-a' is not allowed: other projects",
+        ),
+    ],
+)
+def test_what_cannot_be_shared_or_spared(part: str, fields: dict[str, Any], sentence: str) -> None:
+    """One sentence with the field, the value and what is allowed."""
+    ordered = with_(order(count=3), "locality", slice=3)
+    with pytest.raises(InputError) as caught:
+        plan(with_(ordered, part, **fields))
+    assert str(caught.value).startswith(sentence)
+
+
+def test_an_order_of_before_reads_as_it_did() -> None:
+    """A stored plan without the new fields has their defaults, which ask nothing of anybody."""
+    found = plan(order(count=2))
+    assert isinstance(found, Plan)
+    document = found.model_dump(mode="json")
+    del document["order"]["nodes"]["spare"], document["order"]["fabric"]["bisection_gbps"]
+    del document["order"]["locality"]["exclusive"], document["order"]["locality"]["apart_from"]
+    del document["placement"]["spares"]
+    assert Plan.model_validate(document) == found
+
+
+def with_(ordered: Order, part: str, **fields: Any) -> Order:
+    return ordered.model_copy(update={part: getattr(ordered, part).model_copy(update=fields)})
