@@ -13,6 +13,7 @@ from typing import Any
 from bench.placement_common import Churn, break_some, micro, row, topology
 from bench.placement_peers import slurm_rows
 from bench.placement_quality import quality_rows, trace_rows
+from bench.placement_service import service_rows
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.timeline import Timeline
@@ -36,7 +37,7 @@ def rows() -> list[dict[str, Any]]:
     found += _rate()
     found += quality_rows()
     found += trace_rows()
-    return found + slurm_rows()
+    return found + service_rows() + slurm_rows()
 
 
 def _speed(nodes: int, engine: Engine, goal: int) -> list[dict[str, Any]]:

@@ -21,8 +21,9 @@ from weft.planning.place.calendar import Words
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.view import View
-from weft.planning.timeline import Timeline, check_window
+from weft.planning.timeline import Timeline
 from weft.planning.topology import NO_POD, Stand, Topology, natural
+from weft.planning.windows import check_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,6 @@ class IpuTimeline(Timeline):
         check_window(now, end)
         return self._in_window(ask, now, end, present=True)
 
-    def left(self, project: str, now: float, end: float) -> Words:
-        """What a project can have from now until then."""
-        taken = self.reservations.taken(now, end)
-        for owner, calendar in self._aside.items():
-            if owner != project:
-                taken |= calendar.taken(now, end)
-        return self._available() & ~taken
-
     def free(self, ipu_pod: str, left: Words) -> tuple[int, int]:
         """How many IPU-Machines of an IPU-POD, and how many Poplar servers for it, are among these bits."""
         machines = self._bits_of(left, self._leaf[ipu_pod]).bit_count() if ipu_pod in self._leaf else 0
@@ -132,6 +125,9 @@ class IpuTimeline(Timeline):
             bits = self._bits_of(left, self._leaf[HOST + node.name])
             found.append(Host(node, tuple(n for n in range(1, node.servers + 1) if bits >> (n - 1) & 1)))
         return found
+
+    def _fits(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> bool:
+        return self._fitting(ask, view, left, besides) is not None
 
     def _fitting(
         self, ask: Ask, view: View, left: Words, besides: Mapping[int, int] | None = None

@@ -11,6 +11,7 @@ from weft.model.placement import Explanation, Occupancy, PlacementRequest, Refus
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
 from weft.planning.ipuplan import make_ipu_plan
+from weft.planning.kept import kept
 from weft.planning.placement import check_uplinks, place
 from weft.planning.podgraph import members, podgraph, wants_router
 from weft.planning.segments import allot, check_given
@@ -158,13 +159,19 @@ def resolve_fabric(order: Order, site: Site, cloud: str, accelerators: Accelerat
     given = order.fabric.name
     if given is not None:
         return _one_of("fabric.name", given, sorted(site.fabrics), f"fabrics of site {site.name}")
-    nodes = [n for n in site.nodes if n.role == "compute" and n.cloud == cloud and has(n, accelerators)]
-    found = sorted({h.fabric for n in nodes for h in n.hcas})
+    found = fabrics_of(site, cloud, accelerators)
     if not found:
         raise InputError(
             "fabric.name", given, f"no node of cloud {cloud} with what is ordered is on a fabric at all"
         )
     return _one_of("fabric.name", None, found, "the nodes that could be had are on several fabrics")
+
+
+@kept
+def fabrics_of(site: Site, cloud: str, accelerators: AcceleratorCount | None) -> tuple[str, ...]:
+    """Fabrics of the nodes that have these accelerators."""
+    nodes = [n for n in site.nodes if n.role == "compute" and n.cloud == cloud and has(n, accelerators)]
+    return tuple(sorted({h.fabric for n in nodes for h in n.hcas}))
 
 
 def has(node: Node, accelerators: AcceleratorCount | None) -> bool:

@@ -64,6 +64,9 @@ class Calendar:
         self._leaves = len(every)
         self._blocks: list[_Block] = []
         self._by_pod: dict[str, list[Entry]] = {}
+        # By the id of an entry that is in the calendar: its leaves and words.
+        self._places: dict[int, tuple[NDArray[np.intp], Words]] = {}
+        self._given: list[tuple[float, int]] | None = None
         self._closing: list[Entry] = []
         self._guaranteed: list[Entry] = []
 
@@ -89,6 +92,7 @@ class Calendar:
     def add(self, entry: Entry) -> None:
         """Enter it; what it overlaps is the caller's care."""
         self._by_pod.setdefault(entry.pod, []).append(entry)
+        self._given = None
         if entry.terms.closing:
             self._closing.append(entry)
         if entry.terms.gbps:
@@ -103,9 +107,11 @@ class Calendar:
 
     def remove(self, pod: str) -> None:
         """Everything of this pod goes; a pod without entries is no error."""
+        self._given = None
         for entry in self._by_pod.pop(pod, ()):
             block = next(b for b in self._blocks if entry in b.entries)
             block.entries.remove(entry)
+            self._places.pop(id(entry), None)
             block.later = None
             if not block.entries:
                 self._blocks.remove(block)
@@ -132,9 +138,12 @@ class Calendar:
                 add_crossing(within if overlaps else without, entry.bits, entry.terms.gbps)
         return within, without
 
-    def ends(self, after: float) -> list[float]:
-        """The times after this one at which something ends, each once, in order."""
-        return sorted({e.end for e in self if after < e.end < FOREVER})
+    def given_back(self) -> list[tuple[float, int]]:
+        """When each entry ends that does, and how many nodes it has; in no order."""
+        if self._given is None:
+            every = ((e.end, sum(bits.bit_count() for _, bits in e.bits)) for e in self if e.end < FOREVER)
+            self._given = list(every)
+        return self._given
 
     def taken(self, start: float, end: float) -> Words:
         """The union of everything that overlaps [start, end)."""
@@ -193,7 +202,10 @@ class Calendar:
         return block.later
 
     def _or_into(self, words: Words, entry: Entry) -> None:
-        mask = (1 << self._bits) - 1
-        for leaf, value in entry.bits:
-            for word in range(self.words_per_leaf):
-                words[leaf, word] |= self._dtype.type(value >> (word * self._bits) & mask)
+        found = self._places.get(id(entry))
+        if found is None:
+            mask, each = (1 << self._bits) - 1, range(self.words_per_leaf)
+            leaves = np.array([leaf for leaf, _ in entry.bits], np.intp)
+            values = [[value >> (word * self._bits) & mask for word in each] for _, value in entry.bits]
+            found = self._places[id(entry)] = leaves, np.array(values, self._dtype).reshape(-1, len(each))
+        words[found[0]] |= found[1]

@@ -22,7 +22,7 @@ from weft.planning.place.nextto import next_to
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, several
-from weft.planning.place.state import traits_of
+from weft.planning.place.state import site_traits
 from weft.planning.place.view import View
 from weft.planning.topology import Topology
 
@@ -43,7 +43,8 @@ class Engine(Gang):
         """An engine with the site's state: maintenance and weights from the site, the rest from the occupancy."""
         topology = Topology.of(site, fabric)
         dedicated = dedicated_leaves(site, topology)
-        engine = cls(topology, traits_of(site, topology), weights or Weights.of(site.placement), dedicated)
+        traits = site_traits(site, fabric)
+        engine = cls(topology, traits, weights or Weights.of(site.placement), dedicated)
         engine.unfit = occupancy.unfit
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
@@ -60,8 +61,8 @@ class Engine(Gang):
         for node, pod in occupancy.busy.items():
             if node in topology.stands:
                 pods.setdefault(pod, []).append(node)
-        for pod, nodes in pods.items():
-            engine.hold(pod, nodes, terms.get(pod, NO_TERMS))
+        for pod, nodes in pods.items():  # a node has one holder: nothing to check
+            engine.take(pod, tuple(engine.numbers.masks(nodes).items()), terms.get(pod, NO_TERMS))
         return engine
 
     def decide(

@@ -229,7 +229,7 @@ class Queue:
             else:
                 self._hold(waiting, start.at, start.decision.bits)
 
-    def forecast(self, now: float, most: int = 50, windows: int = 2000) -> dict[str, float]:
+    def forecast(self, now: float, most: int = 200, windows: int = 5000) -> dict[str, float]:
         """When those that wait without a promise would start if each were promised one now, in their order.
 
         An order whose start isn't known is left out, and so are those beyond the first `most`, or beyond so many

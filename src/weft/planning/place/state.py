@@ -8,6 +8,7 @@ from typing import Self
 
 from weft.model.placement import PlacementRequest
 from weft.model.site import Node, Site
+from weft.planning.kept import kept
 from weft.planning.topology import Topology
 
 
@@ -152,6 +153,12 @@ def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
         for node in site.nodes
         if node.name in topology.stands
     }
+
+
+@kept
+def site_traits(site: Site, fabric: str) -> Mapping[str, Traits]:
+    """The same of a fabric, as the site has it cabled."""
+    return traits_of(site, Topology.of(site, fabric))
 
 
 def _counts(types: Iterable[str]) -> tuple[tuple[str, int], ...]:

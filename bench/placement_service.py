@@ -1,0 +1,177 @@
+"""What the service decides at a large site, without database and HTTP: a refusal with its advice, a look at the queue.
+
+CPU time of the deciding thread, rows of the database in, answers out; the site is 10,000 nodes, nearly full.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from bench.placement_common import MIX, row
+from weft.engine.agenda import Waiter, agenda
+from weft.engine.capacity import Capacity
+from weft.engine.ground import Ground, Window
+from weft.engine.world import World
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import UsedNumbers
+from weft.model.site import Site
+from weft.planning.place.calendar import FOREVER
+
+NODES, PER_LEAF, PER_POD = 10_000, 20, 20
+WAITING = 100
+NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+
+
+def service_rows() -> list[dict[str, Any]]:
+    """Every measurement as a row."""
+    site, capacity = big_site(), full(0.995)
+    ground = Ground(site, World({}, {}, {}), {}, {})
+    now = NOW.timestamp()
+    window = Window(now, now, FOREVER, FOREVER)
+    refused = order("late", 64)
+
+    def refuse() -> None:
+        made = ground.plan(str(UUID(int=0)), "team-a", refused, capacity, window)
+        assert isinstance(made, Refusal) and made.earliest_start
+
+    waiting = queue()
+    look: Callable[[bool], Any] = lambda forecast: agenda(  # noqa: E731
+        site, capacity, waiting, {}, Occupancy(), {}, now, forecast
+    )
+    expected = sum(n.expected is not None for n in look(True).notes.values())
+    refusing, looking = _ms(refuse), _ms(lambda: look(False))
+    return [
+        row("service: refusal with its advice, 10,000 nodes", refusing, "ms", "≤ 150", refusing <= 150),
+        row("service: look at a queue of 100, 10,000 nodes", looking, "ms", "≤ 500", looking <= 500),
+        row("service: the same with the starts that are expected", _ms(lambda: look(True)), "ms"),
+        row("service: of 100 that wait, how many have one", expected, ""),
+    ]
+
+
+def _ms(decide: Callable[[], object], times: int = 5) -> float:
+    """The least of some runs, after one that fills what is kept of a site."""
+    decide()
+    found: list[float] = []
+    for _ in range(times):
+        start = time.thread_time()
+        decide()
+        found.append(time.thread_time() - start)
+    return min(found) * 1000
+
+
+def order(name: str, count: int, hours: int = 0, **more: Any) -> Order:
+    lease = {"duration": f"{hours}h"} if hours else {}
+    nodes = {"count": count, "flavor": "gpu8", "image": "ubuntu"}
+    return Order.model_validate({"name": name, "nodes": nodes, "lease": lease, **more})
+
+
+def big_site() -> Site:
+    """Leaves of 20 in pods of 20, one adapter a node."""
+    leaves = NODES // PER_LEAF
+    h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
+    return Site.model_validate(
+        {
+            "name": "big",
+            "clouds": {
+                "main": {
+                    "management": {
+                        "physical_network": "mgmt",
+                        "segments": {"first": 1000, "last": 3999},
+                        "addresses": "10.0.0.0/8",
+                    },
+                    "rdma_addresses": "100.64.0.0/10",
+                    "flavors": {"gpu8": {"accelerators": {"type": "h100", "count": 8}}},
+                }
+            },
+            "fabrics": {
+                "ib0": {
+                    "physical_network": "ib0",
+                    "segments": {"first": 2, "last": 3000},
+                    "manager": {"driver": "opensm"},
+                }
+            },
+            "switches": [
+                {
+                    "name": f"leaf{n}",
+                    "fabric": "ib0",
+                    "level": "leaf",
+                    "ports": 40,
+                    "guid": f"0x{0x100000 + n:016x}",
+                    "pod": f"p{n // PER_POD}",
+                }
+                for n in range(leaves)
+            ],
+            "links": [
+                {
+                    "a": f"gpu{n}/mlx0",
+                    "a_port": 1,
+                    "b": f"leaf{n // PER_LEAF}",
+                    "b_port": n % PER_LEAF + 1,
+                }
+                for n in range(NODES)
+            ],
+            "nodes": [
+                {
+                    "name": f"gpu{n}",
+                    "cloud": "main",
+                    "hcas": [
+                        {
+                            "name": "mlx0",
+                            "fabric": "ib0",
+                            "guid": f"0x{0x200000 + n:016x}",
+                            "port_guid": f"0x{0x400000 + n:016x}",
+                            "pci": "0000:02:00.0",
+                            "rate_gbps": 400,
+                        }
+                    ],
+                    "accelerators": h100,
+                }
+                for n in range(NODES)
+            ],
+        }
+    )
+
+
+def full(share: float) -> Capacity:
+    """Pods of the mix on that share of the nodes, scattered a little, with ends over the next two days."""
+    rng = random.Random(7)
+    free = [f"gpu{n}" for n in range(NODES)]
+    holds: dict[str, dict[str, Any]] = {}
+    number = 0
+    while len(free) > (1 - share) * NODES:
+        number += 1
+        count = min(rng.choices(list(MIX), list(MIX.values()))[0], len(free) - int((1 - share) * NODES))
+        first = rng.randrange(max(1, len(free) - count)) // PER_LEAF * PER_LEAF
+        mine, free[first : first + count] = free[first : first + count], []
+        shared = {
+            "pod_id": UUID(int=number),
+            "since": NOW - timedelta(hours=1),
+            "pod": f"pod{number}",
+            "project_id": f"team-{number % 40}",
+            "lease_end": NOW + timedelta(minutes=rng.randrange(1, 2880)),
+            "wanted": "present",
+            "apart_from": [],
+            "exclusive": False,
+            "bisection_gbps": 0,
+            "spare": False,
+        }
+        holds |= {node: {**shared, "node": node} for node in mine}
+    return Capacity(holds, {}, UsedNumbers())
+
+
+def queue() -> list[Waiter]:
+    """Orders of the mix that wait, all larger than what is free."""
+    rng = random.Random(8)
+    found: list[Waiter] = []
+    for n in range(WAITING):
+        count = max(64, rng.choices(list(MIX), list(MIX.values()))[0])
+        wanted = order(f"w{n}", count, rng.choice([1, 4, 12, 24]), queue=True)
+        at = NOW - timedelta(minutes=WAITING - n)
+        found.append(Waiter(UUID(int=10_000 + n), f"team-{n % 10}", wanted.name, wanted, at, None, False))
+    return found

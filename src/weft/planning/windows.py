@@ -1,0 +1,132 @@
+"""What is free in a window of time: leases that end, reservations that start later, blocks set aside; as machine words.
+
+Times are seconds of one clock, chosen by the caller; there is no clock here. A lease without an end is held for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+
+from weft.model.errors import InputError
+from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import FOREVER, Calendar, Entry, Words
+from weft.planning.place.engine import Engine
+from weft.planning.place.sharing import Terms
+from weft.planning.place.view import View
+
+
+class Windows:
+    """An engine with calendars: `engine` is the state now, the calendars what is known of the future.
+
+    Attributes:
+        looked: how many windows were looked at so far.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        every = engine.numbers.every
+        self.leases = Calendar(every)
+        self.reservations = Calendar(every)
+        self._aside: dict[str, Calendar] = {}
+        self.looked = 0
+        self._usable: dict[int, tuple[int, Words, Words]] = {}
+
+    def set_aside(self, project: str, nodes: Iterable[str], start: float, end: float = FOREVER) -> None:
+        """A block of nodes that only this project may have in this window."""
+        check_window(start, end)
+        calendar = self._aside.setdefault(project, Calendar(self.engine.numbers.every))
+        masks = self.engine.numbers.masks(nodes)
+        name = f"set aside for {project}"
+        calendar.add(Entry(start, name, end, tuple(sorted(masks.items())), Terms(project)))
+
+    def hidden(self, terms: Terms, start: float, end: float) -> dict[int, int]:
+        """Leaf -> nodes that can't be had from now, `start`, until `end`, free or not.
+
+        They are promised, set aside for another project, or on leaves that are closed to an order on these terms.
+        """
+        every = self.engine.numbers.every
+        closed = {leaf: every[leaf] for leaf in self.engine.closed_to(terms)}
+        return self._kept(terms, start, end) | closed
+
+    def _kept(self, terms: Terms, start: float, end: float) -> dict[int, int]:
+        """The same without the leaves that are closed because of who is there now."""
+        aside = [c for owner, c in self._aside.items() if owner != terms.project]
+        found: dict[int, int] = {}
+        for calendar in (self.reservations, *aside):
+            for leaf, bits in calendar.taken_bits(start, end).items():
+                found[leaf] = found.get(leaf, 0) | bits
+            for leaf in calendar.leaves_at_odds(terms, start, end):
+                found[leaf] = self.engine.numbers.every[leaf]
+        return found
+
+    def _besides(self, ask: Ask, start: float, end: float, present: bool) -> dict[int, int]:
+        """Leaf -> Gb/s that its uplinks carry in a window beyond what they carry now; below 0: less."""
+        if not ask.gbps:
+            return {}
+        found, _ = self.reservations.guaranteed(start, end, ask.pod)
+        for leaf, gbps in () if present else self.leases.guaranteed(start, end, ask.pod)[1].items():
+            found[leaf] = found.get(leaf, 0) - gbps
+        return found
+
+    def left(self, ask: Ask, view: View, start: float, end: float, present: bool) -> tuple[Words, bool]:
+        """The nodes that the ask could have in a window, and whether leaves are closed to it then.
+
+        Args:
+            present: the window begins now; else what leases end before it is free in it.
+        """
+        self.looked += 1
+        healthy, mask = self._healthy(view)
+        taken = self.reservations.taken(start, end)
+        closed = self.reservations.leaves_at_odds(ask.terms, start, end)
+        if present:
+            usable = self._available() & mask
+            closed |= self.engine.closed_to(ask.terms)
+        else:
+            taken |= self.leases.taken(start, end)
+            usable = healthy
+            closed |= self.leases.leaves_at_odds(ask.terms, start, end)
+        for project, calendar in self._aside.items():
+            if project != ask.project:
+                taken |= calendar.taken(start, end)
+                closed |= calendar.leaves_at_odds(ask.terms, start, end)
+        left = usable & ~taken
+        left[list(closed)] = 0
+        return left, bool(closed)
+
+    def ends(self, begin: float, until: float) -> tuple[list[float], list[int]]:
+        """The times after `begin` and before `until` at which something ends, and how many nodes ended by then."""
+        given: dict[float, int] = {}
+        for calendar in (self.leases, self.reservations, *self._aside.values()):
+            for end, nodes in calendar.given_back():
+                if begin < end < until:
+                    given[end] = given.get(end, 0) + nodes
+        moments = sorted(given)
+        return moments, list(accumulate(given[m] for m in moments))
+
+    def _bits_of(self, words: Words, leaf: int) -> int:
+        return int.from_bytes(words[leaf].tobytes(), "little")
+
+    def _healthy(self, view: View) -> tuple[Words, Words]:
+        """(nodes of the view that are not blocked, all nodes of the view) as words; kept until one is blocked."""
+        known = self._usable.get(id(view))
+        if known is None or known[0] != self.engine.health_version:
+            mask = self.leases.words(dict(enumerate(view.mask)))
+            healthy = mask & ~self.leases.words(self.engine.blocked_bits())
+            self._usable[id(view)] = known = (self.engine.health_version, healthy, mask)
+        return known[1], known[2]
+
+    def _available(self) -> Words:
+        """The engine's free nodes as words."""
+        mirror = self.engine.mirror
+        if mirror is None:
+            mirror = self.leases.words(dict(enumerate(self.engine.available)))
+            if self.leases.words_per_leaf == 1:
+                self.engine.mirror = mirror
+        return mirror
+
+
+def check_window(start: float, end: float) -> None:
+    """Raise InputError unless the end is later than the start."""
+    if not start < end:
+        raise InputError("end", end, f"later than the start ({start:g})")

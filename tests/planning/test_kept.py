@@ -1,0 +1,32 @@
+"""What is made of a site is made once."""
+
+from __future__ import annotations
+
+from smallsite import small_site
+
+from weft.model.site import Site
+from weft.planning.kept import SITES, kept
+
+
+def test_each_result_is_made_once_for_a_site() -> None:
+    """By the site itself and the other arguments; an equal site is another; the oldest is forgotten."""
+    made: list[tuple[str, str]] = []
+
+    @kept
+    def named(site: Site, word: str) -> str:
+        made.append((site.name, word))
+        return f"{site.name} {word}"
+
+    one = small_site()
+    other = one.model_copy(update={"name": "other"})
+    assert [named(one, "a"), named(one, "a"), named(one, "b"), named(other, "a")] == [
+        f"{one.name} a",
+        f"{one.name} a",
+        f"{one.name} b",
+        "other a",
+    ]
+    assert made == [(one.name, "a"), (one.name, "b"), ("other", "a")]
+    for _ in range(SITES):
+        named(one.model_copy(), "a")
+    named(one, "a")
+    assert len(made) == 4 + SITES
