@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from weft.model.errors import InputError
 from weft.model.site import Link, Switch
+from weft.planning.words import some
 
 MOST_CABLES = 1_000_000
 """Most cables that are planned: the list of them is kept in memory."""
@@ -68,12 +69,12 @@ class FatTree:
             (self.spines, "spine", "spines"),
             (self.leaves, "leaf", "leaves"),
         ]
-        parts = [_count(*kind) for kind in kinds if kind[0]] if self.levels > 1 else ["1 switch"]
+        parts = [some(*kind) for kind in kinds if kind[0]] if self.levels > 1 else ["1 switch"]
         pods = f" in {self.pods} pods" if self.pods > 1 else ""
         ratio = f"{self.oversubscription:.4g}:1" if self.up else "1:1"
         return (
-            f"{_count(self.servers, 'server', 'servers')} on {self.radix}-port switches: {' + '.join(parts)}{pods}, "
-            f"{_count(self.cables, 'cable', 'cables')}, oversubscription {ratio}, room for {self.capacity} servers"
+            f"{some(self.servers, 'server')} on {self.radix}-port switches: {' + '.join(parts)}{pods}, "
+            f"{some(self.cables, 'cable')}, oversubscription {ratio}, room for {self.capacity} servers"
         )
 
 
@@ -153,7 +154,7 @@ def _three_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups:
         if rails > below:
             raise InputError("rails", rails, f"at most {below} {limit}")
         most = radix * (below // rails) * down
-        raise InputError("servers", servers, f"at most {most} {limit} with {_count(rails, 'rail', 'rails')}")
+        raise InputError("servers", servers, f"at most {most} {limit} with {some(rails, 'rail')}")
     fewest = min(switches for switches, _, _ in found)
     worth = [one for one in found if 10 * one[0] <= 11 * fewest]
     return min(worth, key=lambda one: (one[2].pods, one[0], one[1]))[2]
@@ -161,10 +162,6 @@ def _three_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups:
 
 def _at_least(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 def _check(servers: int, radix: int, oversubscription: float, rails: int) -> None:

@@ -210,7 +210,12 @@ def _refuse(
         )
 
     reason = refusal_reason(
-        request, topology, rooms_of(topology, nodes), home_of(topology, request.near), reports
+        request,
+        topology,
+        rooms_of(topology, nodes, request.slice),
+        home_of(topology, request.near),
+        reports,
+        len(nodes),
     )
     return Refusal(
         reason=reason,

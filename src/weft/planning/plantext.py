@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 
 from weft.model.ids import format_pkey
-from weft.model.placement import Explanation, Refusal
+from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
 from weft.model.resources import (
     FloatingIPSpec,
@@ -45,8 +45,16 @@ _PLURALS = {
 }
 
 
+MOST_NODES = 40
+"""Nodes that are listed one by one; of a larger pod the leaves are."""
+MOST_SERVERS = 16
+"""Servers that are listed with their ports; of a larger pod half as many, and how many more there are."""
+MOST_LEAVES = 8
+"""Leaves that a candidate is shown with."""
+
+
 def plan_text(plan: Plan) -> str:
-    """The whole plan: nodes, reasons, numbers, resources and counts."""
+    """The plan: nodes, reasons, numbers, resources and counts; of a large pod what a person can read."""
     sections = [
         [
             f"Plan of pod {plan.order.name} (project {plan.project}) on site {plan.site}. Nothing has been touched."
@@ -103,10 +111,31 @@ def _nodes(plan: Plan) -> Iterator[str]:
     )
     if plan.order.lease.end is not None:
         yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
+    if len(placement.nodes) > MOST_NODES:
+        yield from _by_leaf(placement)
+        return
     rows = [["#", "machine", "rack", "switch", "IPU-POD"] if ipus else ["#", "node", "rack", "leaf", "pod"]]
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
     rows += [["spare", n.node, n.rack or "-", n.leaf, n.pod] for n in placement.spares]
     yield from table(rows)
+
+
+def _by_leaf(placement: Placement) -> Iterator[str]:
+    """How many nodes of which leaf, the first and the last by name."""
+    spare = Counter(n.leaf for n in placement.spares)
+    leaves: dict[tuple[str, str], list[PlacedNode]] = {}
+    for node in (*placement.nodes, *placement.spares):
+        leaves.setdefault((node.leaf, node.pod), []).append(node)
+    rows = [["leaf", "pod", "rack", "nodes", "from … to"]]
+    for (leaf, pod), here in leaves.items():
+        racks = sorted({n.rack or "-" for n in here})
+        more = f" ({spare[leaf]} spare)" if spare[leaf] else ""
+        ends = here[0].node if len(here) == 1 else f"{here[0].node} … {here[-1].node}"
+        rows.append(
+            [leaf, pod, racks[0] if len(racks) == 1 else f"{len(racks)} racks", f"{len(here)}{more}", ends]
+        )
+    yield from table(rows)
+    yield "  Each node by name: --json."
 
 
 def _explanation(explanation: Explanation) -> Iterator[str]:
@@ -115,7 +144,7 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
     if explanation.compared:
         yield "Compared:"
         rows = [["leaves", "pods", "left over", "verdict"]]
-        rows += [[", ".join(c.leaves), str(c.pods), str(c.leftover), c.why] for c in explanation.compared]
+        rows += [[_leaves(c), str(c.pods), str(c.leftover), c.why] for c in explanation.compared]
         yield from table(rows)
     removing = [f for f in explanation.filters if f.removed]
     if removing:
@@ -125,6 +154,11 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
         yield from table(rows)
     elif explanation.filters:
         yield f"No filter removed any of the {explanation.considered} nodes."
+
+
+def _leaves(candidate: Candidate) -> str:
+    shown, more = ", ".join(candidate.leaves[:MOST_LEAVES]), len(candidate.leaves) - MOST_LEAVES
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _numbers(plan: Plan) -> Iterator[str]:
@@ -162,11 +196,17 @@ def _resources(plan: Plan) -> Iterator[str]:
     # Servers stand last, and in the order of the placement, which is that of their numbers.
     order = {n.node: i for i, n in enumerate(plan.placement.nodes)}
     roots.sort(key=lambda r: order.get(r.key.removeprefix("server/"), -1) if r.kind is Kind.SERVER else -1)
+    beyond = 0
+    if len(servers) > MOST_SERVERS:
+        beyond = len(servers) - MOST_SERVERS // 2
+        roots = roots[:-beyond]
     yield "Resources:"
     lines: list[list[str]] = []
     for root in roots:
         _branch(root, children, "", lines)
     yield from table([["key", "name", "where", "what"], *lines])
+    if beyond:
+        yield f"  … and {beyond} more servers with their ports. Each by name: --json."
 
 
 def _branch(r: Resource, children: dict[str, list[Resource]], indent: str, lines: list[list[str]]) -> None:

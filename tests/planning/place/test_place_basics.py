@@ -226,7 +226,7 @@ def test_an_explanation_names_the_runners_up_as_they_were() -> None:
     ]
     assert (
         several.explanation().compared[1].why
-        == "fewest leaves: same cost, leaves 1 free nodes behind against 0"
+        == "fewest leaves: same cost, leaves 1 free node behind against 0"
     )
 
 
@@ -293,7 +293,7 @@ def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
     assert answer.would_fit == (
         "count: 3 instead of 4",
         "locality.required: pod instead of leaf",
-        "when pod a (1 nodes) is released",
+        "when pod a (1 node) is released",
     )
     placed(build_request(3, required="leaf"), site, taken("gpu1", "gpu5"))
     placed(request, site, taken("gpu5"))

@@ -145,7 +145,7 @@ def test_refusals_say_who_is_in_the_way_and_what_would_do() -> None:
     assert isinstance(answer, Refusal)
     report = next(f for f in answer.explanation.filters if f.filter == "apart")
     assert report.examples == ("gpu2: leaf l0-0 has pod a of project p2, which keeps others away",)
-    assert answer.would_fit == ("count: 1 instead of 2", "when pod a (1 nodes) is released")
+    assert answer.would_fit == ("count: 1 instead of 2", "when pod a (1 node) is released")
     answer = place(build_request(1, apart_from=("p3", "p9")), site, held)
     assert isinstance(answer, Refusal)
     assert answer.would_fit[0] == "locality.apart_from: without p3"

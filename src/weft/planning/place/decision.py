@@ -110,7 +110,8 @@ class Decision(NamedTuple):
         if len(bits) == 1 and self.plain and self.size == bits[0][1].bit_count():
             leaf = names[bits[0][0]]
             why, taken = tightest(leftover)
-            sentence, leaves, rivals = f"{self.size} nodes on 1 leaf ({leaf}){why}", (leaf,), ()
+            nodes = "1 node" if self.size == 1 else f"{self.size} nodes"
+            sentence, leaves, rivals = f"{nodes} on 1 leaf ({leaf}){why}", (leaf,), ()
             for what, (other,), _, beyond in self.rivals:
                 why = f"{what}: {as_dear(beyond, leftover)}"
                 rivals = (_candidate((names[other],), 1, beyond, why),)

@@ -19,6 +19,7 @@ from weft.planning.place.reasons import (
 from weft.planning.place.rivals import rivals
 from weft.planning.place.sharing import Terms
 from weft.planning.topology import NO_POD, Topology
+from weft.planning.words import some
 
 
 def compared(
@@ -60,26 +61,40 @@ def refusal_reason(
     rooms: Sequence[Room],
     home: Home,
     reports: Sequence[FilterReport],
+    free: int,
 ) -> str:
-    """One sentence: how many there are of how many, and what stood in the way."""
-    total, wanted = sum(r.free for r in rooms), request.count + request.spare
-    what = f"{wanted} nodes" + (f" ({request.spare} of them spare)" if request.spare else "")
-    if total < wanted:
+    """One sentence: how many there are of how many, and what stood in the way.
+
+    Args:
+        free: nodes that passed the filters; `rooms` has them by leaf, in slices.
+    """
+    wanted, size = request.count + request.spare, request.slice
+    what = some(wanted, "node") + (f" ({request.spare} of them spare)" if request.spare else "")
+    total = sum(r.free for r in rooms) * size
+    if free < wanted:
+        are, those = ("is" if n == 1 else "are" for n in (wanted, free))
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        return f"{what} are wanted and {total} are free for this order" + (
+        return f"{what} {are} wanted and {free} {those} free for this order" + (
             f" (removed by: {removed})." if removed else "."
+        )
+    if total < wanted:
+        return (
+            f"{what} are wanted in groups of {size} inside a leaf, and {total} of the {free} that are free for this "
+            f"order can be had so (locality.slice is {size})."
         )
     if request.required == "node":
         return f"{what} can't be on one node: locality.required is node."
+    groups = f" in groups of {size}" if size > 1 else ""
+    there = f"{some(total, 'node')} {'is' if total == 1 else 'are'} free for this order{groups}, but"
     if request.required != "site":
         most, where = _most_in_one(request, topology, rooms, home)
         if most < wanted or not request.bisection_gbps:
             return (
-                f"{total} nodes are free for this order, but at most {most} of the {wanted} inside one "
+                f"{there} at most {most} of the {wanted} inside one "
                 f"{request.required} ({where}), and locality.required is {request.required}."
             )
     return (
-        f"{total} nodes are free for this order, but no leaves whose uplinks have {request.bisection_gbps} Gb/s left "
+        f"{there} no leaves whose uplinks have {request.bisection_gbps} Gb/s left "
         f"for each of {what} inside one {request.required}."
     )
 
@@ -99,7 +114,7 @@ def _most_in_one(
 
     for room in rooms:
         domain = domain_of(room.leaf, room.pod)
-        free[domain] = free.get(domain, 0) + room.free
+        free[domain] = free.get(domain, 0) + room.free * request.slice
     stay = {domain_of(x, 0) for x in home.leaves} if by_leaf else {domain_of(0, p) for p in home.pods}
     if len(stay) > 1:
         return 0, "the nodes that stay are in several"

@@ -8,8 +8,8 @@ from functools import lru_cache
 from weft.planning.place.choose import Weights
 from weft.planning.place.exact import LEAF
 from weft.planning.place.sharing import Terms
+from weft.planning.words import first_names, some
 
-MOST_LEAVES_SHOWN = 8
 WITHOUT_REGARD = "without regard to preferences, uplinks and halls"
 TIGHTEST = "the tightest leaf that holds them all"
 
@@ -23,6 +23,8 @@ def tightest(units: int) -> tuple[str, str]:
 
 def left_over(units: int) -> str:
     """What stays behind on the leaves used."""
+    if units == 1:
+        return "1 free node stays behind"
     return f"{units} free nodes stay behind" if units else "nothing left over"
 
 
@@ -61,11 +63,11 @@ def besides(preferred: tuple[int, int] | None, terms: Terms, one_numa: int, node
 
 def chosen(size: int, leaves: Sequence[str], spares: Sequence[str], beside: bool, why: str) -> str:
     """One sentence on the winner."""
-    shown = ", ".join(leaves[:MOST_LEAVES_SHOWN]) + (" …" if len(leaves) > MOST_LEAVES_SHOWN else "")
     number = "1 leaf" if len(leaves) == 1 else f"{len(leaves)} leaves"
-    spare = f", and {', '.join(spares)} spare," if spares else ""
+    spare = f", and {first_names(spares)} spare," if spares else ""
     near = " beside the nodes that stay" if beside else ""
-    return f"{size} nodes{spare} on {number} ({shown}){near}: {why}."
+    nodes = "1 node" if size == 1 else f"{size} nodes"
+    return f"{nodes}{spare} on {number} ({first_names(leaves)}){near}: {why}."
 
 
 def against(theirs: tuple[int, int, int], mine: tuple[int, int, int], weights: Weights) -> str:
@@ -82,7 +84,7 @@ def against(theirs: tuple[int, int, int], mine: tuple[int, int, int], weights: W
 def as_dear(theirs: int, mine: int) -> str:
     """Why another set of leaves of the same cost wasn't taken; each by its leftover."""
     if theirs > mine:
-        return f"same cost, leaves {theirs} free nodes behind against {mine}"
+        return f"same cost, leaves {some(theirs, 'free node')} behind against {mine}"
     return "as good; ties go to broken leaves, the fullest pod, then the name"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from weft.model.order import Level
 from weft.model.placement import Occupancy, PlacementRequest
+from weft.planning.words import some
 
 Fits = Callable[[PlacementRequest, Occupancy], bool]
 MOST_PODS_TRIED = 50
@@ -14,7 +15,7 @@ MOST_PODS_TRIED = 50
 def smallest_changes(
     request: PlacementRequest, occupancy: Occupancy, fits: Fits, levels: Sequence[Level]
 ) -> tuple[str, ...]:
-    """One sentence a change: fewer nodes, a weaker level, fewer HCAs, nothing excluded, another pod's end.
+    """One sentence a change: fewer nodes, a weaker level, smaller slices, fewer HCAs, nothing excluded, a pod's end.
 
     Args:
         fits: whether a changed request fits a changed occupancy.
@@ -23,6 +24,7 @@ def smallest_changes(
     found = (
         _fewer_nodes(request, occupancy, fits),
         _weaker_level(request, occupancy, fits, levels),
+        _smaller_slices(request, occupancy, fits),
         _no_spares(request, occupancy, fits),
         _less_bandwidth(request, occupancy, fits),
         _beside_others(request, occupancy, fits),
@@ -53,6 +55,15 @@ def _weaker_level(
     for level in levels[levels.index(request.required) + 1 :] if request.required in levels else ():
         if fits(request.model_copy(update={"required": level}), occupancy):
             return f"locality.required: {level} instead of {request.required}"
+    return None
+
+
+def _smaller_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    """The largest groups inside a leaf that would do."""
+    for size in range(request.slice - 1, 0, -1):
+        whole = request.count % size == 0 and request.spare % size == 0
+        if whole and fits(request.model_copy(update={"slice": size}), occupancy):
+            return f"locality.slice: {size} instead of {request.slice}"
     return None
 
 
@@ -131,7 +142,7 @@ def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) 
         held[pod] = held.get(pod, 0) + 1
     for pod, nodes in sorted(held.items(), key=lambda p: (p[1], p[0]))[:MOST_PODS_TRIED]:
         if fits(request, _without(occupancy, {pod})):
-            return f"when pod {pod} ({nodes} nodes) is released"
+            return f"when pod {pod} ({some(nodes, 'node')}) is released"
     if held and fits(request, _without(occupancy, held.keys())):
         return "when several of the present pods are released"
     return None
