@@ -17,7 +17,7 @@ from weftlab.lab import Lab
 
 POD = """\
 name: {name}
-nodes: {{count: {count}, flavor: gpu8, image: tiny}}
+nodes: {{count: {count}, spare: {spare}, flavor: gpu8, image: tiny}}
 access: {{ssh_from: [10.0.0.0/8], floating_ip: {floating}}}
 """
 
@@ -71,10 +71,12 @@ class Person:
         assert "Traceback" not in done.stderr, done.stderr
         return Answer(done.returncode, done.stdout, done.stderr)
 
-    def order(self, name: str, count: int = 2, *words: str, floating: str = "none") -> Answer:
-        """`weft pod create`; a floating IP brings a router with it."""
+    def order(
+        self, name: str, count: int = 2, *words: str, floating: str = "none", spare: int = 0, more: str = ""
+    ) -> Answer:
+        """`weft pod create`; a floating IP brings a router with it. `more`: further lines of the pod file."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(POD.format(name=name, count=count, floating=floating))
+        file.write_text(POD.format(name=name, count=count, floating=floating, spare=spare) + more)
         return self.weft("pod", "create", "-f", str(file), *words)
 
 

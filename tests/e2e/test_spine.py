@@ -28,12 +28,19 @@ def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:
 def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     """Plan, order, what is really there, release, what is really gone, and the receipt: read past weft's own word."""
     tenant, operator = people("team-a"), people("operator")
-    made = tenant.order("life", 2, "--wait", "--json")
+    apart = "locality: {apart_from: [team-b]}\n"
+    made = tenant.order("life", 2, "--wait", "--json", spare=1, more=apart)
     assert made.code == 0, made.err
     pod = tenant.weft("pod", "show", "life", "--json").json
     assert pod["state"] == "READY" and len(pod["servers"]) == 2
+    (spare,) = (n["node"] for n in pod["spares"])
+    shown = tenant.weft("pod", "show", "life").out
+    assert spare in shown.partition("Held as spares:")[2].partition("Resources:")[0]
+    assert "held as a spare" in operator.weft("node", "list", "--state", "busy").out
 
     cloud = connection(lab, "operator")
+    rival = cloud.identity.find_project("team-b")
+    assert pod["order"]["locality"]["apart_from"] == [rival.id]
     mark = f"weft-{pod['id'][:8]}-"
     servers = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert {s.status for s in servers} == {"ACTIVE"}
@@ -56,6 +63,8 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
 
     assert tenant.weft("pod", "release", "life", "--wait").code == 0
     receipt = tenant.weft("pod", "receipt", "life", "--json")
+    assert receipt.json["receipt"]["spares"] == [spare]
+    assert spare in {n["name"] for n in operator.weft("node", "list", "--state", "free", "--json").json}
     (tenant.folder / "receipt.json").write_text(receipt.out)
     assert tenant.weft("receipt", "verify", "receipt.json").code == 0
     (tenant.folder / "forged.json").write_text(receipt.out.replace('"clean": true', '"clean": false'))
