@@ -201,6 +201,7 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
     """By name; others are refused them, its project gets them; hosts that are shared can't be set aside."""
 
     def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
+        house.request(project)  # somebody of it is known to the cloud
         given = Reservation(name=name, project_id=project, nodes=(node,), start=start)
         house.service.create_reservation(house.operator, given)
 

@@ -146,7 +146,7 @@ def test_a_lease_is_extended_as_far_as_nothing_is_promised(house: House, clock: 
         house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
     with pytest.raises(InputError, match="later than the lease's end"):
         house.service.extend_pod(tenant, "run", now + timedelta(hours=1))
-    with pytest.raises(ConflictError, match="hasn't begun"):
+    with pytest.raises(ConflictError, match="has no end that could be later"):
         house.service.extend_pod(tenant, "later", now + timedelta(hours=9))
     release(house, later)
     house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
@@ -202,6 +202,7 @@ def _reserve(house: House) -> Any:
     from weft.model.reservation import Reservation
 
     def reserve(name: str, project: str, **more: Any) -> None:
+        house.request(project)  # somebody of it is known to the cloud
         given = {"name": name, "project_id": project, **more}
         house.service.create_reservation(house.operator, Reservation.model_validate(given))
 

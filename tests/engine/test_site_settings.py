@@ -75,6 +75,7 @@ def test_what_the_queue_promises_follows_the_site(house: House) -> None:
 def test_a_projects_orders_take_what_is_set_aside_for_it_first(house: House) -> None:
     """Now, and in a promise for later; others stay away from it, and nothing is refused for it."""
     leaf = list(Topology.of(house.site, "ib0").leaves)[1]
+    house.request("team-a")
     aside = Reservation(name="night", project_id="team-a", leaves=(leaf,))
     house.service.create_reservation(house.operator, aside)
     plan = house.service.plan_pod(house.request(), make("train", 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from weft.app.policy import Policy
@@ -10,8 +10,21 @@ from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.database import Listener
 from weft.engine.store import Store
-from weft.model.errors import WeftError
+from weft.model.errors import InputError, WeftError
 from weft.ports.clock import Clock
+
+
+def project_id(given: str, known: Mapping[str, str], field: str) -> str:
+    """Id of a project by its id or name. Raises `InputError` for one that isn't known.
+
+    Args:
+        known: id -> name of the projects that weft serves.
+    """
+    ids = [given] if given in known else sorted(id_ for id_, name in known.items() if name == given)
+    if len(ids) != 1:
+        allowed = "the id of one: several projects have this name" if ids else "projects that weft serves"
+        raise InputError(field, given, allowed)
+    return ids[0]
 
 
 class Desk:

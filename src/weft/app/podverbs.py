@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
-from weft.app.desk import Desk
+from weft.app.desk import Desk, project_id
 from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.agenda import window_of
-from weft.engine.capacity import Capacity, read_capacity
+from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.ground import Ground, Window, look_around, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import insert_waiting
+from weft.engine.waiting import check_later, insert_waiting, lengthen_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.order import Order
 from weft.model.placement import Refusal
@@ -122,11 +121,16 @@ class PodVerbs(Desk):
             pod, site = self._find(request, "pods:extend", name), self._store.site().site
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                _check_extension(pod, until, read_capacity(tx, self._clock.now()), site)
-                if tx.row("set_lease_end", id=pod.id, lease_end=until) is None:
-                    raise ConflictError(f"pod {pod.name} is being released: it can't be extended any more")
+                capacity, at = read_capacity(tx, self._clock.now()), self._clock.now()
+                if pod.placed is None and pod.state is PodState.PENDING:
+                    if not lengthen_waiting(tx, pod, until, capacity, site):
+                        raise ConflictError(f"pod {pod.name} doesn't wait any more: try again")
+                else:
+                    _check_extension(pod, until, capacity, site)
+                    if tx.row("set_lease_end", id=pod.id, lease_end=until) is None:
+                        gone = "is being released: it can't be extended any more"
+                        raise ConflictError(f"pod {pod.name} {gone}")
                 message = f"extended until {when(until.timestamp())} by {request.caller.user_name}"
-                at = self._clock.now()
                 tx.run("insert_event", pod_id=pod.id, at=at, type="lease", message=message, key=None)
                 tx.run("touch_queue", at=at)
                 tx.run("notify", pod_id=str(pod.id))
@@ -188,7 +192,9 @@ class PodVerbs(Desk):
         facts = ground.world.clouds[cloud]
         facts.check_order(project, order, resolve_flavor(order, ground.site.clouds[cloud], cloud))
         if order.locality.apart_from:
-            apart = _project_ids(order.locality.apart_from, facts.projects())
+            known = facts.projects()
+            ids = [project_id(one, known, "locality.apart_from") for one in order.locality.apart_from]
+            apart = tuple(dict.fromkeys(ids))
             locality = order.locality.model_copy(update={"apart_from": apart})
             order = order.model_copy(update={"locality": locality})
         if order.access.key_pair is None:
@@ -219,30 +225,12 @@ class PodVerbs(Desk):
         return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
 
 
-def _project_ids(given: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
-    """Projects by id or name (`known`: id -> name) as ids, each once. Raises `InputError` for one that isn't known."""
-    found: dict[str, None] = {}
-    for one in given:
-        ids = [one] if one in known else sorted(id_ for id_, name in known.items() if name == one)
-        if len(ids) != 1:
-            allowed = "the id of one: several projects have this name" if ids else "projects that weft serves"
-            raise InputError("locality.apart_from", one, allowed)
-        found[ids[0]] = None
-    return tuple(found)
-
-
 def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> None:
     """Raise `InputError` or `ConflictError` unless the lease may end then."""
-    if pod.state in ENDED:
+    if pod.state in ENDED or pod.placed is None:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it can't be extended any more")
-    if pod.placed is None:
-        raise ConflictError(f"pod {pod.name} hasn't begun: release it and order it with another lease")
-    if pod.lease_end is None:
-        raise ConflictError(f"pod {pod.name} has no end that could be later")
-    end, later = pod.lease_end.timestamp(), until.timestamp()
-    if later <= end:
-        raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
-    book = capacity.book()
+    check_later(pod.name, seconds_of(pod.lease_end), until)
+    book, later = capacity.book(), until.timestamp()
     lease = next((k for k in book.leases if k.name == str(pod.id)), None)
     why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
     if why is not None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from psycopg.errors import UniqueViolation
 
-from weft.app.desk import Desk
+from weft.app.desk import Desk, project_id
 from weft.app.offline import capacity_of, shows_ipus
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
 from weft.engine.ground import health, look_around
-from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
 from weft.model.order import Level
 from weft.model.reservation import Reservation, ReservationView
@@ -21,6 +22,9 @@ from weft.model.views import CapacityView
 from weft.planning.book import when
 from weft.planning.extension import closed_to
 from weft.planning.topology import Topology
+
+_ID = re.compile(r"[0-9a-f]{32}")
+"""What Keystone's ids of projects look like."""
 
 
 class TimeVerbs(Desk):
@@ -58,6 +62,8 @@ class TimeVerbs(Desk):
     def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
         with self._logged(request, "reservation create", reservation.name):
             self._policy.check("reservations:change", request.caller)
+            project = self._project_id(reservation.project_id)
+            reservation = reservation.model_copy(update={"project_id": project})
             now = self._clock.now()
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
@@ -85,6 +91,19 @@ class TimeVerbs(Desk):
                     ) from None
                 tx.run("touch_queue", at=now)
             return next(r for r in self.reservations(request) if r.name == reservation.name)
+
+    def _project_id(self, given: str) -> str:
+        """A project's id, by its name where it isn't one; an id is believed, since nobody need be asked for it."""
+        if _ID.fullmatch(given):
+            return given
+        known: dict[str, str] = {}
+        try:
+            for cloud in self._keeper.world().clouds.values():
+                known.update(cloud.projects())
+        except WeftError as error:
+            allowed = f"the project's id, since its name can't be looked up now: {error}"
+            raise InputError("project_id", given, allowed) from error
+        return project_id(given, known, "project_id")
 
     def delete_reservation(self, request: Request, name: str) -> ReservationView:
         with self._logged(request, "reservation delete", name):

@@ -27,7 +27,7 @@ def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "reservation", "set nodes aside for a project (operators)")
     parser = leaf(commands, "create", create, "set nodes aside for a project")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
-    parser.add_argument("--project", metavar="ID", required=True, help="id of the project")
+    parser.add_argument("--project", metavar="PROJECT", required=True, help="name or id of the project")
     parser.add_argument(
         "--node", metavar="NODE", action="append", default=[], help="a node or IPU-Machine; again for more"
     )

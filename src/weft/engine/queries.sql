@@ -152,6 +152,11 @@ DELETE FROM reservation WHERE name = %(name)s;
 UPDATE pod SET lease_end = %(lease_end)s, lease_warned = false
 WHERE id = %(id)s AND wanted = 'present' AND plan IS NOT NULL RETURNING id;
 
+-- name: lengthen_waiting
+-- An order that waits has another lease. No row: it has begun meanwhile, or was taken back.
+UPDATE pod SET ordered = %(ordered)s, lease_end = %(lease_end)s
+WHERE id = %(id)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
+
 -- name: warn_leases
 -- Leases that end in an hour, or in the last tenth of a short one, once each.
 UPDATE pod SET lease_warned = true

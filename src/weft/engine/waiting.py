@@ -5,17 +5,71 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from psycopg.types.json import Jsonb
+
+from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.database import Tx
 from weft.engine.ground import Window
+from weft.engine.records import PodRecord
 from weft.engine.store import Store
+from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
+from weft.model.site import Site
+from weft.planning.advice import over_limit
 from weft.planning.book import promised, when
+from weft.planning.extension import why_not_longer
+from weft.planning.lines import wanted
 from weft.planning.place.calendar import FOREVER
 
 
 def moment(seconds: float) -> datetime | None:
     """A time of the book; never is None."""
     return None if seconds == FOREVER else datetime.fromtimestamp(seconds, UTC)
+
+
+def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> bool:
+    """A later end for an order that waits, in the caller's transaction (which holds `lock_capacity`).
+
+    What it is promised is kept for as long. False: it has begun meanwhile, or was taken back.
+
+    Raises:
+        ConflictError: it has no end, or its nodes are promised to others by then.
+        InputError: that is not later.
+    """
+    book = capacity.book()
+    promise = next((p for p in book.promises if p.name == str(pod.id)), None)
+    lease = pod.order.lease
+    if lease.duration is not None and not (pod.fixed and promise):
+        raise ConflictError(
+            f"pod {pod.name} waits for a lease of {lease.duration} from its start, and has no end that could be later: "
+            "release it and order it with a longer duration"
+        )
+    end = promise.end if promise else seconds_of(lease.end)
+    check_later(pod.name, end, until)
+    later = until.timestamp()
+    if promise:
+        where, _ = wanted(pod.order, pod.project_id, site)
+        limits = site.queue.projects.get(pod.project_id)
+        over = over_limit(limits, book, pod.project_id, pod.order, end, later, str(pod.id))
+        why = over.reason if over else why_not_longer(site, where.name, book, promise, later)
+        if why is not None:
+            raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
+    longer = lease.model_copy(update={"duration": None, "end": until})
+    order = pod.order.model_copy(update={"lease": longer})
+    document = Jsonb(order.model_dump(mode="json"))
+    if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
+        return False
+    if promise:
+        tx.run("promise", pod_id=pod.id, nodes=list(promise.nodes), start=moment(promise.start), end=until)
+    return True
+
+
+def check_later(name: str, end: float, until: datetime) -> None:
+    """Raise `ConflictError` if there is no end of a lease, `InputError` unless this is later."""
+    if end == FOREVER:
+        raise ConflictError(f"pod {name} has no end that could be later")
+    if until.timestamp() <= end:
+        raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
 
 
 def insert_waiting(

@@ -16,7 +16,7 @@ class Reservation(Document):
 
     name: Name = Field(description="Name of the reservation.")
     project_id: str = Field(
-        min_length=1, max_length=64, description="Id of the project that may have the nodes."
+        min_length=1, max_length=64, description="Id or name of the project that may have the nodes."
     )
     nodes: tuple[Name, ...] = Field(default=(), description="Nodes and IPU-Machines by name.")
     leaves: tuple[Name, ...] = Field(default=(), description="Leaves all of whose compute nodes are meant.")

@@ -1,0 +1,121 @@
+"""Orders that wait and are to last longer; reservations for projects by name."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
+
+from weft.engine.database import Database
+from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.pod import PodState
+from weft.model.reservation import Reservation
+from weft.model.site import ProjectLimits
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
+    house = House(database, database_url, clock=clock)
+    yield house
+    house.close()
+
+
+def test_a_lease_that_begins_later_is_extended_with_its_promise(house: House, clock: HandClock) -> None:
+    """Its nodes are kept for as long; what is promised to another, or over the project's limit, is refused."""
+    tenant, now = house.request(), clock.now()
+    first = house.order(make("first", 16, start=now + timedelta(hours=1), duration="1h"))
+    house.order(make("after", 1, start=now + timedelta(hours=4), duration="1h"))
+    view = house.service.extend_pod(tenant, "first", now + timedelta(hours=3))
+    assert view.lease_end == now + timedelta(hours=3)
+    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == first.id)
+    assert (promise["start_at"], promise["end_at"]) == (now + timedelta(hours=1), now + timedelta(hours=3))
+    assert "extended until 2026-11-21T11:00Z" in messages(house, first, "lease")[0]
+    with pytest.raises(RefusedError):
+        house.order(make("between", 1, start=now + timedelta(hours=2), duration="30m"))
+    with pytest.raises(ConflictError, match="promised to others from 2026-11-21T12:00Z"):
+        house.service.extend_pod(tenant, "first", now + timedelta(hours=5))
+    with pytest.raises(InputError, match="later than the lease's end, which is 2026-11-21T11:00Z"):
+        house.service.extend_pod(tenant, "first", now + timedelta(hours=3))
+    policy(house, projects={"team-a": ProjectLimits(max_nodes=15)})
+    with pytest.raises(ConflictError, match="of the 15 nodes"):
+        house.service.extend_pod(tenant, "first", now + timedelta(hours=3, minutes=30))
+    policy(house)
+    clock.forward(hours=1)
+    house.worker.tend_queue()
+    ready = house.run(first, PodState.READY)
+    assert ready.lease_end == now + timedelta(hours=3)
+
+
+def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock: HandClock) -> None:
+    """An end moves, with a promise and without; a lease that is counted from the start has none."""
+    tenant, now = house.request(), clock.now()
+    run = house.ready(make("run", 16, duration="2h"))
+    ends = queue(house, "ends", 16, end=now + timedelta(hours=6))
+    lasts, endless = queue(house, "lasts", 1, duration="12h"), queue(house, "endless", 1)
+    house.service.extend_pod(tenant, "ends", now + timedelta(hours=7))
+    house.worker.tend_queue()
+    assert look(house, ends).expected_start == now + timedelta(hours=2)
+    house.service.extend_pod(tenant, "ends", now + timedelta(hours=8))
+    (promise,) = house.store.capacity().promises
+    assert promise["end_at"] == now + timedelta(hours=8)
+    with pytest.raises(
+        ConflictError, match="a lease of 12h from its start, and has no end that could be later"
+    ):
+        house.service.extend_pod(tenant, "lasts", now + timedelta(days=2))
+    with pytest.raises(ConflictError, match="has no end that could be later"):
+        house.service.extend_pod(tenant, "endless", now + timedelta(days=2))
+    assert all(look(house, p).state is PodState.PENDING for p in (lasts, endless))
+    release(house, run)
+    house.worker.tend_queue()
+    ready = house.run(ends, PodState.READY)
+    assert ready.lease_end == now + timedelta(hours=8)
+
+
+def test_an_order_that_was_taken_back_is_not_extended(house: House, clock: HandClock) -> None:
+    """Its name may be somebody else's already."""
+    pod = house.order(make("later", 1, start=clock.now() + timedelta(hours=1), duration="1h"))
+    house.release(pod)
+    with pytest.raises(ConflictError, match="is RELEASED: it can't be extended any more"):
+        house.service.extend_pod(house.request(), str(pod.id), clock.now() + timedelta(hours=9))
+
+
+def test_a_block_is_for_a_project_by_its_name_or_its_id(house: House) -> None:
+    """A name is looked up once; an id is taken as it is, also where nobody can be asked."""
+    theirs = "0123456789abcdef0123456789abcdef"
+    token = house.cloud.add_user("olga", project="night")
+    known = house.cloud.offers.tokens
+    known[token] = replace(known[token], project_id=theirs, project_name="night crew")
+
+    def aside(name: str, project: str, node: str) -> str:
+        made = Reservation(name=name, project_id=project, nodes=(node,))
+        return house.service.create_reservation(house.operator, made).project_id
+
+    assert aside("one", "night crew", "gpu01") == theirs
+    with pytest.raises(InputError, match="project_id: 'nobody' is not allowed: projects that weft serves"):
+        aside("two", "nobody", "gpu02")
+    other = house.cloud.add_user("otto", project="twin")
+    known[other] = replace(known[other], project_id="f" * 32, project_name="night crew")
+    with pytest.raises(InputError, match="several projects have this name"):
+        aside("two", "night crew", "gpu02")
+    operator = house.operator
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
+    with pytest.raises(InputError, match="the project's id, since its name can't be looked up now"):
+        house.service.create_reservation(
+            operator, Reservation(name="two", project_id="twin", nodes=("gpu02",))
+        )
+    kept = Reservation(name="two", project_id=theirs, nodes=("gpu02",))
+    assert house.service.create_reservation(operator, kept).project_id == theirs
+    planted.lift()
+    assert [r.name for r in house.service.reservations(house.operator)] == ["one", "two"]
