@@ -77,8 +77,9 @@ class Engine(Gang):
         Raises:
             InputError: a count that is not a multiple of the slice.
         """
-        if ask.plain and not hidden and self.policy is None and (quick := self.plainly(ask)) is not None:
-            return quick
+        if ask.plain and not hidden and not self.deep:
+            view = self.view(ask)
+            return self.choose(view, view.pool, ask, NOTHING)
         if ask.count < 1 or ask.count % ask.slice:
             raise InputError(
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"

@@ -10,8 +10,8 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
 from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
-from weft.planning.place.rivals import NEXT_LEAF, Rival, next_leaf, other_sets
-from weft.planning.place.solve import fill, leaf_and_next, one_leaf, one_leaf_except, one_pod, several
+from weft.planning.place.rivals import NEXT_LEAF, Rival, other_sets
+from weft.planning.place.solve import fill, one_pod, several, two_leaves
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weighing
 
@@ -19,41 +19,36 @@ from weft.planning.place.weighing import Weighing
 class Gang(Weighing):
     """A ledger that can choose for orders without nodes that stay."""
 
-    def plainly(self, ask: Ask) -> Decision | None:
-        """What most orders get, in as few steps as can be: one leaf, open to all; None if it takes more than that."""
-        view, count = self.view(ask), ask.count
-        pool = view.pool
-        two = leaf_and_next(pool, count)
-        if two is None:
-            return None
-        leaf, other = two
-        removed = 0
-        neighbours = self.neighbours
-        against = neighbours.against(ask.terms)
-        if against:
-            for closed in against:
-                if leaf in closed or other in closed:
-                    return None
-            removed = view.away[ask.project] if neighbours.only_away(ask.terms) else pool.room_on(against)
-        free = pool.free
-        others = ((NEXT_LEAF, (other,), 1, free[other] - count),) if other >= 0 else ()
-        bits = ((leaf, view.take(leaf, self.available[leaf], count)),)
-        left = free[leaf] - count
-        return self.decided(view, ask, bits, LEAF, left, 1, pool.total, removed, None, others)
-
     def choose(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
-        units = ask.count if ask.slice == 1 else ask.count // ask.slice
+        """The best nodes for the ask out of this pool, without regard to preferences, uplinks and halls."""
+        size = ask.slice
+        units = ask.count if size == 1 else ask.count // size
         if units > pool.total or (ask.required == "node" and ask.count > 1):
             return None
         if self.policy:
             return self._by_policy(self.policy, view, pool, ask, hidden)
-        leaf = one_leaf(pool, units)
         against = self.neighbours.against(ask.terms)
-        if against:
-            return self._apart(view, pool, ask, hidden, against, leaf)
-        if leaf is not None:
-            return self._on_leaf(view, pool, ask, hidden, leaf, next_leaf(pool, units, leaf))
-        return self._over_leaves(view, pool, ask, hidden)
+        removed = self._closed_room(view, pool, ask, against) * size if against else 0
+        two = two_leaves(pool, units, against)
+        if two is not None:
+            return self._on_leaf(view, pool, ask, hidden, two, removed)
+        if not against:
+            return self._over_leaves(view, pool, ask, hidden)
+        if pool.total * size - removed < ask.count:
+            return None
+        free = pool.free
+        aside = {leaf: 0 for closed in against for leaf in closed if free[leaf]}
+        return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
+
+    def _closed_room(self, view: View, pool: Pool, ask: Ask, against: Sequence[Mapping[int, int]]) -> int:
+        """The room on leaves that are closed to the ask."""
+        kept_away = self.neighbours.away.get(ask.project)
+        if kept_away and pool is view.pool and len(against) <= 2 and against[-1] is kept_away:
+            # What is on these is known; of the others only those count that aren't among them.
+            free = pool.free
+            more = [free[x] for x in against[0] if x not in kept_away] if len(against) == 2 else ()
+            return view.away[ask.project] + sum(more)
+        return pool.room_on(against)
 
     def _by_policy(
         self, policy: Policy, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]
@@ -87,29 +82,6 @@ class Gang(Weighing):
         others = other_sets(pool, units, [leaf for leaf, _ in takes], ask.required == "site")
         return self.taken(view, pool, ask, hidden, takes, best[0], pods, removed, others)
 
-    def _apart(
-        self,
-        view: View,
-        pool: Pool,
-        ask: Ask,
-        hidden: Mapping[int, int],
-        against: Sequence[Mapping[int, int]],
-        leaf: int | None,
-    ) -> Decision | None:
-        """Not on the leaves of any of these; `leaf` is the one that it would have been without them."""
-        free, units = pool.free, ask.count // ask.slice
-        closed = against[0] if len(against) == 1 else set[int]().union(*against)
-        removed = pool.room_on(against) * ask.slice
-        if leaf in closed:
-            leaf = one_leaf_except(pool, units, pool.by_pod(closed))
-        if leaf is not None:
-            others = next_leaf(pool, units, leaf, closed)
-            return self._on_leaf(view, pool, ask, hidden, leaf, others, removed)
-        if pool.total * ask.slice - removed < ask.count:
-            return None
-        aside = {x: 0 for x in closed if free[x]}
-        return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
-
     def taken(
         self,
         view: View,
@@ -134,14 +106,14 @@ class Gang(Weighing):
         pool: Pool,
         ask: Ask,
         hidden: Mapping[int, int],
-        leaf: int,
-        others: tuple[Rival, ...],
-        removed: int = 0,
+        two: tuple[int, int],
+        removed: int,
     ) -> Decision:
-        """The same on one leaf: what most orders get, in as few steps as can be."""
-        available, units = self.available, ask.count // ask.slice
+        """The first of two leaves, the other of which comes after it: what most orders get."""
+        available, free, units = self.available, pool.free, ask.count // ask.slice
+        leaf, other = two
         total = pool.total if ask.slice == 1 else view.count_free(available)
         bits = available[leaf] & ~hidden[leaf] if leaf in hidden else available[leaf]
         places = ((leaf, view.take(leaf, bits, units)),)
-        leftover = pool.free[leaf] - units
-        return self.decided(view, ask, places, LEAF, leftover, 1, total, removed, None, others)
+        others = ((NEXT_LEAF, (other,), 1, free[other] - units),) if other >= 0 else ()
+        return self.decided(view, ask, places, LEAF, free[leaf] - units, 1, total, removed, None, others)

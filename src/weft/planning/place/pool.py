@@ -8,7 +8,7 @@ it changes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Self
 
@@ -108,35 +108,38 @@ class Pool:
         other.levels, other.histogram, other.total = self.levels, self.histogram.copy(), self.total
         other._order, other._prefixes = self._order.copy(), self._prefixes.copy()
         other._sorted = self._sorted.copy()
-        bucket, rooms_of, histogram, starts, full = (
-            other.bucket,
-            other.rooms,
-            other.histogram,
-            self.pod_start,
-            self.full,
-        )
-        for pod in {pod_of[leaf] for leaf in changed}:
-            bucket[pod] = bucket[pod].copy()
-            other._order[pod] = other._prefixes[pod] = other._sorted[pod] = None
-        for leaf, room in changed.items():
+        other._change(changed)
+        return other
+
+    def _change(self, rooms: Mapping[int, int]) -> None:
+        """Set the room of many leaves, in a copy whose rows are still those of the other."""
+        free, pod_of, full, starts = self.free, self.pod_of, self.full, self.pod_start
+        bucket, rooms_of, histogram, pods_with = self.bucket, self.rooms, self.histogram, self.pods_with
+        pod_free, total, own = self.pod_free, self.total, set[int]()
+        for leaf, room in rooms.items():
             old, pod = free[leaf], pod_of[leaf]
+            if pod not in own:
+                own.add(pod)
+                bucket[pod] = bucket[pod].copy()
+                self._order[pod] = self._prefixes[pod] = self._sorted[pod] = None
             if old:  # as `_leave`, without a call for each of perhaps hundreds
                 level = 2 * old + (old == full[leaf])
                 row = bucket[pod]
-                row[level] ^= 1 << (leaf - starts[pod])
+                left = row[level] = row[level] ^ 1 << (leaf - starts[pod])
                 histogram[old] -= 1
-                if not row[level]:
+                if not left:
                     if not row[level ^ 1]:
                         rooms_of[pod] ^= 1 << old
-                    other._last_of(pod, level)
-            other.free[leaf] = room
+                    left = pods_with[level] = pods_with[level] ^ 1 << pod
+                    if not left:
+                        self.levels ^= 1 << level
+            free[leaf] = room
             if room:
-                other._enter(leaf, room)
-            other.pod_free[pod] += room - old
-            other.total += room - old
-        count = self.pods
-        other.ranked = sorted([room * count + p for p, room in enumerate(other.pod_free)])
-        return other
+                self._enter(leaf, room)
+            pod_free[pod] += room - old
+            total += room - old
+        self.total, count = total, self.pods
+        self.ranked = sorted([room * count + p for p, room in enumerate(pod_free)])
 
     def room_on(self, leaves: Sequence[Collection[int]]) -> int:
         """The room of all these leaves, each counted once."""
@@ -144,15 +147,6 @@ class Pool:
         if len(leaves) > 1:
             return sum(map(free.__getitem__, {x for some in leaves for x in some if free[x]}))
         return sum(map(free.__getitem__, leaves[0]))
-
-    def by_pod(self, leaves: Iterable[int]) -> dict[int, int]:
-        """Pod -> bitset of those of these leaves that have room."""
-        found: dict[int, int] = {}
-        for leaf in leaves:
-            if self.free[leaf]:
-                pod = self.pod_of[leaf]
-                found[pod] = found.get(pod, 0) | 1 << (leaf - self.pod_start[pod])
-        return found
 
     def _leave(self, leaf: int, room: int) -> None:
         pod = self.pod_of[leaf]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.planning.place.pool import Pool
-from weft.planning.place.solve import fullest, one_leaf_except
+from weft.planning.place.solve import fullest
 
 Rival = tuple[str, tuple[int, ...], int, int]
 """Leaves that would have had room, too: (in what they are good, leaves in tree order, number of their pods, units that
@@ -24,8 +24,8 @@ def rivals(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tupl
     return next_leaf(pool, need, leaves[0]) if len(leaves) == 1 else other_sets(pool, need, leaves, anywhere)
 
 
-def next_leaf(pool: Pool, need: int, leaf: int, closed: Container[int] = ()) -> tuple[Rival, ...]:
-    """The leaf that comes after the chosen one by the same rule, if there is one that isn't closed."""
+def next_leaf(pool: Pool, need: int, leaf: int) -> tuple[Rival, ...]:
+    """The leaf that comes after the chosen one by the same rule, if there is one."""
     free, start = pool.free, pool.pod_start
     room, pod = free[leaf], pool.pod_of[leaf]
     level = 2 * room + (room == pool.full[leaf])
@@ -41,15 +41,7 @@ def next_leaf(pool: Pool, need: int, leaf: int, closed: Container[int] = ()) -> 
         pod = fullest(pool, pods, level >> 1)
         bits = pool.bucket[pod][level]
     other = start[pod] + (bits & -bits).bit_length() - 1
-    if closed and other in closed:
-        return _next_open(pool, need, leaf, closed)
     return ((NEXT_LEAF, (other,), 1, free[other] - need),)
-
-
-def _next_open(pool: Pool, need: int, leaf: int, closed: Container[int]) -> tuple[Rival, ...]:
-    shut = [x for x, free in enumerate(pool.free) if free >= need and (x == leaf or x in closed)]
-    other = one_leaf_except(pool, need, pool.by_pod(shut))
-    return () if other is None else ((NEXT_LEAF, (other,), 1, pool.free[other] - need),)
 
 
 def tightest(leaves: NDArray[np.intp], units: NDArray[Any], need: int) -> tuple[Rival, ...]:
@@ -61,41 +53,45 @@ def tightest(leaves: NDArray[np.intp], units: NDArray[Any], need: int) -> tuple[
 
 
 def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:
-    """One pod instead of several, or another pod; and the fewest leaves wherever they are.
+    """One pod instead of several, or the next pod; and the fewest leaves, wherever they are.
 
     Args:
         leaves: that were chosen, more than one.
         anywhere: whether leaves in several pods would do.
     """
-    found = _other_pod(pool, need, leaves)
-    if anywhere:
-        roomy = _most_roomy(pool, pool.fewest(need))
-        pods = len({pool.pod_of[x] for x in roomy})
-        beyond = sum([pool.free[x] for x in roomy]) - need
+    own = {pool.pod_of[x] for x in leaves}
+    found = _other_pod(pool, need, len(leaves), own)
+    fewest = pool.fewest(need)
+    if anywhere and (not found or len(own) > 1 or fewest < len(leaves)):
+        roomy = _most_roomy(pool, fewest)
         if roomy != tuple(leaves) and not (found and found[0][1] == roomy):
-            found += (("fewest leaves", roomy, pods, beyond),)
+            beyond = sum([pool.free[x] for x in roomy]) - need
+            found += (("fewest leaves", roomy, len({pool.pod_of[x] for x in roomy}), beyond),)
     return found
 
 
-def _other_pod(pool: Pool, need: int, leaves: Sequence[int]) -> tuple[Rival, ...]:
-    """In as few leaves as it can, the fullest of those that need no more."""
-    own = {pool.pod_of[x] for x in leaves}
+def _other_pod(pool: Pool, need: int, number: int, own: set[int]) -> tuple[Rival, ...]:
+    """Another than these pods that needs no more leaves, the fullest; or else the one that needs fewest."""
+    count, ranked, kept = pool.pods, pool.ranked, pool.sorted_rooms
+    start = bisect_left(ranked, need * count)
     what = "one pod" if len(own) > 1 else "next pod"
-    count, ranked = pool.pods, pool.ranked
-    best: tuple[int, int] | None = None
-    for key in ranked[bisect_left(ranked, need * count) :]:
-        pod = key % count
-        if own == {pod}:
-            continue
-        number = bisect_left(pool.prefix(pod), need)
-        if best is None or number < best[0]:
-            best = number, pod
-            if number <= len(leaves):
-                break
-    if best is None:
+    for i in range(start, len(ranked)):
+        pod = ranked[i] % count
+        beyond = sum(kept(pod)[-number:]) - need
+        if beyond >= 0 and pod not in own:
+            return _top(pool, what, pod, number, beyond)
+    pods = [key % count for key in ranked[start:]]
+    found = [
+        (bisect_left(pool.prefix(p), need), i) for i, p in enumerate(pods) if len(own) > 1 or p not in own
+    ]
+    if not found:
         return ()
-    number, pod = best
-    beyond = pool.prefix(pod)[number] - need
+    number, i = min(found)
+    return _top(pool, what, pods[i], number, pool.prefix(pods[i])[number] - need)
+
+
+def _top(pool: Pool, what: str, pod: int, number: int, beyond: int) -> tuple[Rival, ...]:
+    """The most roomy leaves of a pod."""
     return ((what, tuple(sorted(pool.order(pod)[:number])), 1, beyond),)
 
 

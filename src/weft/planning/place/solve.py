@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from weft.planning.place.exact import LEAF, cheapest_shapes
 from weft.planning.place.pairs import best_pair, pair_in_pod, pair_of_pods
@@ -61,21 +61,50 @@ def fullest(pool: Pool, pods: int, room: int) -> int:
     return pod
 
 
-def one_leaf_except(pool: Pool, need: int, out: Mapping[int, int]) -> int | None:
-    """The same, but not on these leaves: pod -> bitset of its leaves."""
-    level = 2 * need
-    above = pool.levels >> level
-    count, ranked = pool.pods, pool.ranked
+def two_leaves(pool: Pool, need: int, closed: Sequence[Container[int]]) -> tuple[int, int] | None:
+    """The same two among the leaves that none of these has."""
+    two = leaf_and_next(pool, need)
+    if two is None:
+        return None
+    for some in closed:
+        if two[0] in some or two[1] in some:
+            break
+    else:
+        return two
+    found: list[int] = []
+    for leaf in _in_order(pool, need):
+        for some in closed:
+            if leaf in some:
+                break
+        else:
+            found.append(leaf)
+            if len(found) == 2:
+                return found[0], found[1]
+    return (found[0], -1) if found else None
+
+
+def _in_order(pool: Pool, need: int) -> Iterator[int]:
+    """The leaves that have the room, in the order in which they would be chosen."""
+    starts, count, ranked = pool.pod_start, pool.pods, pool.ranked
+    above, level = pool.levels >> (2 * need), 2 * need - 1
     while above:
         step = (above & -above).bit_length()
         level += step
         above >>= step
-        here = pool.pods_with[level - 1]
-        for i in range(bisect_left(ranked, ((level - 1) >> 1) * count), len(ranked)):
-            pod = ranked[i] % count
-            if here >> pod & 1 and (bits := pool.bucket[pod][level - 1] & ~out.get(pod, 0)):
-                return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
-    return None
+        pods = pool.pods_with[level]
+        at = bisect_left(ranked, (level >> 1) * count) if pods & (pods - 1) else 0
+        while pods:
+            pod = pods.bit_length() - 1
+            if pods != 1 << pod:
+                pod = ranked[at] % count
+                at += 1
+                if not pods >> pod & 1:
+                    continue
+            pods ^= 1 << pod
+            bits, start = pool.bucket[pod][level], starts[pod]
+            while bits:
+                yield start + (bits & -bits).bit_length() - 1
+                bits &= bits - 1
 
 
 def one_pod(pool: Pool, need: int) -> list[int] | None:

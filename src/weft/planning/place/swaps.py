@@ -33,17 +33,10 @@ class Swapped(NamedTuple):
     doubtful: Sequence[int]
 
 
-class _Set(NamedTuple):
-    """Some pods: `slack` is what their `leaves` most roomy leaves have beyond the need, `least` the room of the least
-    roomy of them; `inside` and `outside` are bitsets of the rooms of these leaves and of the others.
-    """
-
-    pods: tuple[int, ...]
-    leaves: int
-    slack: int
-    least: int
-    inside: int
-    outside: int
+_Set = tuple[tuple[int, ...], int, int, int, int, int]
+"""Some pods: (pods, leaves, what their so many most roomy leaves have beyond the need, the room of the least roomy of
+them, bitset of the rooms of these leaves, and of the others). A plain tuple: tens are made for an order.
+"""
 
 
 def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int]) -> Swapped:
@@ -57,23 +50,25 @@ def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int])
     for q, j in shapes:
         those = _sets(pool, need, q, j, pods)
         for one in those if q == 1 else islice(those, MOST_SETS):
-            if not one.slack or one.inside & one.outside << one.slack:
-                return Swapped(_leaves(pool, one, one.slack), 0, ())
+            _, _, slack, _, inside, outside = one
+            if not slack or inside & outside << slack:
+                return Swapped(_leaves(pool, one, slack), 0, ())
             sets.append(one)
         doubt = doubt or next(those, None) is not None
     best: tuple[int, int] | None = None
     least: list[int] = []
     for number, one in enumerate(sets):
+        slack = one[2]
         less, could = _differences(one)
-        least.append(one.slack - could)
-        if best is None or one.slack - less < best[0]:
-            best = one.slack - less, number
+        least.append(slack - could)
+        if best is None or slack - less < best[0]:
+            best = slack - less, number
     if best is None:
         return Swapped(None, 0, pods if doubt else ())
-    doubtful = {pod for one, could in zip(sets, least, strict=True) if could < best[0] for pod in one.pods}
+    doubtful = {pod for one, could in zip(sets, least, strict=True) if could < best[0] for pod in one[0]}
     chosen = sets[best[1]]
     return Swapped(
-        _leaves(pool, chosen, chosen.slack - best[0]),
+        _leaves(pool, chosen, chosen[2] - best[0]),
         best[0],
         pods if doubt else [pod for pod in pods if pod in doubtful],
     )
@@ -86,8 +81,10 @@ def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> It
         for pod in pods:
             rooms = kept(pod)
             slack = sum(rooms[-leaves:]) - need
-            if slack >= 0 and rooms[-leaves]:
-                yield _set((pod,), leaves, slack, rooms, bits[pod])
+            if slack >= 0 and (least := rooms[-leaves]):
+                every = bits[pod]
+                others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
+                yield (pod,), leaves, slack, least, every >> least << least, others
         return
     tops = [sum(kept(pod)[-leaves:]) for pod in pods]
     others = sum(sorted(tops)[len(tops) - q + 1 :])
@@ -102,23 +99,17 @@ def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> It
             every |= bits[pod]
         rooms.sort()
         slack = sum(rooms[-leaves:]) - need
-        if slack >= 0 and rooms[-leaves]:
-            yield _set(tuple([pod for pod, _ in chosen]), leaves, slack, rooms, every)
-
-
-def _set(pods: tuple[int, ...], leaves: int, slack: int, rooms: Sequence[int], every: int) -> _Set:
-    """A set whose leaves have these rooms, the least first; `every` is the bitset of them."""
-    if len(rooms) <= leaves:
-        return _Set(pods, leaves, slack, rooms[0], every, 0)
-    least, next_ = rooms[-leaves], rooms[-leaves - 1]
-    return _Set(pods, leaves, slack, least, every >> least << least, every & ((2 << next_) - 1) & ~1)
+        if slack >= 0 and (least := rooms[-leaves]):
+            others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
+            yield tuple([pod for pod, _ in chosen]), leaves, slack, least, every >> least << least, others
 
 
 def _differences(one: _Set) -> tuple[int, int]:
     """The most, up to the slack, that one exchange makes less, and that any number of them could."""
-    inside, slack = one.inside, one.slack
+    _, _, slack, least, inside, outside = one
     up_to = (2 << slack) - 1
-    left = one.outside >> max(one.least - slack, 0) << max(one.least - slack, 0)
+    too_small = max(least - slack, 0)
+    left = outside >> too_small << too_small
     differences = 0
     while left:
         room = left.bit_length() - 1
@@ -140,17 +131,18 @@ def _differences(one: _Set) -> tuple[int, int]:
 
 def _leaves(pool: Pool, one: _Set, less: int) -> list[int]:
     """The set's leaves with one exchanged so that there is so much less room; broken leaves are taken first."""
-    free, full, starts, least = pool.free, pool.full, pool.pod_start, one.least
-    there = [x for pod in one.pods for x in range(starts[pod], starts[pod + 1])]
+    free, full, starts = pool.free, pool.full, pool.pod_start
+    pods, leaves, _, least, inside, outside = one
+    there = [x for pod in pods for x in range(starts[pod], starts[pod + 1])]
     taken = [x for x in there if free[x] >= least]
-    beyond = len(taken) - one.leaves
+    beyond = len(taken) - leaves
     if beyond > 0:
         alike = [x for x in taken if free[x] == least]
         alike.sort(key=lambda x: full[x] == least)
         for leaf in alike[len(alike) - beyond :]:
             taken.remove(leaf)
     if less:
-        rooms = one.inside & one.outside << less
+        rooms = inside & outside << less
         room = (rooms & -rooms).bit_length() - 1
         alike = [x for x in taken if free[x] == room]
         taken.remove(max(alike, key=lambda x: (full[x] == room, x)))
