@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from weft.app import redact
@@ -56,8 +58,8 @@ def test_what_would_fit_names_no_others() -> None:
     request = PlacementRequest(pod="p", project="x", count=2, cloud="c", fabric="ib", hcas_per_node=1)
     occupancy = Occupancy(busy={"gpu01": "secret"}, quarantined={"gpu02": "secret fan"})
 
-    def fits(asked: PlacementRequest, then: Occupancy) -> bool:
-        return asked.count == 1 or then != occupancy
+    def fits(changed: PlacementRequest, then: Occupancy, gone: Collection[str] = ()) -> bool:
+        return changed.count == 1 or then != occupancy or bool(gone)
 
     changes = smallest_changes(request, occupancy, fits, LEVELS)
     assert "secret" in str(changes)

@@ -6,11 +6,12 @@ node counts for the first that removes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Node, Site
+from weft.planning.kept import kept
 from weft.planning.place.sharing import Terms, crossing
 from weft.planning.topology import Topology
 
@@ -20,37 +21,54 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A named test of one node: the reason why it is out, or None."""
+    """A named test of one node: the reason why it is out, or None; no test at all where nothing can be out."""
 
     name: str
-    reason: Reason
+    reason: Reason | None
 
 
 def filters_for(
     request: PlacementRequest, topology: Topology, occupancy: Occupancy, dedicated: Mapping[str, str]
 ) -> tuple[Filter, ...]:
-    """Every filter of this request, in the order in which they are reported: what never changes comes first."""
+    """The filters of a request after `of_kind`, in the order in which they are reported: what changes comes last."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
-    no_keys = keys_gone(occupancy, request.fabric)
+    no_keys = {**keys_gone(occupancy, request.fabric), **occupancy.segments}
+    stands = topology.stands
     unfit = occupancy.unfit.get(request.boot, {})
     return (
-        Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
-        Filter("cloud", lambda n: _cloud(n, request.cloud)),
-        Filter("fabric", lambda n: _hcas(n, request.fabric, request.hcas_per_node, topology)),
-        Filter("accelerators", lambda n: _accelerators(n, request.accelerators)),
         *([Filter("image", lambda n: unfit.get(n.name))] if unfit else []),
-        Filter("dedicated", lambda n: _dedicated(topology.stands[n.name].leaf, request, dedicated)),
+        _among("dedicated", dedicated, lambda n: _dedicated(stands[n.name].leaf, request, dedicated)),
         Filter("maintenance", lambda n: n.maintenance),
-        Filter("down", lambda n: occupancy.down.get(n.name)),
-        Filter("quarantine", lambda n: occupancy.quarantined.get(n.name)),
-        Filter("segments", lambda n: occupancy.segments.get(n.name) or no_keys.get(n.name)),
-        Filter("exclude", lambda n: "the order excludes it" if n.name in excluded else None),
-        Filter("stays", lambda n: "is in the pod already" if n.name in near else None),
-        Filter("busy", lambda n: _busy(n, occupancy)),
+        _among("down", occupancy.down, lambda n: occupancy.down.get(n.name)),
+        _among("quarantine", occupancy.quarantined, lambda n: occupancy.quarantined.get(n.name)),
+        _among("segments", no_keys, lambda n: no_keys.get(n.name)),
+        _among("exclude", excluded, lambda n: "the order excludes it" if n.name in excluded else None),
+        _among("stays", near, lambda n: "is in the pod already" if n.name in near else None),
+        _among("busy", occupancy.busy, lambda n: _busy(n, occupancy)),
         *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
-        Filter("apart", lambda n: shared.get(topology.stands[n.name].leaf)),
+        _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
     )
+
+
+def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
+    """A filter that removes none where there are none of those."""
+    return Filter(name, reason if those else None)
+
+
+@kept
+def of_kind(
+    site: Site, fabric: str, cloud: str, hcas: int, accelerators: AcceleratorCount | None
+) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
+    """The nodes that are what an order wants, whatever becomes of them, and what the filters before removed."""
+    topology = Topology.of(site, fabric)
+    filters = (
+        Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
+        Filter("cloud", lambda n: _cloud(n, cloud)),
+        Filter("fabric", lambda n: _hcas(n, fabric, hcas, topology)),
+        Filter("accelerators", lambda n: _accelerators(n, accelerators)),
+    )
+    return run(filters, site.nodes)
 
 
 def keys_gone(occupancy: Occupancy, fabric: str) -> dict[str, str]:
@@ -65,19 +83,22 @@ def run(
     left = tuple(nodes)
     reports: list[FilterReport] = []
     for one in filters:
-        kept: list[Node] = []
+        if one.reason is None:
+            reports.append(FilterReport(filter=one.name, removed=0, left=len(left)))
+            continue
+        passed: list[Node] = []
         examples: list[str] = []
         for node in left:
             reason = one.reason(node)
             if reason is None:
-                kept.append(node)
+                passed.append(node)
             elif len(examples) < EXAMPLES:
                 examples.append(f"{node.name}: {reason}")
-        removed = len(left) - len(kept)
+        removed = len(left) - len(passed)
         reports.append(
-            FilterReport(filter=one.name, removed=removed, left=len(kept), examples=tuple(examples))
+            FilterReport(filter=one.name, removed=removed, left=len(passed), examples=tuple(examples))
         )
-        left = tuple(kept)
+        left = tuple(passed)
     return left, tuple(reports)
 
 
@@ -95,9 +116,10 @@ def able_and_free(
     """The nodes that could ever serve this request, those of them that it could have now, and the reports."""
     every = filters_for(request, topology, occupancy, dedicated_leaves(site, topology))
     first = next(i for i, one in enumerate(every) if one.name == "maintenance")
-    able, reports = run(every[:first], site.nodes)
-    nodes, more = run(every[first:], able)
-    return able, nodes, reports + more
+    kind, reports = of_kind(site, request.fabric, request.cloud, request.hcas_per_node, request.accelerators)
+    able, more = run(every[:first], kind)
+    nodes, rest = run(every[first:], able)
+    return able, nodes, reports + more + rest
 
 
 def _cloud(node: Node, cloud: str) -> str | None:

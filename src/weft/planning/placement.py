@@ -24,6 +24,7 @@ from weft.planning.place.choose import Home, Room, Weights, choose
 from weft.planning.place.explain import compared, refusal_reason, why_chosen
 from weft.planning.place.fit import Decided, Fit
 from weft.planning.place.parts import Tree
+from weft.planning.place.tries import Tries
 from weft.planning.place.weigh import weigh
 from weft.planning.place.would_fit import smallest_changes
 from weft.planning.topology import Topology
@@ -185,30 +186,13 @@ def _refuse(
     nodes: Sequence[Node],
     reports: tuple[FilterReport, ...],
 ) -> Refusal:
-    passing: dict[tuple[int, str, tuple[str, ...], frozenset[str]], tuple[Node, ...]] = {}
-
-    def fits(changed: PlacementRequest, then: Occupancy) -> bool:
-        # Everything but who is busy is filtered once for each kind of change: there are many pods to try.
-        key = changed.hcas_per_node, changed.boot, changed.exclude, frozenset(then.quarantined)
-        if key not in passing:
-            idle = then.model_copy(update={"busy": {}, "neighbours": ()})
-            passing[key] = filters.eligible(changed, site, topology, idle)[0]
-        left = [n for n in passing[key] if n.name not in then.busy]
-        if closed := filters.closed_leaves(filters.terms_of(changed), topology, then.neighbours):
-            left = [n for n in left if topology.stands[n.name].leaf not in closed]
-        # Preferences refuse nothing; without halls and uplinks the leaves tell, and no nodes need be picked.
-        gang = changed.model_copy(
-            update={"count": changed.count + changed.spare, "spare": 0, "preferences": ()}
-        )
-        if gang.bisection_gbps or topology.above:
-            carried = filters.carried(topology, filters.others(gang, then)) if gang.bisection_gbps else {}
-            return decide(gang, topology, left, weights, carried) is not None
-        rooms = rooms_of(topology, left, gang.slice)
-        home = home_of(topology, gang.near)
-        return (
-            choose(rooms, gang.count // gang.slice, weights, gang.required, gang.preferred, home) is not None
-        )
-
+    tries = Tries(
+        request,
+        site,
+        topology,
+        occupancy,
+        lambda gang, left, carried: decide(gang, topology, left, weights, carried) is not None,
+    )
     reason = refusal_reason(
         request,
         topology,
@@ -220,5 +204,5 @@ def _refuse(
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=reason),
-        would_fit=smallest_changes(request, occupancy, fits, topology.levels),
+        would_fit=smallest_changes(request, occupancy, tries.fits, topology.levels),
     )

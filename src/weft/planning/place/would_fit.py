@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from weft.model.order import Level
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.planning.words import some
 
-Fits = Callable[[PlacementRequest, Occupancy], bool]
 MOST_PODS_TRIED = 50
+
+
+class Fits(Protocol):
+    """Whether a changed request fits a changed occupancy, once the pods that are gone have given everything back."""
+
+    def __call__(self, changed: PlacementRequest, then: Occupancy, gone: Collection[str] = ()) -> bool: ...
 
 
 def smallest_changes(
@@ -18,7 +24,6 @@ def smallest_changes(
     """One sentence a change: fewer nodes, a weaker level, smaller slices, fewer HCAs, nothing excluded, a pod's end.
 
     Args:
-        fits: whether a changed request fits a changed occupancy.
         levels: those that the fabric has, the nearest first.
     """
     found = (
@@ -141,15 +146,8 @@ def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) 
     for pod in occupancy.busy.values():
         held[pod] = held.get(pod, 0) + 1
     for pod, nodes in sorted(held.items(), key=lambda p: (p[1], p[0]))[:MOST_PODS_TRIED]:
-        if fits(request, _without(occupancy, {pod})):
+        if fits(request, occupancy, {pod}):
             return f"when pod {pod} ({some(nodes, 'node')}) is released"
-    if held and fits(request, _without(occupancy, held.keys())):
+    if held and fits(request, occupancy, held.keys()):
         return "when several of the present pods are released"
     return None
-
-
-def _without(occupancy: Occupancy, pods: Collection[str]) -> Occupancy:
-    """The same when these pods have given everything back."""
-    busy = {n: p for n, p in occupancy.busy.items() if p not in pods}
-    neighbours = tuple(n for n in occupancy.neighbours if n.pod not in pods)
-    return occupancy.model_copy(update={"busy": busy, "neighbours": neighbours})
