@@ -151,9 +151,11 @@ def _busy(node: Node, occupancy: Occupancy) -> str | None:
 def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
     """Leaf -> project that alone may have nodes on it, by the operator's word."""
     return {
-        topology.rails.get(switch.name, switch.name): switch.project
+        leaf: switch.project
         for switch in site.switches
-        if switch.project is not None and switch.fabric == topology.fabric
+        if switch.project is not None
+        and switch.fabric == topology.fabric
+        and (leaf := topology.rails.get(switch.name)) is not None  # None: no node hangs on it
     }
 
 

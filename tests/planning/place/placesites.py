@@ -76,6 +76,24 @@ def build_site(
     )
 
 
+def adapters(name: str, count: int) -> tuple[Hca, ...]:
+    """So many adapters of a node gpu<number>."""
+    guids = ((r, 100 * int(name.removeprefix("gpu")) + 2 * r) for r in range(count))
+    return tuple(
+        Hca(name=f"mlx5_{r}", fabric="ib0", guid=g, port_guid=g + 1, pci=f"0000:c{r}:00.0") for r, g in guids
+    )
+
+
+def cabled(site: Site) -> Site:
+    """The same site with every adapter on its node's leaf, and no cable without one."""
+    links = tuple(
+        link.model_copy(update={"a": f"{n.name}/{h.name}", "b_port": link.b_port + 20 * i})
+        for n, link in zip(site.nodes, site.links, strict=True)
+        for i, h in enumerate(n.hcas)
+    )
+    return site.model_copy(update={"links": links})
+
+
 def dedicate(site: Site, leaf: str, project: str) -> Site:
     """The same site with a leaf that only this project may use."""
     switches = (s.model_copy(update={"project": project}) if s.name == leaf else s for s in site.switches)

@@ -6,10 +6,10 @@ import random
 import re
 
 import pytest
-from placesites import build_request, build_site
+from placesites import adapters, build_request, build_site, cabled
 
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
-from weft.model.site import Hca, Site
+from weft.model.site import Site
 from weft.planning.placement import place
 
 
@@ -43,29 +43,11 @@ def test_one_node_is_told_in_the_singular() -> None:
 def random_case(rng: random.Random) -> tuple[PlacementRequest, Site, Occupancy]:
     """A site that is nearly full, and an order that is likely not to fit."""
 
-    def adapters(name: str) -> dict[str, object]:
-        few = int(name.removeprefix("gpu")) % 3 == 0
-        base = 100 * int(name.removeprefix("gpu"))
-        hcas = [
-            Hca(
-                name=f"mlx5_{r}",
-                fabric="ib0",
-                guid=base + 2 * r,
-                port_guid=base + 2 * r + 1,
-                pci=f"0000:c{r}:00.0",
-            )
-            for r in range(1 if few else 2)
-        ]
-        return {"hcas": tuple(hcas)}
+    def node(name: str) -> dict[str, object]:
+        return {"hcas": adapters(name, 1 if int(name.removeprefix("gpu")) % 3 == 0 else 2)}
 
     sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
-    site = build_site(sizes, node=adapters if rng.random() < 0.3 else None)
-    links = tuple(
-        link.model_copy(update={"a": f"{n.name}/{h.name}", "b_port": link.b_port + 20 * i})
-        for n, link in zip(site.nodes, site.links, strict=True)
-        for i, h in enumerate(n.hcas)
-    )
-    site = site.model_copy(update={"links": links})
+    site = cabled(build_site(sizes, node=node if rng.random() < 0.3 else None))
     names = [n.name for n in site.nodes]
     busy = {n: f"run{rng.randint(0, 2)}" for n in names if rng.random() < 0.3}
     projects = {pod: f"p{i}" for i, pod in enumerate(sorted(set(busy.values())), 2)}

@@ -95,7 +95,8 @@ class Gang(Weighing):
         others: tuple[Rival, ...] = (),
     ) -> Decision:
         available, free = self.available, pool.free
-        total = pool.total if ask.slice == 1 else view.count_free(available)
+        # The pool has no room on leaves that are closed: what is free is more by that.
+        total = pool.total + removed if ask.slice == 1 else view.count_free(available)
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed, None, others)

@@ -62,10 +62,22 @@ class View:
         reports: what each filter removed whose result doesn't depend on the order.
         pool: their free units by leaf; a unit is a node, or a slice of several.
         away: units on the leaves that each project is kept away from.
-        one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted.
+        one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted, of
+            those in `parts`.
     """
 
-    __slots__ = ("_static", "_tiers", "away", "eligible", "lens", "mask", "one_numa", "pool", "reports")
+    __slots__ = (
+        "_static",
+        "_tiers",
+        "away",
+        "eligible",
+        "lens",
+        "mask",
+        "one_numa",
+        "parts",
+        "pool",
+        "reports",
+    )
 
     def __init__(
         self,
@@ -81,6 +93,8 @@ class View:
         self.mask = [0] * len(numbers.leaves)
         tiers: dict[tuple[int, int, int], list[int]] = {}
         self.one_numa: list[int] | None = None
+        self.parts = [0] * len(numbers.leaves)
+        one_numa = [0] * len(numbers.leaves)
         names = (*STATIC, *(("image",) if unfit else ()), "dedicated")
         out: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
         unfit_bits = numbers.masks(unfit)
@@ -88,9 +102,12 @@ class View:
             why = lens.kind.refuses(traits)
             tier = [0] * len(numbers.leaves)
             if why is None and lens.kind.is_part(traits):
-                self.one_numa = self.one_numa or [0] * len(numbers.leaves)
-                for leaf, members in bits.items() if lens.kind.on_one_numa(traits) else ():
-                    self.one_numa[leaf] |= members
+                self.one_numa = one_numa
+                for leaf, members in bits.items():
+                    self.parts[leaf] |= members
+            if why is None and lens.kind.on_one_numa(traits):
+                for leaf, members in bits.items():
+                    one_numa[leaf] |= members
             if why is None:
                 tier = tiers.setdefault(lens.kind.surplus(traits), tier)
             for leaf, every in bits.items():

@@ -127,7 +127,7 @@ class Weighing(Ledger):
         """The decision as a value, with the figures of this moment."""
         size = ask.count if size is None else size
         numa = -1
-        if view.one_numa is not None:
+        if view.one_numa is not None and any(b & view.parts[leaf] for leaf, b in bits):
             numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
         return Decision._make((
             self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, pods, self.version, view.reports,
