@@ -80,8 +80,8 @@ class Dispatcher:
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
-                seen = self._look(tx, grounds, denied, forecast=True).agenda
-            chosen = seen.start
+                look = self._look(tx, grounds, denied, forecast=True)
+            seen, chosen = look.agenda, look.agenda.start
             if chosen is None:
                 expected = {pod: note.expected for pod, note in seen.notes.items()}
                 if self._write_notes(grounds, denied, expected):
@@ -90,7 +90,7 @@ class Dispatcher:
             ground = grounds.get(self._cloud(chosen))
             if not isinstance(ground, Ground):  # ordered since we looked around: the next look is for it
                 denied[chosen.id] = chosen.reason
-            elif self._try(chosen, ground, grounds, denied):
+            elif self._try(chosen, ground, grounds, denied, look.capacity):
                 started.append(chosen.name)
         return started
 
@@ -100,10 +100,10 @@ class Dispatcher:
         ground: Ground,
         grounds: Mapping[str, Ground | WeftError],
         denied: dict[UUID, str],
+        seen: Capacity,
     ) -> bool:
         """Ask for quotas, which takes its time, then decide again under the lock; a refusal goes into `denied`."""
-        with self._store.database.transaction() as tx:
-            first = self._plan(chosen, ground, read_capacity(tx, self._clock.now()))
+        first = self._plan(chosen, ground, seen)
         reason = first if isinstance(first, str) else _over_quota(ground, chosen, first)
         if reason:
             denied[chosen.id] = reason

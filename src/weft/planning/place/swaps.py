@@ -9,12 +9,15 @@ exchanges might do better, the search (`weft.planning.place.subset`) is asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice
+from itertools import accumulate, combinations, islice
+from math import comb
 from typing import NamedTuple
 
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import Shape
 
+FEW_GROUPS = 500
+"""So many groups of pods are simply gone through."""
 MOST_SETS = 64
 """Sets of several pods that are looked at for one shape; where there are more, the search looks at all at once."""
 
@@ -89,9 +92,7 @@ def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> It
     tops = [sum(kept(pod)[-leaves:]) for pod in pods]
     others = sum(sorted(tops)[len(tops) - q + 1 :])
     able = [pair for pair in zip(pods, tops, strict=True) if pair[1] + others >= need]
-    for chosen in combinations(able, q):
-        if sum([top for _, top in chosen]) < need:
-            continue
+    for chosen in groups(able, q, need):
         rooms: list[int] = []
         every = 0
         for pod, _ in chosen:
@@ -102,6 +103,32 @@ def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> It
         if slack >= 0 and (least := rooms[-leaves]):
             others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
             yield tuple([pod for pod, _ in chosen]), leaves, slack, least, every >> least << least, others
+
+
+def groups(able: Sequence[tuple[int, int]], q: int, need: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The groups of q (pod, room) that have the room together, in the order given."""
+    if comb(len(able), q) <= FEW_GROUPS:
+        return (chosen for chosen in combinations(able, q) if sum([room for _, room in chosen]) >= need)
+    rooms = [room for _, room in able]
+    # [i][n]: the most that n of those from the i-th on have
+    most = [list(accumulate(sorted(rooms[i:], reverse=True)[:q], initial=0)) for i in range(len(able))]
+    return _deeper(able, most, 0, q, need)
+
+
+def _deeper(
+    able: Sequence[tuple[int, int]], most: Sequence[Sequence[int]], first: int, q: int, need: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Groups of q from the first on; those that can't have the room are passed over as soon as that is known."""
+    for i in range(first, len(able) - q + 1):
+        if most[i][q] < need:
+            return
+        one = able[i]
+        if q == 1:
+            if one[1] >= need:
+                yield (one,)
+        elif one[1] + most[i + 1][q - 1] >= need:
+            for more in _deeper(able, most, i + 1, q - 1, need - one[1]):
+                yield one, *more
 
 
 def _differences(one: _Set) -> tuple[int, int]:
