@@ -10,6 +10,7 @@ import resource
 import time
 from typing import Any
 
+from bench.placement_bits import bits_rows
 from bench.placement_common import Churn, break_some, micro, row, topology
 from bench.placement_peers import slurm_rows
 from bench.placement_quality import quality_rows, trace_rows
@@ -35,6 +36,7 @@ def rows() -> list[dict[str, Any]]:
             found += _in_time(engine)
     found += _replacement()
     found += _rate()
+    found += bits_rows()
     found += quality_rows()
     found += trace_rows()
     return found + service_rows() + slurm_rows()

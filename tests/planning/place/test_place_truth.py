@@ -180,6 +180,9 @@ class Churn(RuleBasedStateMachine):
                 (b & m).bit_count() // size for b, m in zip(self.engine.available, view.mask, strict=True)
             ]
             assert view.pool.total == sum(view.pool.free)
+            if size > 1:
+                usable = zip(self.engine.available, view.mask, strict=True)
+                assert view.free == sum((b & m).bit_count() for b, m in usable)
             away = self.engine.neighbours.away
             assert {p: n for p, n in view.away.items() if n} == {
                 p: n for p, leaves in away.items() if (n := sum(view.pool.free[x] for x in leaves))

@@ -106,7 +106,8 @@ class Decision(NamedTuple):
         if apart:
             left = {"filter": "apart", "removed": apart, "left": free - apart, "examples": ()}
             filters = (*filters, FilterReport.known(left))
-        names = self.numbers.leaves
+        numbers = self.numbers
+        names = numbers.leaves
         if len(bits) == 1 and self.plain and self.size == bits[0][1].bit_count():
             leaf = names[bits[0][0]]
             why, taken = tightest(leftover)
@@ -121,7 +122,7 @@ class Decision(NamedTuple):
             spares = self.spares if self.size != self.held else ()
             sentence = chosen(self.size, leaves, spares, self.beside, why)
         return Explanation.known({
-            "considered": len(self.numbers.nodes),
+            "considered": len(numbers.nodes),
             "filters": filters,
             "compared": (_candidate(leaves, self.pods, leftover, taken), *rivals),
             "chosen": sentence,

@@ -95,8 +95,12 @@ class Gang(Weighing):
         others: tuple[Rival, ...] = (),
     ) -> Decision:
         available, free = self.available, pool.free
+<<<<<<< /tmp/speed/mo
         # The pool has no room on leaves that are closed: what is free is more by that.
         total = pool.total + removed if ask.slice == 1 else view.count_free(available)
+=======
+        total = pool.total if ask.slice == 1 else view.free
+>>>>>>> /tmp/speed/w/src/weft/planning/place/gang.py
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed, None, others)
@@ -113,7 +117,7 @@ class Gang(Weighing):
         """The first of two leaves, the other of which comes after it: what most orders get."""
         available, free, units = self.available, pool.free, ask.count // ask.slice
         leaf, other = two
-        total = pool.total if ask.slice == 1 else view.count_free(available)
+        total = pool.total if ask.slice == 1 else view.free
         bits = available[leaf] & ~hidden[leaf] if leaf in hidden else available[leaf]
         places = ((leaf, view.take(leaf, bits, units)),)
         others = ((NEXT_LEAF, (other,), 1, free[other] - units),) if other >= 0 else ()

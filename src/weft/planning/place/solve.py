@@ -31,7 +31,9 @@ def leaf_and_next(pool: Pool, need: int) -> tuple[int, int] | None:
     starts, bucket, pods_with = pool.pod_start, pool.bucket, pool.pods_with
     level = 2 * need + (above & -above).bit_length() - 1
     pods = pods_with[level]
-    pod = fullest(pool, pods, level >> 1)
+    pod = pods.bit_length() - 1
+    if pods != 1 << pod:
+        pod = fullest(pool, pods, level >> 1)
     bits = bucket[pod][level]
     low = bits & -bits
     leaf = starts[pod] + low.bit_length() - 1
@@ -44,7 +46,9 @@ def leaf_and_next(pool: Pool, need: int) -> tuple[int, int] | None:
                 return leaf, -1
             level = 2 * need + (above & -above).bit_length() - 1
             pods = pods_with[level]
-        pod = fullest(pool, pods, level >> 1)
+        pod = pods.bit_length() - 1
+        if pods != 1 << pod:
+            pod = fullest(pool, pods, level >> 1)
         bits = bucket[pod][level]
     return leaf, starts[pod] + (bits & -bits).bit_length() - 1
 

@@ -60,6 +60,7 @@ class View:
         mask: by leaf, the nodes that could ever serve, dedicated leaves of others left out.
         eligible: how many these are.
         reports: what each filter removed whose result doesn't depend on the order.
+        free: nodes of a view of slices that are available; its pool counts only whole slices.
         pool: their free units by leaf; a unit is a node, or a slice of several.
         away: units on the leaves that each project is kept away from.
         one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted, of
@@ -67,14 +68,25 @@ class View:
     """
 
     __slots__ = (
+<<<<<<< /tmp/speed/mo
+=======
+        "_nodes",
+>>>>>>> /tmp/speed/w/src/weft/planning/place/view.py
         "_static",
         "_tiers",
         "away",
         "eligible",
+<<<<<<< /tmp/speed/mo
         "lens",
         "mask",
         "one_numa",
         "parts",
+=======
+        "free",
+        "lens",
+        "mask",
+        "one_numa",
+>>>>>>> /tmp/speed/w/src/weft/planning/place/view.py
         "pool",
         "reports",
     )
@@ -127,9 +139,11 @@ class View:
         self.reports = Reports((), self.eligible)
         self._static = _static_reports(numbers, out, lens, unfit)
         size = lens.slice
+        self._nodes = [(bits & free).bit_count() for bits, free in zip(self.mask, available, strict=True)]
+        self.free = sum(self._nodes)
         self.pool = Pool(
             [bits.bit_count() // size for bits in self.mask],
-            [(bits & free).bit_count() // size for bits, free in zip(self.mask, available, strict=True)],
+            [nodes // size for nodes in self._nodes],
             numbers.pod_start,
         )
 
@@ -148,15 +162,13 @@ class View:
             reports.append(FilterReport(filter=why, removed=len(nodes), left=left, examples=examples))
         self.reports = Reports(tuple(reports), left)
 
-    def count_free(self, available: Sequence[int]) -> int:
-        """Nodes of the view that are available; the pool of slices counts only whole ones."""
-        return sum((a & m).bit_count() for a, m in zip(available, self.mask, strict=True))
-
     def refresh(self, leaf: int, available: int, away: Iterable[str]) -> None:
         """These nodes of the leaf are available now, from which these projects are kept away."""
         size, pool = self.lens.slice, self.pool
         count = (available & self.mask[leaf]).bit_count()
         if size > 1:
+            self.free += count - self._nodes[leaf]
+            self._nodes[leaf] = count
             count //= size
         for project in away:
             self.away[project] += count - pool.free[leaf]

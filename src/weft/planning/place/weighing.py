@@ -100,7 +100,7 @@ class Weighing(Ledger):
         weighed = found.weighed
         leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
         halls = self.tree.domains(leaves)
-        total = total if ask.slice == 1 else view.count_free(self.available)
+        total = total if ask.slice == 1 else view.free
         decision = self.decided(
             view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
         )
