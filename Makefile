@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup check format test test-fast test-fabric test-cloud bench demo docs lock clean
+.PHONY: help setup check format test test-fast test-fabric test-cloud nightly bench demo docs lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ test-fabric: setup ## Only what needs OpenSM over ibsim
 
 test-cloud: setup ## Only what needs the lab's OpenStack
 	$(PY) -m pytest -m cloud
+
+nightly: setup ## Placement against CP-SAT's optimum in 25,000 random states, new ones each day, and its properties many times over
+	WEFT_PLACEMENT_STATES=25000 WEFT_PLACEMENT_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q --durations=5 tests/planning/place
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placesites import adapters, build_request, build_site, cabled, dedicate
+from placesites import MORE, adapters, build_request, build_site, cabled, dedicate, seeded
 
 from weft.model.errors import ConflictError
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
@@ -107,9 +107,9 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
 
 def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
     """On sites where no two nodes need be alike, checked from the documents; and the same reasons at both doors."""
-    rng = random.Random(97)
+    rng = seeded(97)
     placed = 0
-    for _ in range(400):
+    for _ in range(400 * MORE):
         site = mixed_site(rng)
         occupancy, request = random_state(rng, site), random_request(rng, site)
         answer = place(request, site, occupancy)
@@ -139,8 +139,8 @@ def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
 
 def test_the_engine_counts_what_each_filter_removed_as_place_does() -> None:
     """Filter by filter; an engine knows nothing of nodes off the fabric, and counts those excluded as busy."""
-    rng = random.Random(98)
-    for _ in range(400):
+    rng = seeded(98)
+    for _ in range(400 * MORE):
         site = mixed_site(rng, fewest=1)
         occupancy = random_state(rng, site)
         request = random_request(rng, site).model_copy(update={"exclude": (), "slice": 1})

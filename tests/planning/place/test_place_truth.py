@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from placeoptimum import least_cost_and_leftover
+from placesites import MORE, STATES, seeded
 
 from weft.model.order import LEVELS, Level
 from weft.planning.place.ask import Ask
@@ -19,9 +19,6 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.sharing import Terms
 from weft.planning.topology import Stand, Topology
-
-STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500"))
-"""Random states compared with CP-SAT; nightly: WEFT_PLACEMENT_STATES=10000."""
 
 
 def topology(pods: list[list[int]]) -> Topology:
@@ -49,7 +46,7 @@ def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
 
 def test_a_decision_is_the_optimum() -> None:
     """Cost and leftover of every decision equal CP-SAT's, for all levels, and it fits exactly when CP-SAT fits it."""
-    rng = random.Random(20261121)
+    rng = seeded(20261121)
     for _ in range(STATES):
         pods, need, weight = random_state(rng)
         required: Level = rng.choice(["site", "site", "pod"])
@@ -65,7 +62,7 @@ def test_a_decision_is_the_optimum() -> None:
 
 def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
     """With the leaves of the pod full, new leaves in its pods cost no pod: as CP-SAT counts it."""
-    rng = random.Random(7)
+    rng = seeded(7)
     for _ in range(STATES // 5):
         pods, need, weight = random_state(rng)
         flat = rooms(pods, rng)
@@ -80,7 +77,7 @@ def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
 
 def test_the_engine_decides_as_the_optimum_in_any_state() -> None:
     """The engine's kept-up state gives what the optimum is on the same room, after random churn."""
-    rng = random.Random(3)
+    rng = seeded(3)
     for _ in range(STATES // 25):
         sizes = [[rng.randint(1, 8) for _ in range(rng.randint(1, 5))] for _ in range(rng.randint(1, 4))]
         weights = Weights(rng.choice([0.5, 1, 2]))
@@ -242,12 +239,12 @@ class Churn(RuleBasedStateMachine):
 
 TestChurn = Churn.TestCase
 TestChurn.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60 * MORE, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
 @given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_place_then_release_restores_the_state_exactly(
     sizes: list[list[int]], count: int, weight: float
 ) -> None:
@@ -281,7 +278,7 @@ def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
 
 def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
     """The short way of `replace` and the long one through `decide` cost the same, in any state."""
-    rng = random.Random(13)
+    rng = seeded(13)
     for _ in range(150):
         sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
         engine = Engine(topology(sizes), weights=Weights(rng.choice([0.5, 2.0])))
@@ -306,7 +303,7 @@ def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
 
 def test_who_is_kept_apart_is_the_same_as_asking_every_pod() -> None:
     """The leaves that are closed to an order are those of the pods at odds with it, after any coming and going."""
-    rng = random.Random(17)
+    rng = seeded(17)
     engine = Engine(topology([[6, 6, 6], [6, 6]]))
     pods: dict[str, Terms] = {}
     for number in range(400):

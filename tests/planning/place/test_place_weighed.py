@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from placeoptimum import least_weighed
-from placesites import build_request, build_site
+from placesites import MORE, STATES, build_request, build_site, seeded
 
 from weft.model.errors import InputError
 from weft.model.order import Level, Preference
@@ -26,8 +25,6 @@ from weft.planning.placement import place
 from weft.planning.timeline import Timeline
 from weft.planning.topology import Stand, Topology
 
-STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500")) // 5
-"""Random states compared with CP-SAT; nightly: WEFT_PLACEMENT_STATES=10000."""
 LEVELS: tuple[Level, ...] = ("leaf", "pod", "hall", "building", "site")
 
 
@@ -50,8 +47,8 @@ def random_parts(rng: random.Random) -> list[Part]:
 
 def test_what_is_weighed_is_the_optimum() -> None:
     """Cost and leftover equal CP-SAT's with preferences, uplinks, three levels of weights and nodes that stay."""
-    rng = random.Random(20261122)
-    for _ in range(STATES):
+    rng = seeded(20261122)
+    for _ in range(STATES // 5):
         parts = random_parts(rng)
         if rng.random() < 0.3:
             at = rng.randrange(len(parts))
@@ -70,8 +67,8 @@ def test_what_is_weighed_is_the_optimum() -> None:
 
 def test_inside_a_level_it_is_the_best_domain() -> None:
     """required: hall, building … gives the optimum of the best single domain, and None only if no domain has it."""
-    rng = random.Random(5)
-    for _ in range(STATES // 2):
+    rng = seeded(5)
+    for _ in range(STATES // 10):
         parts = random_parts(rng)
         need = rng.randint(1, 12)
         level = rng.choice(LEVELS)
@@ -150,7 +147,7 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
 
 def test_the_doors_agree_on_what_is_weighed() -> None:
     """The engine of a site and `place` give the same nodes for preferences, spares, halls and guaranteed uplinks."""
-    rng = random.Random(12)
+    rng = seeded(12)
     for _ in range(80):
         site = wired(
             [[rng.randint(1, 6) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 3))], 2
@@ -266,7 +263,7 @@ def orders(draw: st.DrawFn) -> list[tuple[int, int, int, bool]]:
     st.integers(1, 3),
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60 * MORE, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_uplink_is_promised_beyond_its_cables(
     rows: list[tuple[int, int, int, bool]], cables: int, sizes: list[list[int]]
 ) -> None:
@@ -305,7 +302,7 @@ def test_no_uplink_is_promised_beyond_its_cables(
     ),
     st.integers(1, 10),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * MORE, deadline=None)
 def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
     """With any preferences the same orders fit as without, and never at more than ignoring them would cost."""
     topology = Topology.from_stands(
@@ -391,7 +388,7 @@ def test_a_port_without_keys_left_takes_no_pod() -> None:
 
 def test_a_future_window_is_weighed_as_the_present_is() -> None:
     """On an empty calendar an order for later gets the nodes it would get now: preferences, halls, uplinks, spares."""
-    rng = random.Random(31)
+    rng = seeded(31)
     for _ in range(40):
         site = wired(
             [[rng.randint(1, 5) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))], 1
