@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
 
 from weft.engine.database import Database
-from weft.model.errors import InputError, RefusedError, UnknownError
+from weft.model.errors import InputError, PermanentError, RefusedError, UnknownError
 from weft.model.pod import PodState
 from weft.testing.cloud import Fault
 
@@ -78,3 +78,24 @@ def test_a_cloud_that_cannot_be_asked_is_unknown_and_not_fine(house: House) -> N
         house.order(make("blind", 1))
     planted.lift()
     house.ready(make("blind", 1))
+
+
+def test_what_cannot_be_asked_for_one_stands_in_nobody_elses_way(house: House) -> None:
+    """Of two that wait, the one whose project is gone says why; the other starts."""
+    house.cloud.offers.image_properties.clear()
+    run = house.ready(make("run", 16))
+    view = house.service.create_pod(house.request("gone"), make("one", 1, queue=True))
+    one, two = house.store.find_pod(view.id, None), queue(house, "two", 1)
+    asked = house.cloud.unfit
+
+    def unfit(project_id: str, image: str, flavor: str) -> Mapping[str, str]:
+        if project_id == "gone":
+            raise PermanentError("sign in", "Keystone", "there is no project gone", "release the pod")
+        return asked(project_id, image, flavor)
+
+    house.cloud.unfit = unfit  # type: ignore[method-assign]
+    house.release(run)
+    house.run(run, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert "there is no project gone" in look(house, one).reason
+    house.run(two, PodState.READY)

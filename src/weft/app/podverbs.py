@@ -184,7 +184,10 @@ class PodVerbs(Desk):
         site = self._store.site().site
         cloud = resolve_cloud(order, site)
         machines = order.ipus is not None
-        return look_around(site, self._keeper.world(), cloud, machines, [(project, order)])
+        ground = look_around(site, self._keeper.world(), cloud, machines, [(project, order)])
+        if error := ground.boot_error(project, order):
+            raise error
+        return ground
 
     def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
         """The order with its key pair read and projects by id, after the cloud confirmed the names in it."""

@@ -74,9 +74,8 @@ class Dispatcher:
         grounds = self._look_around(waiting.values())
         denied: dict[UUID, str] = {}
         for one in waiting.values():
-            ground = grounds.get(self._cloud(one))
-            if isinstance(ground, WeftError):
-                denied[one.id] = str(ground)
+            if error := _in_the_way(one, grounds.get(self._cloud(one))):
+                denied[one.id] = str(error)
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
@@ -88,8 +87,8 @@ class Dispatcher:
                     return started
                 continue
             ground = grounds.get(self._cloud(chosen))
-            if not isinstance(ground, Ground):  # ordered since we looked around: the next look is for it
-                denied[chosen.id] = chosen.reason
+            if not isinstance(ground, Ground) or _in_the_way(chosen, ground):
+                denied[chosen.id] = chosen.reason  # ordered since we looked around: the next look is for it
             elif self._try(chosen, ground, grounds, denied, look.capacity):
                 started.append(chosen.name)
         return started
@@ -228,6 +227,16 @@ class Dispatcher:
             return resolve_cloud(one.order, self._site())
         except InputError:
             return ""
+
+
+def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | None:
+    """What of its cloud couldn't be found out that must be known to start it."""
+    if not isinstance(ground, Ground):
+        return ground
+    try:
+        return ground.boot_error(one.project, one.order)
+    except InputError:
+        return None  # planning says it
 
 
 def _read_waiting(tx: Tx) -> dict[UUID, Waiter]:

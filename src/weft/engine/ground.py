@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from weft.engine.capacity import Capacity
 from weft.engine.world import World
-from weft.model.errors import InputError, RefusedError
+from weft.model.errors import InputError, RefusedError, UnknownError, WeftError
 from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
 from weft.planning.lines import timeline, wanted
-from weft.planning.plan import boot_key, make_plan, resolve_flavor
+from weft.planning.plan import boot_key, make_plan, resolve_cloud, resolve_flavor
 from weft.planning.portkeys import PortKeys, crowded
 
 
@@ -44,7 +43,8 @@ class Ground:
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
         pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
-        unfit: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there.
+        boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
+            known. What was not asked about isn't here.
         ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
     """
 
@@ -53,7 +53,25 @@ class Ground:
     down: dict[str, str]
     pkeys: dict[str, frozenset[int]]
     ports: tuple[tuple[PortKeys, int], ...] = ()
-    unfit: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    boots: Mapping[str, Mapping[str, str] | WeftError] = field(
+        default_factory=dict[str, Mapping[str, str] | WeftError]
+    )
+
+    def boot_error(self, project: str, order: Order) -> WeftError | None:
+        """Why it isn't known on which hosts Nova would boot what the order boots; None: it is.
+
+        Raises `InputError` for names that the site doesn't know.
+        """
+        if order.ipus is not None:
+            return None
+        cloud = resolve_cloud(order, self.site)
+        flavor = resolve_flavor(order, self.site.clouds[cloud], cloud)
+        known = self.boots.get(boot_key(cloud, project, order.nodes.image, flavor))
+        if known is None:
+            return UnknownError(
+                "look for hosts", f"cloud {cloud}", "it was not asked yet what the image needs"
+            )
+        return known if isinstance(known, WeftError) else None
 
     def health(self, capacity: Capacity) -> Occupancy:
         """What is out of order now."""
@@ -133,23 +151,30 @@ def look_around(
         suspects = crowded(site, name, partitions)
         entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
-    return Ground(site, world, down, pkeys, tuple(ports), _unfit(site, world, cloud, orders))
+    return Ground(site, world, down, pkeys, tuple(ports), _boots(site, world, cloud, orders))
 
 
-def _unfit(
+def _boots(
     site: Site, world: World, cloud: str, orders: Iterable[tuple[str, Order]]
-) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    boots: set[tuple[str, str, str]] = set()
+) -> dict[str, Mapping[str, str] | WeftError]:
+    """See `Ground.boots`. One project's image that can't be asked about stands in the way of its own orders only."""
+    found: dict[str, Mapping[str, str] | WeftError] = {}
     for project, order in orders:
-        if order.ipus is None:
-            with suppress(InputError):  # it names what the site doesn't have any more: planning says so
-                boots.add((project, order.nodes.image, resolve_flavor(order, site.clouds[cloud], cloud)))
-    for project, image, flavor in sorted(boots):
-        hosts = world.clouds[cloud].unfit(project, image, flavor)
-        nodes = {n.name: hosts[n.nova_host] for n in site.nodes if n.cloud == cloud and n.nova_host in hosts}
-        if nodes:
-            found[boot_key(cloud, project, image, flavor)] = nodes
+        try:
+            flavor = resolve_flavor(order, site.clouds[cloud], cloud)
+        except InputError:  # it names what the site doesn't have any more: planning says so
+            continue
+        key = boot_key(cloud, project, order.nodes.image, flavor)
+        if key in found or order.ipus is not None:
+            continue
+        try:
+            hosts = world.clouds[cloud].unfit(project, order.nodes.image, flavor)
+        except WeftError as error:
+            found[key] = error
+            continue
+        found[key] = {
+            n.name: hosts[n.nova_host] for n in site.nodes if n.cloud == cloud and n.nova_host in hosts
+        }
     return found
 
 
@@ -160,7 +185,7 @@ def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupan
     unfit: dict[str, Mapping[str, str]] = {}
     for ground in grounds:
         down |= ground.down
-        unfit |= ground.unfit
+        unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
         for port, entries in ground.ports:
             if found := port.full(entries, capacity.used.pkeys.get(port.fabric, ())):
                 full[port.guid] = found

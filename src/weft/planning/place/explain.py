@@ -125,7 +125,7 @@ def _most_in_one(
 
 def _why(request: PlacementRequest, found: Decided, weights: Weights) -> str:
     choice = found.choice
-    why = TIGHTEST
+    why = "one leaf that holds them all" if found.own else TIGHTEST
     if len(choice.takes) > 1 or found.preferences:
         why = least_cost(weights, found.halls, bool(request.preferences))
     terms = Terms(exclusive=request.exclusive, gbps=request.bisection_gbps)
