@@ -95,12 +95,8 @@ class Gang(Weighing):
         others: tuple[Rival, ...] = (),
     ) -> Decision:
         available, free = self.available, pool.free
-<<<<<<< /tmp/speed/mo
         # The pool has no room on leaves that are closed: what is free is more by that.
-        total = pool.total + removed if ask.slice == 1 else view.count_free(available)
-=======
-        total = pool.total if ask.slice == 1 else view.free
->>>>>>> /tmp/speed/w/src/weft/planning/place/gang.py
+        total = pool.total + removed if ask.slice == 1 else view.free
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed, None, others)

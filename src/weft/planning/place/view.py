@@ -68,25 +68,16 @@ class View:
     """
 
     __slots__ = (
-<<<<<<< /tmp/speed/mo
-=======
         "_nodes",
->>>>>>> /tmp/speed/w/src/weft/planning/place/view.py
         "_static",
         "_tiers",
         "away",
         "eligible",
-<<<<<<< /tmp/speed/mo
-        "lens",
-        "mask",
-        "one_numa",
-        "parts",
-=======
         "free",
         "lens",
         "mask",
         "one_numa",
->>>>>>> /tmp/speed/w/src/weft/planning/place/view.py
+        "parts",
         "pool",
         "reports",
     )
