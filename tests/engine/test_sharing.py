@@ -7,14 +7,17 @@ from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, look, make, release
 
+from weft.app.policy import Policy
+from weft.app.service import Service
 from weft.engine.database import Database
-from weft.model.errors import ConflictError, InputError, RefusedError, WeftError
+from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -109,6 +112,17 @@ def test_who_is_meant_must_be_known(house: House) -> None:
         with pytest.raises(InputError) as caught:
             order(house, "team-a", "x", 1, locality={"apart_from": [bad]})
         assert str(caught.value) == f"locality.apart_from: {bad!r} is not allowed: {why}"
+
+
+def test_an_operator_says_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:
+    """By a rule of its own: whoever may not is told which; orders that close nothing go on as before."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("'pods:create_exclusive': rule:operator\n")
+    house.service = Service(house.store, house.keeper, Policy(file), house.clock, house.listener)
+    for locality in (EXCLUSIVE, {"apart_from": ["team-b"]}):
+        with pytest.raises(ForbiddenError, match="may not do pods:create_exclusive"):
+            order(house, "team-a", "x", 1, locality=locality)
+    assert order(house, "team-a", "x", 1).state is PodState.PLACED
 
 
 def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) -> None:

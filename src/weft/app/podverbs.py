@@ -48,6 +48,8 @@ class PodVerbs(Desk):
         """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
         with self._logged(request, "pod create", order.name):
             project = self._project(request, "pods:create")
+            if order.locality.exclusive or order.locality.apart_from:
+                self._policy.check("pods:create_exclusive", request.caller, project)
             ground = self._ground(project, order)
             order = self._checked(request.caller, project, order, ground)
             pod_id = str(uuid4())

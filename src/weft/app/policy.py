@@ -69,6 +69,13 @@ _RULES = (
     _documented("pods:plan", _READER, "Plan an order without touching anything.", "/v1/pods/plan", "POST"),
     _documented("pods:create", "rule:project_member", "Order a pod.", "/v1/pods", "POST"),
     _documented(
+        "pods:create_exclusive",
+        "rule:project_member",
+        "Order a pod that keeps others off its leaves (exclusive, apart_from); asked besides pods:create.",
+        "/v1/pods",
+        "POST",
+    ),
+    _documented(
         "pods:release",
         "rule:project_member or rule:operator",
         "Release a pod.",

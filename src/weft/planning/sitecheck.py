@@ -51,6 +51,12 @@ def hints(site: Site) -> tuple[str, ...]:
         found.append(
             f"{len(bare)} compute nodes have no adapters and can't be ordered: {', '.join(bare[:3])} …"
         )
+    for switch in site.switches:
+        topology = Topology.of(site, switch.fabric) if switch.project is not None else None
+        if topology and switch.name not in topology.rails:
+            found.append(
+                f"leaf {switch.name} is project {switch.project}'s own, and no node hangs on it: it has no effect"
+            )
     for name in sorted(site.ipu_pods):
         for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
             if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):

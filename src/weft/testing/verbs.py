@@ -98,6 +98,8 @@ class FakeVerbs(FakeTime):
 
     def create_pod(self, request: Request, order: Order) -> PodView:
         project = self._may(request, "pods:create", _project(request))
+        if order.locality.exclusive or order.locality.apart_from:
+            self._may(request, "pods:create_exclusive", project)
         with self._lock:
             if any(p.view.name == order.name and p.view.project_id == project for p in self._live()):
                 raise ConflictError(f"pod {order.name} is there already; release it, or take another name")

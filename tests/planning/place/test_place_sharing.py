@@ -7,11 +7,12 @@ from itertools import product
 
 import pytest
 from placesites import build_request, build_site, dedicate
+from test_place_rails import railed
 from test_place_weighed import wired
 
 from weft.model.errors import InputError
 from weft.model.placement import Neighbour, Occupancy, Placement, Refusal
-from weft.model.site import Site
+from weft.model.site import Site, Switch
 from weft.planning.book import Book, Keep
 from weft.planning.extension import closed_to, why_not_longer
 from weft.planning.place.ask import Ask
@@ -19,7 +20,7 @@ from weft.planning.place.calendar import Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.placement import place
-from weft.planning.sitecheck import check_site
+from weft.planning.sitecheck import check_site, hints
 from weft.planning.timeline import Timeline
 
 
@@ -186,13 +187,22 @@ def test_a_replacement_keeps_the_terms() -> None:
 
 
 def test_only_leaves_are_a_projects_own() -> None:
-    """A spine, or rails of one group for two projects: one sentence each at the field."""
+    """A spine, or rails of one group for two projects: one sentence each at the field; one without nodes is told."""
     site = wired([[2, 2]], 1)
     assert check_owner(dedicate(site, "l0-0", "p1")) == []
     spine = next(s.name for s in site.switches if s.level == "spine")
     ((path, value, allowed),) = check_owner(dedicate(site, spine, "p1"))
     assert (path[0], path[2], value) == ("switches", "project", "p1")
     assert allowed == f"left out: {spine} is a spine, and projects have leaves"
+    rails = dedicate(railed(2, 2, 1), "l0-r3", "p1")
+    assert check_owner(rails) == [] and check_owner(dedicate(rails, "l0-r5", "p1")) == []
+    ((_, value, allowed),) = check_owner(dedicate(rails, "l0-r5", "p2"))
+    assert (value, allowed) == ("p2", "p1, as l0-r3: the same nodes hang on both")
+    answer = place(build_request(2, project="p2"), rails, Occupancy())
+    assert isinstance(answer, Placement) and {n.leaf for n in answer.nodes} == {"l1-r0"}
+    empty = Switch(name="empty", fabric="ib0", level="leaf", ports=4, project="p1")
+    told = hints(site.model_copy(update={"switches": (*site.switches, empty)}))
+    assert "leaf empty is project p1's own, and no node hangs on it: it has no effect" in told
 
 
 def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
