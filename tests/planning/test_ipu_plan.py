@@ -132,6 +132,11 @@ def test_the_poplar_servers_papers() -> None:
     ("changed", "sentence"),
     [
         ({"ipus": {"count": 16, "ipu_pod": "pod9"}}, "'pod9' is not allowed: IPU-PODs of cloud main: pod1"),
+        (
+            {"nodes": {**ORDER["nodes"], "spare": 1}},
+            "nodes.spare: 1 is not allowed: 0 or left out: orders of IPUs have no spares",
+        ),
+        ({"locality": {"exclusive": True}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
         ({"fabric": {"hcas": "shared"}}, "fabric: 'given' is not allowed: an order of IPUs has no fabric"),
         ({"locality": {"required": "leaf"}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
         ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma: '10.9.0.0/24' is not allowed: the subnet of the data"),
