@@ -27,7 +27,7 @@ def test_capacity_of_ipus(desk: Desk) -> None:
     shown = desk.weft("capacity", "--accelerator", "ipu")
     assert shown.code == 0 and "nodes are free" not in shown.out
     assert (
-        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, 2 Poplar servers have room" in shown.out
+        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, Poplar servers with room: 2" in shown.out
     )
     assert "64 from 2027-01-31T12:00Z" in shown.out and "pod1 5-12" not in shown.out
     assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 32, "where": ""}

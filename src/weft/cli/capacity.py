@@ -98,7 +98,7 @@ def _text(found: Json) -> list[str]:
         lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
     for pod in found["ipus"]:
         free = f"{pod['free']} of {pod['machines']} IPU-Machines are free"
-        hosts = f"{pod['poplar_servers']} Poplar servers have room"
+        hosts = f"Poplar servers with room: {pod['poplar_servers']}"
         lines += ["", f"IPUs of {pod['ipu_pod']} (cloud {pod['cloud']}): {free}, {hosts}"]
         one = {"now": pod["largest"]["count"], "later": _later(pod["soon"]), "where": pod["largest"]["where"]}
         lines += table(("now", "later", "where"), [one], "  ")

@@ -1,0 +1,149 @@
+"""The queue's rules for IPUs over a long time, kept only in rows between two looks, as the database keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.app.sitefile import load_site
+from weft.engine.agenda import Agenda, Waiter, agenda
+from weft.engine.capacity import Capacity
+from weft.model.order import Order
+from weft.model.placement import Occupancy
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.site import QueuePolicy, Site
+from weft.planning.ipuroom import is_place
+from weft.planning.lines import takes
+from weft.planning.plan import make_plan
+
+NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+NAMES = UUID(int=2)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "sites" / "ipupod64" / "site.yaml"
+
+
+def few_places() -> Site:
+    """An IPU-POD64 whose two Poplar servers take two pods each."""
+    site = load_site(EXAMPLE)
+    nodes = [n.model_copy(update={"servers": 2}) if n.role == "poplar" else n for n in site.nodes]
+    return site.model_copy(update={"nodes": tuple(nodes)})
+
+
+SITE = few_places()
+
+
+@dataclass
+class IpuWorld:
+    """Rows as the database has them, and the time; leases end when they say."""
+
+    promises_given: int
+    now: datetime = NOW
+    holds: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    promises: dict[UUID, dict[str, Any]] = field(default_factory=dict[UUID, dict[str, Any]])
+    waiting: list[Waiter] = field(default_factory=list[Waiter])
+    first: dict[UUID, datetime] = field(default_factory=dict[UUID, datetime])
+    started: list[UUID] = field(default_factory=list[UUID])
+
+    def order(self, number: int, count: int, servers: int, hours: int) -> None:
+        document = {
+            "name": f"p{number}",
+            "ipus": {"count": count},
+            "nodes": {"count": servers, "flavor": "poplar", "image": "ubuntu"},
+            "lease": {"duration": f"{hours}h"},
+        }
+        order = Order.model_validate(document)
+        self.waiting.append(
+            Waiter(uuid5(NAMES, str(number)), "team", order.name, order, self.now, None, False)
+        )
+
+    def capacity(self) -> Capacity:
+        alone = {name: row for name, row in self.holds.items() if not is_place(name)}
+        places = [row for name, row in self.holds.items() if is_place(name)]
+        rows = sorted(self.promises.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
+        return Capacity(alone, {}, UsedNumbers(), rows, places=places)
+
+    def look(self) -> Agenda:
+        site = SITE.model_copy(update={"queue": QueuePolicy(promises=self.promises_given)})
+        return agenda(site, self.capacity(), self.waiting, {}, Occupancy(), {}, self.now.timestamp())
+
+    def run(self) -> None:
+        """Start one after another with the plan that the service would make, then write the promises."""
+        while (found := self.look()).start is not None:
+            self.start(found.start)
+        assert not found.impossible
+        kept: dict[UUID, dict[str, Any]] = {}
+        for pod, note in found.notes.items():
+            if (promise := note.promise) is None:
+                continue
+            start, end = (datetime.fromtimestamp(t, UTC) for t in (promise.start, promise.end))
+            row = {"pod_id": pod, "pod": promise.label, "project_id": promise.project, **TERMS}
+            kept[pod] = {**row, "nodes": list(promise.nodes), "start_at": start, "end_at": end}
+            before = self.promises.get(pod)
+            assert before is None or start <= before["start_at"], "a promise moved later"
+            self.first.setdefault(pod, start)
+            order = next(w.order for w in self.waiting if w.id == pod)
+            assert order.ipus and promise.counted == order.ipus.machines
+            assert len(promise.nodes) == order.ipus.machines + order.nodes.count + 1
+        assert set(self.promises) - set(self.started) <= set(kept), "a promise was forgotten"
+        self.promises = kept
+        self.check()
+
+    def start(self, one: Waiter) -> None:
+        now, book = self.now.timestamp(), self.capacity().book()
+        occupancy = book.occupancy(Occupancy(), one.project, now, now, one.window(now).end, str(one.id))
+        made = make_plan(str(one.id), one.project, one.order, SITE, occupancy, UsedNumbers(), {})
+        assert isinstance(made, Plan), f"the queue and the plan disagree: {made.reason}"
+        row = {"pod_id": one.id, "pod": one.name, "project_id": one.project, "since": self.now, **TERMS}
+        for name in takes(made):
+            assert name not in self.holds
+            end = one.order.lease.ends(self.now)
+            self.holds[name] = {**row, "node": name, "lease_end": end, "wanted": "present"}
+        self.waiting.remove(one)
+        self.promises.pop(one.id, None)
+        self.started.append(one.id)
+        assert self.now <= self.first.get(one.id, self.now), "a promised start was delayed"
+
+    def check(self) -> None:
+        """No machine or place is promised twice at one time, nor promised while its lease lasts."""
+        rows = list(self.promises.values())
+        for i, a in enumerate(rows):
+            for b in rows[i + 1 :]:
+                if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
+                    assert not set(a["nodes"]) & set(b["nodes"])
+            for name in a["nodes"]:
+                assert name not in self.holds or self.holds[name]["lease_end"] <= a["start_at"]
+
+    def forward(self, hours: int) -> None:
+        for _ in range(hours):
+            self.now += timedelta(hours=1)
+            self.holds = {n: r for n, r in self.holds.items() if r["lease_end"] > self.now}
+            self.run()
+
+
+TERMS = {"apart_from": [], "exclusive": False, "bisection_gbps": 0}
+
+orders = st.lists(
+    st.tuples(st.sampled_from([4, 8, 16, 32, 64]), st.integers(1, 2), st.integers(1, 9), st.integers(0, 3)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(orders, st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_promises_of_ipus_hold_whatever_is_ordered(
+    ordered: list[tuple[int, int, int, int]], promises: int
+) -> None:
+    """Random orders, hour by hour: a promise is never forgotten, moved later or given away; all start in the end."""
+    world = IpuWorld(promises)
+    for number, (count, servers, hours, pause) in enumerate(ordered):
+        world.order(number, count, servers, hours)
+        world.run()
+        world.forward(pause)
+    world.forward(sum(hours for _, _, hours, _ in ordered) + 4)
+    assert len(world.started) == len(ordered) and not world.waiting
