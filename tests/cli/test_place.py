@@ -105,6 +105,30 @@ def test_orders_larger_than_the_site_are_counted_as_refused(
     assert json.loads(capsys.readouterr().out)[0]["refused"] == 3
 
 
+def test_a_projects_own_leaf_is_its_own_in_a_trace_too(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Orders of others do without it: what needs it could never start, and is counted as refused."""
+    folder = site / "site"
+    command = ["place", "--site", str(folder / "site.yaml"), "--orders", str(site / "orders.csv"), "--json"]
+    rows = (folder / "switches.csv").read_text().splitlines()
+    head, leaves = rows[0].split(","), [r.split(",")[0] for r in rows if ",leaf," in r]
+    trace = ["pod,submitted,duration,count,project", "all,0,1h,40,a", "one,1,1h,1,b"]
+    (site / "orders.csv").write_text("\n".join([*trace, ""]))
+    refused: list[int] = []
+    for owner in ("", "a", "c"):
+        owned = [
+            f"{r}{',' * (len(head) - len(r.split(',')))},{owner if r.split(',')[0] == leaves[0] else ''}"
+            for r in rows
+        ]
+        owned[0] = ",".join([*head, "project"])
+        (folder / "switches.csv").write_text("\n".join(owned) + "\n")
+        capsys.readouterr()
+        assert main(command) == 0
+        refused.append(json.loads(capsys.readouterr().out)[0]["refused"])
+    assert refused == [0, 0, 1]
+
+
 def test_the_sites_settings_hold_unless_an_option_says_otherwise(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

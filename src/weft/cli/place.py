@@ -139,7 +139,7 @@ def _place(args: argparse.Namespace) -> int:
     warm_up = seconds(args.warm_up, "--warm-up")
     site = _site(args)
     weights, settings = _weights(args, site), _queue(args, site)
-    topology, traits, orders = _inputs(args, site)
+    topology, traits, orders, owners = _inputs(args, site)
     last = max(o.submitted for o in orders)
     if warm_up and warm_up >= last:
         raise InputError(
@@ -147,7 +147,7 @@ def _place(args: argparse.Namespace) -> int:
         )
     outcomes: list[Outcome] = []
     for rule in rules:
-        engine = Engine(topology, traits, weights, policy=POLICIES[rule])
+        engine = Engine(topology, traits, weights, owners, POLICIES[rule])
         outcomes.append(simulate(topology, orders, rule, settings, weights, warm_up, engine))
     _show(args, outcomes)
     return 0
@@ -189,9 +189,11 @@ def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
 
 def _inputs(
     args: argparse.Namespace, site: Site | None
-) -> tuple[Topology, dict[str, Traits], list[TraceOrder]]:
+) -> tuple[Topology, dict[str, Traits], list[TraceOrder], dict[str, str]]:
+    """Where the nodes stand, what they are, the orders, and the leaves that are one project's own."""
     from weft.app.placefiles import read_orders, read_topology
     from weft.model.errors import InputError
+    from weft.planning.filters import dedicated_leaves
     from weft.planning.place.engine import Engine
     from weft.planning.place.state import Kind, Traits, traits_of
     from weft.planning.place.trace import at_load, nearest
@@ -214,7 +216,8 @@ def _inputs(
     wide = args.required if args.required != "nearest" else None
     if wide and wide not in topology.levels:
         raise InputError("--required", wide, f"one of {', '.join(topology.levels)}: there are no others")
-    empty = Engine(topology, traits)
+    owners = dedicated_leaves(site, topology) if site else {}
+    empty = Engine(topology, traits, dedicated=owners)
     unused: list[str] = []
     types = {name for x in traits.values() for name, _ in x.accelerators}
     level = wide or (lambda ask: nearest(empty, ask))
@@ -227,7 +230,7 @@ def _inputs(
         if not any(o.submitted for o in orders):
             raise InputError("--load", args.load, "none where all orders are submitted at one time")
         orders = at_load(topology, orders, args.load)
-    return topology, traits, orders
+    return topology, traits, orders, owners
 
 
 def _only_with_a_table(args: argparse.Namespace) -> None:

@@ -31,6 +31,7 @@ class Ledger:
         deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
         neighbours: who stands where, and whom they keep away.
+        dedicated: leaf -> project that alone may use it.
         unfit: what is booted -> node -> why its host won't do, as in an occupancy.
     """
 
@@ -52,7 +53,8 @@ class Ledger:
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
         self.traits = traits or {}
         self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
-        self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in (dedicated or {}).items()}
+        self.dedicated = dict(dedicated or {})
+        self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in self.dedicated.items()}
         self._owners = frozenset(self._dedicated.values())
         self.available = list(numbers.every)
         self._blocked: dict[str, dict[str, str]] = {}

@@ -100,7 +100,7 @@ def simulate(
         engine: state to begin with; none: an empty site.
     """
     engine = engine or Engine(topology, weights=weights, policy=POLICIES[policy])
-    empty = Engine(engine.topology, engine.traits, engine.weights)
+    empty = Engine(engine.topology, engine.traits, engine.weights, engine.dedicated)
     queue = Queue(Timeline(engine), settings)
     arrivals = sorted(orders, key=lambda o: (o.submitted, o.ask.pod))
     sizes: dict[tuple[Kind, int], list[int]] = {}
