@@ -28,16 +28,17 @@ class Gang(Weighing):
         if self.policy:
             return self._by_policy(self.policy, view, pool, ask, hidden)
         against = self.neighbours.against(ask.terms)
-        removed = self._closed_room(view, pool, ask, against) * size if against else 0
         two = two_leaves(pool, units, against)
         if two is not None:
+            removed = self._closed_room(view, pool, ask, against) * size if against else 0
             return self._on_leaf(view, pool, ask, hidden, two, removed)
         if not against:
             return self._over_leaves(view, pool, ask, hidden)
-        if pool.total * size - removed < ask.count:
-            return None
         free = pool.free
         aside = {leaf: 0 for closed in against for leaf in closed if free[leaf]}
+        removed = sum([free[leaf] for leaf in aside]) * size
+        if pool.total * size - removed < ask.count:
+            return None
         return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
 
     def _closed_room(self, view: View, pool: Pool, ask: Ask, against: Sequence[Mapping[int, int]]) -> int:

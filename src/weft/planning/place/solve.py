@@ -166,17 +166,28 @@ def _fewest_in_one(pool: Pool, pods: Sequence[int], need: int) -> int:
 
 def _tightest(pool: Pool, pods: Sequence[int], leaves: int, need: int) -> list[int] | None:
     """The set of `leaves` leaves in one of these pods that leaves least over; None if no pod has one with the room."""
+    if leaves == 2:
+        return _pair(pool, pods, need)
     found, leftover, doubtful = swapped(pool, need, ((1, leaves),), pods)
-    for pod in doubtful if leaves == 2 else ():
-        beyond, larger = best_pair(pool, pod, need)
-        if beyond < leftover:
-            found, leftover = pair_in_pod(pool, pod, larger, need + beyond - larger), beyond
-    if doubtful and leaves > 2:
+    if doubtful:
         useful = ((False, _useful(pool, p, need - pool.prefix(p)[leaves - 1])) for p in doubtful)
         picked = least_leftover(useful, pool.most_roomy, need, ((1, leaves),))
         if picked is not None and picked[0] < leftover:
             return picked[1]
     return found
+
+
+def _pair(pool: Pool, pods: Sequence[int], need: int) -> list[int] | None:
+    """The same for two leaves, told from the rooms that there are."""
+    least, best = 1 << 60, (0, 0)
+    for pod in pods:
+        if sum(pool.sorted_rooms(pod)[-2:]) >= need:
+            beyond, larger = best_pair(pool, pod, need)
+            if beyond < least:
+                least, best = beyond, (pod, larger)
+                if not beyond:
+                    break
+    return None if least == 1 << 60 else pair_in_pod(pool, best[0], best[1], need + least - best[1])
 
 
 def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
