@@ -24,8 +24,10 @@ def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
     free = operator.weft("node", "list", "--state", "free", "--json").json
     nodes = [n["name"] for n in free if n["name"].startswith("gpu")]
     aside = [word for node in nodes[1:] for word in ("--node", node)]
-    made = operator.weft("reservation", "create", "e2e", "--project", "nobody", *aside)
+    made = operator.weft("reservation", "create", "e2e", "--project", "team-b", *aside)
     assert made.code == 0, made.err
+    nobody = operator.weft("reservation", "create", "e2e2", "--project", "nobody", "--node", nodes[0])
+    assert nobody.code == 2 and "project_id: 'nobody' is not allowed: projects that weft serves" in nobody.err
     try:
         assert tenant.order("first", 1).code == 0
         capacity = tenant.weft("capacity", "--level", "site", "--json").json
