@@ -53,6 +53,8 @@ def test_nodes_cables_and_lids() -> None:
     assert (("gpu01 mlx5_0", 1), ("MF0;leaf #1:MQM8700/U1", 1)) in ends
     assert (("MF0;leaf #1:MQM8700/U1", 39), ("spine", 4)) in ends and len(ends) == 4
     assert found.hosts[0x0C42A10300AA0102] == HostPort(0x0C42A10300AA0102, 2, 9, 0x1070FD0300BB0000, 2, 3)
+    assert set(found.rates.values()) == {200}
+    assert len(found.rates) == len(found.fabric.links)
     assert found.switch_lids == {0x1070FD0300BB0000: 3, 0x1070FD0300CC0000: 12}
 
 

@@ -26,7 +26,7 @@ COLUMNS = {
     "count": ("count", "num_gpu", "nodes"),
 }
 """Needed columns and the names they may have: weft's own first, then those of Microsoft's ITP trace."""
-OPTIONAL = ("project", "required", "preferred", "slice", "spare", "accelerators")
+OPTIONAL = ("project", "required", "preferred", "slice", "spare", "accelerators", "bisection_gbps")
 HOSTS = "ip,ASW,PSW"
 """Columns of a table of hosts if none are named: those of Alibaba's Lingjun."""
 MOST = 10**9
@@ -65,7 +65,7 @@ def read_orders(
     """The orders of a CSV file, times counted from the first.
 
     Columns: pod, submitted (s), duration (s), count; optional: project, required, preferred, slice, spare,
-    accelerators (such as `h100:8`).
+    accelerators (such as `h100:8`), bisection_gbps.
 
     Args:
         kind: what each node must be.
@@ -124,7 +124,10 @@ def read_topology(path: str | Path, columns: str | None = None) -> Topology:
     try:
         if structured:
             return from_ufm("topology", json.loads(text))
-        return from_observed("topology", discovery(text, shown)) if seen else _hosts(path, columns)
+        if seen:
+            found = discovery(text, shown)
+            return from_observed("topology", found.fabric, found.rates)
+        return _hosts(path, columns)
     except (json.JSONDecodeError, RecursionError) as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError("--topology", shown, "JSON that can be read: UFM's links", shown + line) from None
@@ -185,7 +188,8 @@ def _ask(ask: Ask, row: Mapping[str, str], where: str, levels: Sequence[Level], 
             allowed = f"type:count, with types of the site: {', '.join(sorted(types)) or 'it has none'}"
             raise InputError("accelerators", given, allowed, where)
         kind = replace(kind, accelerator=name, accelerators=_whole(number, "accelerators", where))
-    return replace(ask, slice=size, spare=spare, kind=kind)
+    gbps = _whole(row.get("bisection_gbps") or "0", "bisection_gbps", where, least=0)
+    return replace(ask, slice=size, spare=spare, kind=kind, gbps=gbps)
 
 
 def _level(ask: Ask, row: Mapping[str, str], own: Level, where: str) -> Ask:

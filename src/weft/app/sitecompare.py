@@ -11,7 +11,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Site
 from weft.planning.fabricdiff import FabricDifference, fabric_differences, take_in
-from weft.planning.ibnetdiscover import parse_ibnetdiscover
+from weft.planning.ibnetdiscover import Discovery, parse_ibnetdiscover
 from weft.planning.sitecheck import check_site
 
 
@@ -31,14 +31,14 @@ def compare(
         fabric = names[0]
     if fabric is None or fabric not in site.fabrics:
         raise InputError("--fabric-name", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
-    observed = discovery(read_text(Path(discovered)) if text is None else text, discovered)
+    observed = discovery(read_text(Path(discovered)) if text is None else text, discovered).fabric
     return fabric, observed, fabric_differences(site, fabric, observed)
 
 
-def discovery(text: str, shown: str) -> ObservedFabric:
+def discovery(text: str, shown: str) -> Discovery:
     """What ibnetdiscover's output says. Raises `InputError` with file and line for what is not its output."""
     try:
-        return parse_ibnetdiscover(text).fabric
+        return parse_ibnetdiscover(text)
     except InputError as error:
         if error.where is None:
             raise

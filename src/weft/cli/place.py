@@ -42,7 +42,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--orders",
         metavar="CSV",
         required=True,
-        help="pod,submitted,duration,count[,project,required,preferred,slice,spare,accelerators]",
+        help="pod,submitted,duration,count[,project,required,preferred,slice,spare,accelerators,bisection_gbps]",
     )
     place.add_argument(
         "--compare", default="weft", metavar="RULES", help="first-fit,best-fit,weft or some of them"
@@ -131,6 +131,7 @@ def _place(args: argparse.Namespace) -> int:
     from weft.planning.place.engine import Engine
     from weft.planning.place.policies import POLICIES
     from weft.planning.place.simulate import simulate
+    from weft.planning.placement import check_uplinks
 
     rules = [r.strip() for r in args.compare.split(",")]
     wrong = [r for r in rules if r not in POLICIES or rules.count(r) > 1]
@@ -139,7 +140,17 @@ def _place(args: argparse.Namespace) -> int:
     warm_up = seconds(args.warm_up, "--warm-up")
     site = _site(args)
     weights, settings = _weights(args, site), _queue(args, site)
+<<<<<<< ours
     topology, traits, orders, owners = _inputs(args, site)
+=======
+    topology, traits, orders = _inputs(args, site)
+    if guaranteed := max(o.ask.gbps for o in orders):
+        check_uplinks(guaranteed, topology)
+        if rules != ["weft"]:
+            raise InputError(
+                "--compare", args.compare, "weft alone with bisection_gbps: other rules guarantee nothing"
+            )
+>>>>>>> theirs
     last = max(o.submitted for o in orders)
     if warm_up and warm_up >= last:
         raise InputError(

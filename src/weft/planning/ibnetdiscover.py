@@ -30,7 +30,24 @@ _PORT = re.compile(
     r"\s*(?:#\s*(?P<comment>.*))?$"
 )
 _LID = re.compile(r"\blid (\d+)")
+_RATE = re.compile(r"\b(\d+)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\s*$")
+_LANE = {
+    "SDR": 2.5,
+    "DDR": 5,
+    "QDR": 10,
+    "FDR10": 10,
+    "FDR": 14,
+    "EDR": 25,
+    "HDR": 50,
+    "NDR": 100,
+    "XDR": 200,
+}
+"""Gb/s of a lane, as the trade names them (InfiniBand Trade Association, roadmap)."""
 _KINDS = {"Switch": "switch", "Ca": "ca", "Rt": "router"}
+
+
+Ends = tuple[tuple[int, int], tuple[int, int]]
+"""(GUID, port) of both ends of a cable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +70,13 @@ class Discovery:
         fabric: nodes and cables; each cable once, ends in the order of (GUID, port).
         hosts: port GUID -> where that host port is.
         switch_lids: switch GUID -> its LID.
+        rates: ends of a cable, in the order of `fabric`, -> Gb/s, where the output says it.
     """
 
     fabric: ObservedFabric
     hosts: Mapping[int, HostPort]
     switch_lids: Mapping[int, int]
+    rates: Mapping[Ends, int] = field(default_factory=dict[Ends, int])
 
 
 @dataclass
@@ -77,7 +96,7 @@ def parse_ibnetdiscover(text: str) -> Discovery:
         InputError: a line that is not of the format (with its number), or no node at all.
     """
     nodes: dict[int, _Node] = {}
-    cables: dict[tuple[tuple[int, int], tuple[int, int]], None] = {}
+    cables: dict[Ends, int] = {}
     hosts: dict[int, HostPort] = {}
     current: _Node | None = None
     for number, raw in enumerate(text.split("\n"), 1):
@@ -89,7 +108,7 @@ def parse_ibnetdiscover(text: str) -> Discovery:
             nodes[current.guid] = current
         elif (port := _PORT.match(line)) and current is not None:
             here, there = (current.guid, int(port["port"])), (int(port["peer"], 16), int(port["peer_port"]))
-            cables[(here, there) if here <= there else (there, here)] = None
+            cables[(here, there) if here <= there else (there, here)] = _rate(port["comment"] or "")
             if current.kind == "ca" and port["guid"]:
                 found = _host_port(port)
                 hosts[found.port_guid] = found
@@ -98,9 +117,15 @@ def parse_ibnetdiscover(text: str) -> Discovery:
             raise InputError("ibnetdiscover", line[:80], "a line of ibnetdiscover's output", f"line {number}")
     if not nodes:
         raise InputError("ibnetdiscover", text[:80], "at least one node: the output is empty")
-    return Discovery(
-        _fabric(nodes, list(cables)), hosts, {g: n.lid for g, n in nodes.items() if n.kind == "switch"}
-    )
+    lids = {g: n.lid for g, n in nodes.items() if n.kind == "switch"}
+    rates = {cable: rate for cable, rate in cables.items() if rate}
+    return Discovery(_fabric(nodes, list(cables)), hosts, lids, rates)
+
+
+def _rate(comment: str) -> int:
+    """Gb/s of a cable, from `4xHDR` at the end of a port's line; 0 if it isn't told."""
+    found = _RATE.search(comment)
+    return int(int(found[1]) * _LANE[found[2]]) if found else 0
 
 
 def _node(header: re.Match[str]) -> _Node:
@@ -128,9 +153,7 @@ def _host_port(port: re.Match[str]) -> HostPort:
     )
 
 
-def _fabric(
-    nodes: Mapping[int, _Node], cables: list[tuple[tuple[int, int], tuple[int, int]]]
-) -> ObservedFabric:
+def _fabric(nodes: Mapping[int, _Node], cables: list[Ends]) -> ObservedFabric:
     def end(place: tuple[int, int]) -> End:
         node = nodes.get(place[0])
         return End(guid=place[0], port=place[1], name=node.name if node else "")

@@ -136,6 +136,7 @@ HEAD = "pod,submitted,duration,count"
         ),
         (f"{HEAD},spare\na,0,1h,1,-1\n", "spare: '-1' is not allowed: a whole number, 0 or more"),
         (f"{HEAD},slice,spare\na,0,1h,2,2,1\n", r"spare: 1 is not allowed: a multiple of the slice \(2\)"),
+        (f"{HEAD},bisection_gbps\na,0,1h,1,fast\n", "bisection_gbps: 'fast' is not allowed: a whole number"),
         (f"{HEAD},accelerators\na,0,1h,1,b200:8\n", "accelerators: 'b200:8' is not allowed: .* h100"),
         (f"{HEAD},accelerators\na,0,1h,1,h100\n", "accelerators: 'h100' is not allowed"),
         (f"{HEAD},accelerators\na,0,1h,1,h100:x\n", "accelerators: 'x' is not allowed"),
@@ -160,6 +161,26 @@ def test_all_columns_of_an_order(tmp_path: Path) -> None:
     assert one.ask == Ask("a", 4, kind=Kind("c1", 1, "h100", 8), required="pod", slice=2, spare=2)
     assert two == TraceOrder(Ask("b", 4, kind=Kind("c1")), 1, 60)
     assert unused == ["user"]
+
+
+def test_discovery_tells_what_uplinks_carry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One cable of 4xHDR for each leaf; where one cable's rate isn't told, or nothing tells, nothing is guaranteed."""
+    path, orders = tmp_path / "fabric", tmp_path / "orders.csv"
+    path.write_text(DISCOVERED)
+    assert read_topology(path).uplinks == {"s1": 200, "s2": 200}
+    orders.write_text(f"{HEAD},bisection_gbps\nfits,0,1m,3,200\nnever,0,1m,3,201\n")
+    words = ["place", "--topology", str(path), "--orders", str(orders), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)[0]["turned_away"] == ["never"]
+    assert main([*words, "--compare", "first-fit,weft"]) == 2
+    assert "other rules guarantee nothing" in capsys.readouterr().err
+    path.write_text(
+        DISCOVERED.replace('"top" lid 12 4xHDR', '"top" lid 12').replace('"s1" lid 12 4xHDR', '"s1"')
+    )
+    assert read_topology(path).uplinks == {}
+    path.write_text(TABLE)
+    assert main(words) == 2
+    assert "bisection_gbps: 201 is not allowed: 0 or left out" in capsys.readouterr().err
 
 
 def site_of(sizes: list[list[list[int]]]) -> Topology:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
+from weft.planning.ibnetdiscover import Ends
 from weft.planning.rails import Domains
 from weft.planning.topology import NO_POD, Stand, Topology, natural
 
@@ -25,8 +26,11 @@ Adapter = tuple[str, str]
 """Host, and the adapter's port."""
 
 
-def from_observed(fabric: str, observed: ObservedFabric) -> Topology:
+def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, int] | None = None) -> Topology:
     """The topology that discovery (`ibnetdiscover`) saw; hosts by the first word of their node description.
+
+    Args:
+        rates: Gb/s of cables, as `Discovery.rates`; uplinks are known only if every switch's is there.
 
     Raises InputError if two adapters have the same description, no host is cabled to a switch, or the output is cut
     off: a cable leads to what has no record of its own.
@@ -41,6 +45,7 @@ def from_observed(fabric: str, observed: ObservedFabric) -> Topology:
     names = _distinct({n.guid: n.name for n in observed.nodes if n.kind == "switch"})
     up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
+    gbps: list[int] = []
     for a, b in observed.links:
         for one, other in ((a, b), (b, a)):
             if one.guid in hosts and other.guid in names:
@@ -48,7 +53,8 @@ def from_observed(fabric: str, observed: ObservedFabric) -> Topology:
                 up.append(((host, f"{hca}/{one.port}"), names[other.guid]))
         if a.guid in names and b.guid in names:
             between.append((names[a.guid], names[b.guid]))
-    return from_cables(fabric, up, between)
+            gbps.append((rates or {}).get(((a.guid, a.port), (b.guid, b.port)), 0))
+    return from_cables(fabric, up, between, gbps if all(gbps) else None)
 
 
 def from_ufm(fabric: str, answer: Any) -> Topology:
@@ -106,12 +112,17 @@ def from_table(
     return Topology.from_stands(fabric, stands.values())
 
 
-def from_cables(fabric: str, up: Iterable[tuple[Adapter, str]], between: Iterable[Cable]) -> Topology:
+def from_cables(
+    fabric: str,
+    up: Iterable[tuple[Adapter, str]],
+    between: Sequence[Cable],
+    gbps: Sequence[int] | None = None,
+) -> Topology:
     """The topology from cables.
 
     Args:
         up: ((host, adapter), leaf).
-        between: cables from switch to switch.
+        between: cables from switch to switch; `gbps` their rates, if they are known.
 
     Raises InputError if there is no host, or an adapter on two leaves.
     """
@@ -129,7 +140,13 @@ def from_cables(fabric: str, up: Iterable[tuple[Adapter, str]], between: Iterabl
     for host, mine in ordered.items():
         leaf = domains.of_rails[mine]
         stands.append(Stand(host, leaf, pod_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
-    return Topology.from_stands(fabric, stands, rails=domains.of_leaf)
+    carried = dict.fromkeys(domains.of_leaf, 0)
+    for ends, rate in zip(between, gbps or (), strict=gbps is not None):
+        for end in ends:
+            if end in carried:
+                carried[end] += rate
+    uplinks = domains.uplinks(carried) if gbps is not None else {}
+    return Topology.from_stands(fabric, stands, uplinks=uplinks, rails=domains.of_leaf)
 
 
 def domains_of(
