@@ -140,17 +140,13 @@ def _place(args: argparse.Namespace) -> int:
     warm_up = seconds(args.warm_up, "--warm-up")
     site = _site(args)
     weights, settings = _weights(args, site), _queue(args, site)
-<<<<<<< ours
     topology, traits, orders, owners = _inputs(args, site)
-=======
-    topology, traits, orders = _inputs(args, site)
     if guaranteed := max(o.ask.gbps for o in orders):
         check_uplinks(guaranteed, topology)
         if rules != ["weft"]:
             raise InputError(
                 "--compare", args.compare, "weft alone with bisection_gbps: other rules guarantee nothing"
             )
->>>>>>> theirs
     last = max(o.submitted for o in orders)
     if warm_up and warm_up >= last:
         raise InputError(
