@@ -52,12 +52,7 @@ class NodesOrder(Document):
         default=None,
         description="Accelerators of each node, instead of a flavor: the smallest flavor that has them.",
     )
-    image: str = Field(
-        min_length=1,
-        max_length=255,
-        description="Glance image, by name or id. Nodes whose hosts lack a trait or the architecture that it asks for "
-        "are not chosen.",
-    )
+    image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
     spare: int = Field(
         default=0,
         ge=0,
