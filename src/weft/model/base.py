@@ -14,7 +14,7 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
     @classmethod
-    def known(cls, values: dict[str, Any]) -> Self:
+    def trusted(cls, values: dict[str, Any]) -> Self:
         """A document of values that are known to be right, every field given: without validation, which costs more than
         some decisions do. It can't be told from one that was validated; the dictionary is the document's from now.
         """

@@ -105,7 +105,7 @@ class Decision(NamedTuple):
         filters = self.reports.and_busy(free)
         if apart:
             left = {"filter": "apart", "removed": apart, "left": free - apart, "examples": ()}
-            filters = (*filters, FilterReport.known(left))
+            filters = (*filters, FilterReport.trusted(left))
         numbers = self.numbers
         names = numbers.leaves
         if len(bits) == 1 and self.plain and self.size == bits[0][1].bit_count():
@@ -121,7 +121,7 @@ class Decision(NamedTuple):
             taken, leaves, rivals = "taken: " + why, self.leaves, self._rivals()
             spares = self.spares if self.size != self.held else ()
             sentence = chosen(self.size, leaves, spares, self.beside, why)
-        return Explanation.known({
+        return Explanation.trusted({
             "considered": len(numbers.nodes),
             "filters": filters,
             "compared": (_candidate(leaves, self.pods, leftover, taken), *rivals),
@@ -162,4 +162,4 @@ class Decision(NamedTuple):
 
 
 def _candidate(leaves: tuple[str, ...], pods: int, leftover: int, why: str) -> Candidate:
-    return Candidate.known({"leaves": leaves, "pods": pods, "leftover": leftover, "why": why})
+    return Candidate.trusted({"leaves": leaves, "pods": pods, "leftover": leftover, "why": why})
