@@ -23,6 +23,7 @@ from weft.planning.book import Book, Keep, names, promised, when
 from weft.planning.lines import Where, timeline, wanted
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.forecast import expected_starts
 from weft.planning.place.queue import Queue, QueueSettings, Waiting
 
 EVERY = 30.0
@@ -189,7 +190,7 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float
 
 
 def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> dict[UUID, Note]:
-    expected = queue.forecast(now) if forecast else {}
+    expected = expected_starts(queue, now) if forecast else {}
     rank = [w.ask.pod for w in queue.ranked(now) if not w.fixed]
     notes: dict[UUID, Note] = {}
     for one in mine:

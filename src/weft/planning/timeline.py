@@ -107,6 +107,8 @@ class Timeline(Windows):
         are passed over by bisection, since leases only end. So are those by which too few nodes end to make good what
         was short before, unless leaves are closed to the order: an end may open a whole one.
         """
+        if until <= begin:
+            return None
         present = now is None or begin <= now
         first = self.decide if present else self.at
         if (decision := first(ask, begin, min(begin + duration, until))) is not None:

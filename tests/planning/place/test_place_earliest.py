@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 from weft.model.order import Level
 from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
+from weft.planning.place.forecast import expected_starts
+from weft.planning.place.queue import Queue, QueueSettings, Waiting
 from weft.planning.timeline import Start, Timeline
 from weft.planning.topology import Stand, Topology
 
@@ -85,3 +89,61 @@ def test_the_earliest_start_is_the_first_of_all_ends(
             break
     assert (found and found.at) == (first and first.at)
     assert (found and found.decision.bits) == (first and first.decision.bits)
+
+
+def test_everybody_in_a_long_queue_is_told_a_start() -> None:
+    """150 orders behind one that has the whole site: each a minute after the one before, since none goes beside."""
+    line = Timeline(Engine(site()))
+    assert line.start(Ask("all", 24), 0.0, 100.0)
+    queue = Queue(line, QueueSettings(promises=0))
+    for n in range(150):
+        queue.submit(Waiting(Ask(f"w{n}", 13), 60.0, float(n)))
+    assert queue.run(0.0) == []
+    assert expected_starts(queue, 0.0) == {f"w{n}": 100.0 + 60.0 * n for n in range(150)}
+    assert len(line.reservations) == 0
+
+
+waits = st.lists(
+    st.builds(
+        lambda count, required, duration, until, not_before: Waiting(
+            Ask("x", count, required=required), duration, 0.0, until, not_before
+        ),
+        st.integers(1, 24),
+        st.sampled_from(["site", *LEVELS]),
+        st.sampled_from([10.0, 20.0, 40.0]),
+        st.sampled_from([FOREVER, FOREVER, 30.0, 90.0]),
+        st.sampled_from([0.0, 0.0, 0.0, 50.0]),
+    ),
+    max_size=12,
+)
+
+
+@given(pods, waits)
+@settings(max_examples=150, deadline=None)
+def test_expected_starts_are_as_looking_from_now_finds_them(
+    others: list[dict[str, Any]], waiting: list[Waiting]
+) -> None:
+    """What one order was told is a floor for those like it alone: each has the start that it would have without."""
+    line = Timeline(Engine(site()))
+    for n, one in enumerate(others):
+        line.start(Ask(f"o{n}", one["count"]), 0.0, float(one["start"] + one["length"]))
+    queue = Queue(line, QueueSettings(promises=0))
+    named = [replace(w, ask=replace(w.ask, pod=f"w{n}")) for n, w in enumerate(waiting)]
+    for one in named:
+        queue.submit(one)
+    found = expected_starts(queue, 0.0)
+    for one in named:
+        start = line.earliest(one.ask, one.duration, max(0.0, one.not_before), one.until, 0.0)
+        assert found.get(one.ask.pod) == (start and start.at)
+        if start:
+            line.reservations.add(Entry(start.at, one.ask.pod, one.end(start.at), start.decision.bits))
+
+
+def test_who_is_too_late_is_passed_over() -> None:
+    """An order whose lease is over before it could start waits for nothing, and stops nobody behind it."""
+    queue = Queue(Timeline(Engine(site())))
+    queue.submit(Waiting(Ask("late", 4), FOREVER, 0.0, until=50.0))
+    queue.submit(Waiting(Ask("next", 4), 60.0, 1.0))
+    assert [s.waiting.ask.pod for s in queue.run(50.0)] == ["next"]
+    assert queue.why["late"] == "its lease is over" and expected_starts(queue, 50.0) == {}
+    assert queue.timeline.earliest(Ask("x", 4), 10.0, 50.0, 50.0) is None

@@ -136,6 +136,9 @@ class Queue:
         self._improve_promises(now)
         for waiting in self.ranked(now):
             ask = waiting.ask
+            if waiting.until <= now:
+                self.why[ask.pod] = "its lease is over"
+                continue
             if self._over_quota(waiting):
                 continue
             if ask.pod in self.promised:
@@ -228,26 +231,6 @@ class Queue:
                 self.timeline.reservations.add(entry)
             else:
                 self._hold(waiting, start.at, start.decision.bits)
-
-    def forecast(self, now: float, most: int = 200, windows: int = 5000) -> dict[str, float]:
-        """When those that wait without a promise would start if each were promised one now, in their order.
-
-        An order whose start isn't known is left out, and so are those beyond the first `most`, or beyond so many
-        windows that were looked at.
-        """
-        found: dict[str, float] = {}
-        enough = self.timeline.looked + windows
-        for waiting in self.ranked(now)[:most]:
-            if self.timeline.looked > enough:
-                break
-            if waiting.ask.pod not in self.promised and (start := self._earliest(waiting, now)):
-                found[waiting.ask.pod] = start.at
-                ask, end = waiting.ask, waiting.end(start.at)
-                place = Entry(start.at, ask.pod, end, start.decision.bits, ask.terms)
-                self.timeline.reservations.add(place)
-        for pod in found:
-            self.timeline.cancel(pod)
-        return found
 
     def _waits_for_locality(self, waiting: Waiting, decision: Decision, now: float) -> bool:
         patience = self.settings.patience
