@@ -48,8 +48,8 @@ class Reports:
         if found is None:
             if len(self._and_busy) >= KEPT:
                 self._and_busy.clear()
-            busy = FilterReport(filter="busy", removed=self.healthy - free, left=free)
-            found = self._and_busy[free] = (*self.fixed, busy)
+            busy = {"filter": "busy", "removed": self.healthy - free, "left": free, "examples": ()}
+            found = self._and_busy[free] = (*self.fixed, FilterReport.trusted(busy))
         return found
 
 
