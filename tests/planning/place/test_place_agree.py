@@ -177,6 +177,16 @@ def test_what_is_taken_already_is_never_taken_again() -> None:
     assert set(engine.held) == {"run1"}
 
 
+def test_nodes_that_stay_in_several_domains_have_no_neighbour_inside_one() -> None:
+    """A pod whose site was cabled otherwise since: no replacement, rather than one outside the level."""
+    site = build_site([[3, 3], [3]])
+    for near, level in ((("gpu1", "gpu4"), "leaf"), (("gpu1", "gpu7"), "pod")):
+        request = build_request(1, near=near, required=level)
+        busy = Occupancy(busy=dict.fromkeys(near, "run1"))
+        assert Engine.of(site, "ib0", busy).decide(Ask.of(request)) is None
+        assert isinstance(place(request, site, busy), Refusal)
+
+
 def test_what_is_left_over_stays_together_on_the_most_roomy_leaf() -> None:
     """Small leaves are used up whole."""
     assert fill([5, 3, 4], [0, 1, 2], 10) == ((0, 3), (1, 3), (2, 4))

@@ -109,6 +109,8 @@ def test_a_host_on_two_leaves_joins_them_only_where_most_hosts_are_so() -> None:
     assert (apart.of_rails["l1",], apart.of_rails["l2",], apart.of_rails["l1", "l2"]) == ("l1", "l2", "l1")
     both = Domains.of([("l1", "l2")] * 3)
     assert both.of_leaf == {"l1": "l1", "l2": "l1"}
+    most_lack_one = Domains.of([("l2", "l3", "l4")] * 2 + [("l1", "l2", "l3", "l4")])
+    assert set(most_lack_one.of_rails.values()) == {"l2"}
     chain = Domains.of([("l1", "l2")] * 3 + [("l2", "l3")] * 2)
     assert chain.of_rails == {("l1", "l2"): "l1", ("l2", "l3"): "l3"}
 
