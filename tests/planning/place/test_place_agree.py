@@ -187,6 +187,14 @@ def test_nodes_that_stay_in_several_domains_have_no_neighbour_inside_one() -> No
         assert isinstance(place(request, site, busy), Refusal)
 
 
+def test_the_level_of_a_replacement_is_that_of_the_whole_pod() -> None:
+    """One node alone would be at level `node`; with those that stay it is the pod."""
+    site = build_site([[1, 2]])
+    answer = place(build_request(1, near=("gpu1",)), site, Occupancy(busy={"gpu1": "run1"}))
+    assert isinstance(answer, Placement)
+    assert answer.level == "pod"
+
+
 def test_what_is_left_over_stays_together_on_the_most_roomy_leaf() -> None:
     """Small leaves are used up whole."""
     assert fill([5, 3, 4], [0, 1, 2], 10) == ((0, 3), (1, 3), (2, 4))
