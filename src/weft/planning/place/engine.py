@@ -159,6 +159,7 @@ class Engine(Gang):
         pods = {pool.pod_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
             return None
+        total = pool.total if ask.slice == 1 else view.free
         shared = self.closed_to(ask.terms)
         apart = {x: 0 for x in shared if pool.free[x]}
         removed = sum([pool.free[x] for x in apart]) * ask.slice
@@ -171,7 +172,7 @@ class Engine(Gang):
                 takes.append((leaf, take))
                 units -= take
             if not units:
-                return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), removed)
+                return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), total, removed)
         if ask.required == "leaf":
             return None
         elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
@@ -182,7 +183,7 @@ class Engine(Gang):
             return None
         takes += fill(rest.free, best[1], units)
         pods |= {pool.pod_of[leaf] for leaf in best[1]}
-        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), removed)
+        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), total, removed)
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""

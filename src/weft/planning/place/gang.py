@@ -32,14 +32,7 @@ class Gang(Weighing):
         if two is not None:
             removed = self._closed_room(view, pool, ask, against) * size if against else 0
             return self._on_leaf(view, pool, ask, hidden, two, removed)
-        if not against:
-            return self._over_leaves(view, pool, ask, hidden)
-        free = pool.free
-        aside = {leaf: 0 for closed in against for leaf in closed if free[leaf]}
-        removed = sum([free[leaf] for leaf in aside]) * size
-        if pool.total * size - removed < ask.count:
-            return None
-        return self._over_leaves(view, pool.but(aside), ask, hidden, removed)
+        return self._over_leaves(view, pool, ask, hidden, against)
 
     def _closed_room(self, view: View, pool: Pool, ask: Ask, against: Sequence[Mapping[int, int]]) -> int:
         """The room on leaves that are closed to the ask."""
@@ -59,29 +52,57 @@ class Gang(Weighing):
             return None
         pods = len({pool.pod_of[leaf] for leaf, _ in takes})
         cost = LEAF * len(takes) + self.weights.beta * (pods - 1)
-        return self.taken(view, pool, ask, hidden, takes, cost, pods)
+        return self.taken(
+            view, pool, ask, hidden, takes, cost, pods, pool.total if ask.slice == 1 else view.free
+        )
 
     def _over_leaves(
-        self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int], removed: int = 0
+        self,
+        view: View,
+        pool: Pool,
+        ask: Ask,
+        hidden: Mapping[int, int],
+        against: Sequence[Mapping[int, int]],
     ) -> Decision | None:
+        """The best of several leaves, none of which is closed to the ask.
+
+        Few leaves are closed to most orders: the best of all leaves is mostly open, and then it is the best of those
+        that are, too. Only otherwise the pool is copied without them.
+        """
         units = ask.count // ask.slice
+        best = self._best_leaves(pool, ask, units)
+        if best is None:
+            return None
+        total, removed, others = pool.total, 0, self._others(pool, ask, units, best[0])
+        if against:
+            removed = self._closed_room(view, pool, ask, against) * ask.slice
+            if not _open(best[0], against):
+                pool = pool.but({leaf: 0 for closed in against for leaf in closed if pool.free[leaf]})
+                best = self._best_leaves(pool, ask, units)
+                if best is None:
+                    return None
+                others = self._others(pool, ask, units, best[0])
+            elif others:
+                others = tuple([rival for rival in others if _open(rival[1], against)])
+        total = total if ask.slice == 1 else view.free
+        takes = fill(pool.free, best[0], units)
+        return self.taken(view, pool, ask, hidden, takes, best[1], best[2], total, removed, others)
+
+    def _best_leaves(self, pool: Pool, ask: Ask, units: int) -> tuple[Sequence[int], int, int] | None:
+        """(leaves, cost, pods): more than one leaf, where the order's levels allow that."""
         if ask.required in ("node", "leaf") or units > pool.total:
             return None
         if ask.required == "pod" or ask.preferred == "pod":
             inside = one_pod(pool, units)
             if inside is not None:
-                takes = fill(pool.free, inside, units)
-                others = other_sets(pool, units, inside, ask.required == "site")
-                return self.taken(view, pool, ask, hidden, takes, LEAF * len(inside), 1, removed, others)
+                return inside, LEAF * len(inside), 1
             if ask.required == "pod":
                 return None
         best = several(pool, units, self.weights.beta)
-        if best is None:
-            return None
-        pods = len({pool.pod_of[leaf] for leaf in best[1]})
-        takes = fill(pool.free, best[1], units)
-        others = other_sets(pool, units, [leaf for leaf, _ in takes], ask.required == "site")
-        return self.taken(view, pool, ask, hidden, takes, best[0], pods, removed, others)
+        return best and (best[1], best[0], len({pool.pod_of[leaf] for leaf in best[1]}))
+
+    def _others(self, pool: Pool, ask: Ask, units: int, leaves: Sequence[int]) -> tuple[Rival, ...]:
+        return other_sets(pool, units, sorted(leaves), ask.required == "site")
 
     def taken(
         self,
@@ -92,12 +113,12 @@ class Gang(Weighing):
         takes: Takes,
         cost: int,
         pods: int,
+        total: int,
         removed: int = 0,
         others: tuple[Rival, ...] = (),
     ) -> Decision:
+        """The decision for these leaves; `total`: nodes that are free, `removed` of them on leaves that are closed."""
         available, free = self.available, pool.free
-        # The pool has no room on leaves that are closed: what is free is more by that.
-        total = pool.total + removed if ask.slice == 1 else view.free
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
         return self.decided(view, ask, bits, cost, leftover, pods, total, removed, None, others)
@@ -119,3 +140,12 @@ class Gang(Weighing):
         places = ((leaf, view.take(leaf, bits, units)),)
         others = ((NEXT_LEAF, (other,), 1, free[other] - units),) if other >= 0 else ()
         return self.decided(view, ask, places, LEAF, free[leaf] - units, 1, total, removed, None, others)
+
+
+def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:
+    """Whether none of these leaves is among those that are closed."""
+    for closed in against:
+        for leaf in leaves:
+            if leaf in closed:
+                return False
+    return True

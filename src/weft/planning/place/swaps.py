@@ -9,24 +9,22 @@ exchanges might do better, the search (`weft.planning.place.subset`) is asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, combinations, islice
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
 from weft.planning.place.pool import Pool
 from weft.planning.place.subset import Shape
 
-FEW_GROUPS = 500
-"""So many groups of pods are simply gone through."""
-MOST_SETS = 64
-"""Sets of several pods that are looked at for one shape; where there are more, the search looks at all at once."""
+FEW_GROUPS = 20
+"""So many groups of pods are looked at one by one; where there are more, the search is faster."""
 
 
 class Swapped(NamedTuple):
     """What exchanges of one leaf can do.
 
     Attributes:
-        leaves: the best of these sets; None if no set has the room.
+        leaves: the best of these sets; None if no set has the room, or there are too many groups of pods.
         leftover: room that it leaves behind.
         doubtful: pods in which a search may find less, the fullest first.
     """
@@ -48,16 +46,15 @@ def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int])
     Args:
         pods: those that have room, the fullest first: of equal sets theirs is taken.
     """
+    if any(comb(len(pods), q) > FEW_GROUPS for q, _ in shapes if q > 1):
+        return Swapped(None, 0, pods)
     sets: list[_Set] = []
-    doubt = False
     for q, j in shapes:
-        those = _sets(pool, need, q, j, pods)
-        for one in those if q == 1 else islice(those, MOST_SETS):
+        for one in _sets(pool, need, q, j, pods):
             _, _, slack, _, inside, outside = one
             if not slack or inside & outside << slack:
                 return Swapped(_leaves(pool, one, slack), 0, ())
             sets.append(one)
-        doubt = doubt or next(those, None) is not None
     best: tuple[int, int] | None = None
     least: list[int] = []
     for number, one in enumerate(sets):
@@ -67,13 +64,13 @@ def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int])
         if best is None or slack - less < best[0]:
             best = slack - less, number
     if best is None:
-        return Swapped(None, 0, pods if doubt else ())
+        return Swapped(None, 0, ())
     doubtful = {pod for one, could in zip(sets, least, strict=True) if could < best[0] for pod in one[0]}
     chosen = sets[best[1]]
     return Swapped(
         _leaves(pool, chosen, chosen[2] - best[0]),
         best[0],
-        pods if doubt else [pod for pod in pods if pod in doubtful],
+        [pod for pod in pods if pod in doubtful],
     )
 
 
@@ -89,46 +86,17 @@ def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> It
                 others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
                 yield (pod,), leaves, slack, least, every >> least << least, others
         return
-    tops = [sum(kept(pod)[-leaves:]) for pod in pods]
-    others = sum(sorted(tops)[len(tops) - q + 1 :])
-    able = [pair for pair in zip(pods, tops, strict=True) if pair[1] + others >= need]
-    for chosen in groups(able, q, need):
+    for chosen in combinations(pods, q):
         rooms: list[int] = []
         every = 0
-        for pod, _ in chosen:
+        for pod in chosen:
             rooms += kept(pod)
             every |= bits[pod]
         rooms.sort()
         slack = sum(rooms[-leaves:]) - need
         if slack >= 0 and (least := rooms[-leaves]):
             others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
-            yield tuple([pod for pod, _ in chosen]), leaves, slack, least, every >> least << least, others
-
-
-def groups(able: Sequence[tuple[int, int]], q: int, need: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The groups of q (pod, room) that have the room together, in the order given."""
-    if comb(len(able), q) <= FEW_GROUPS:
-        return (chosen for chosen in combinations(able, q) if sum([room for _, room in chosen]) >= need)
-    rooms = [room for _, room in able]
-    # [i][n]: the most that n of those from the i-th on have
-    most = [list(accumulate(sorted(rooms[i:], reverse=True)[:q], initial=0)) for i in range(len(able))]
-    return _deeper(able, most, 0, q, need)
-
-
-def _deeper(
-    able: Sequence[tuple[int, int]], most: Sequence[Sequence[int]], first: int, q: int, need: int
-) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Groups of q from the first on; those that can't have the room are passed over as soon as that is known."""
-    for i in range(first, len(able) - q + 1):
-        if most[i][q] < need:
-            return
-        one = able[i]
-        if q == 1:
-            if one[1] >= need:
-                yield (one,)
-        elif one[1] + most[i + 1][q - 1] >= need:
-            for more in _deeper(able, most, i + 1, q - 1, need - one[1]):
-                yield one, *more
+            yield chosen, leaves, slack, least, every >> least << least, others
 
 
 def _differences(one: _Set) -> tuple[int, int]:
