@@ -61,12 +61,21 @@ class Edge:
         token = REQUEST_ID.set(request_id)
         started = time.perf_counter()
         status = 0
+        noted = False
+
+        def note() -> None:
+            nonlocal noted
+            if not noted:
+                noted = True
+                self._note(scope, status, time.perf_counter() - started)
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", []), (HEADER, request_id.encode())]
+            elif not message.get("more_body", False):
+                note()  # before its end is out: whoever has an answer finds it in the log and in the metrics
             await send(message)
 
         try:
@@ -78,7 +87,7 @@ class Edge:
                 raise  # half an answer is out: only cutting the connection tells the client
             await _send_failure(scope, send_with_id, request_id)
         finally:
-            self._note(scope, status, time.perf_counter() - started)
+            note()  # one that was cut off
             REQUEST_ID.reset(token)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
