@@ -67,24 +67,22 @@ class Gang(Weighing):
         """The best of several leaves, none of which is closed to the ask.
 
         Few leaves are closed to most orders: the best of all leaves is mostly open, and then it is the best of those
-        that are, too. Only otherwise the pool is copied without them.
+        that are, too. Only otherwise, and where that is dear to find out, the pool is copied without them.
         """
         units = ask.count // ask.slice
-        best = self._best_leaves(pool, ask, units)
+        total = pool.total if ask.slice == 1 else view.free
+        removed = self._closed_room(view, pool, ask, against) * ask.slice if against else 0
+        aside = bool(against) and _dear(pool, units)
+        best = None if aside else self._best_leaves(pool, ask, units)
+        if aside or (best is not None and not _open(best[0], against)):
+            aside = True
+            pool = pool.but({leaf: 0 for closed in against for leaf in closed if pool.free[leaf]})
+            best = self._best_leaves(pool, ask, units)
         if best is None:
             return None
-        total, removed, others = pool.total, 0, self._others(pool, ask, units, best[0])
-        if against:
-            removed = self._closed_room(view, pool, ask, against) * ask.slice
-            if not _open(best[0], against):
-                pool = pool.but({leaf: 0 for closed in against for leaf in closed if pool.free[leaf]})
-                best = self._best_leaves(pool, ask, units)
-                if best is None:
-                    return None
-                others = self._others(pool, ask, units, best[0])
-            elif others:
-                others = tuple([rival for rival in others if _open(rival[1], against)])
-        total = total if ask.slice == 1 else view.free
+        others = other_sets(pool, units, sorted(best[0]), ask.required == "site")
+        if against and not aside:
+            others = tuple([rival for rival in others if _open(rival[1], against)])
         takes = fill(pool.free, best[0], units)
         return self.taken(view, pool, ask, hidden, takes, best[1], best[2], total, removed, others)
 
@@ -100,9 +98,6 @@ class Gang(Weighing):
                 return None
         best = several(pool, units, self.weights.beta)
         return best and (best[1], best[0], len({pool.pod_of[leaf] for leaf in best[1]}))
-
-    def _others(self, pool: Pool, ask: Ask, units: int, leaves: Sequence[int]) -> tuple[Rival, ...]:
-        return other_sets(pool, units, sorted(leaves), ask.required == "site")
 
     def taken(
         self,
@@ -149,3 +144,8 @@ def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:
             if leaf in closed:
                 return False
     return True
+
+
+def _dear(pool: Pool, units: int) -> bool:
+    """Whether the choice is one of more than two leaves in several pods, which takes longer than a copy of the pool."""
+    return units > 2 * pool.most_roomy and units > pool.ranked[-1] // pool.pods
