@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import HandClock
 
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, embedded
@@ -45,3 +47,16 @@ def database(database_url: str) -> Generator[Database]:
 @pytest.fixture
 def store(database: Database) -> Store:
     return Store(database, SystemClock())
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    """A clock that a test moves; modules that need none have a `house` of their own."""
+    return HandClock()
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
+    house = House(database, database_url, clock=clock)
+    yield house
+    house.close()

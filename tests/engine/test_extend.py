@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,7 +9,6 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
 
-from weft.engine.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -18,18 +16,6 @@ from weft.model.site import ProjectLimits
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    house = House(database, database_url, clock=clock)
-    yield house
-    house.close()
 
 
 def test_a_lease_that_begins_later_is_extended_with_its_promise(house: House, clock: HandClock) -> None:

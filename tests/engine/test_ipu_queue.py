@@ -23,11 +23,6 @@ pytestmark = pytest.mark.database
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
 def house(database: Database, database_url: str, clock: HandClock) -> Generator[IpuHouse]:
     house = IpuHouse(database, database_url, clock)
     yield house

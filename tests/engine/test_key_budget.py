@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 from tests.engine.house import House
-from tests.engine.timehouse import HandClock, look, make, queue
+from tests.engine.timehouse import look, make, queue
 
-from weft.engine.database import Database
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def house(database: Database, database_url: str) -> Generator[House]:
-    house = House(database, database_url, clock=HandClock())
-    yield house
-    house.close()
 
 
 def fill(house: House, node: str, keys: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
@@ -10,25 +9,12 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, release
 
-from weft.engine.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    house = House(database, database_url, clock=clock)
-    yield house
-    house.close()
 
 
 # -- starts that are promised ---------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,18 +15,6 @@ from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    house = House(database, database_url, clock=clock)
-    yield house
-    house.close()
 
 
 # -- the queue ------------------------------------------------------------------------------------------------------

@@ -27,11 +27,6 @@ pytestmark = pytest.mark.database
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
 def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
     house = House(database, database_url, clock=clock)
     for project in ("team-a", "team-b", "team-c"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from datetime import timedelta
 
 import pytest
@@ -20,18 +19,6 @@ from weft.planning.plantext import plan_text
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    house = House(database, database_url, clock=clock)
-    yield house
-    house.close()
 
 
 def spared(name: str, count: int, spare: int, **more: object) -> Order:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
@@ -11,24 +10,11 @@ from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, look, make, queue
 
-from weft.engine.database import Database
 from weft.model.errors import InputError
 from weft.model.pod import PodState
 from weft.planning.topology import Topology
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    house = House(database, database_url, clock=clock)
-    yield house
-    house.close()
 
 
 # -- uplinks --------------------------------------------------------------------------------------------------------
