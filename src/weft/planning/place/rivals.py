@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.planning.place.pool import Pool
-from weft.planning.place.solve import fullest
+from weft.planning.place.solve import next_leaf
 
 Rival = tuple[str, tuple[int, ...], int, int]
 """Leaves that would have had room, too: (in what they are good, leaves in tree order, number of their pods, units that
@@ -21,27 +21,10 @@ NEXT_LEAF = "next leaf"
 
 def rivals(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:
     """What these leaves of the pool are compared with; the arguments are those of `other_sets`."""
-    return next_leaf(pool, need, leaves[0]) if len(leaves) == 1 else other_sets(pool, need, leaves, anywhere)
-
-
-def next_leaf(pool: Pool, need: int, leaf: int) -> tuple[Rival, ...]:
-    """The leaf that comes after the chosen one by the same rule, if there is one."""
-    free, start = pool.free, pool.pod_start
-    room, pod = free[leaf], pool.pod_of[leaf]
-    level = 2 * room + (room == pool.full[leaf])
-    bits = pool.bucket[pod][level] ^ (1 << (leaf - start[pod]))
-    if not bits:
-        pods = pool.pods_with[level] ^ (1 << pod)
-        if not pods:
-            above = pool.levels >> (level + 1)
-            if not above:
-                return ()
-            level += (above & -above).bit_length()
-            pods = pool.pods_with[level]
-        pod = fullest(pool, pods, level >> 1)
-        bits = pool.bucket[pod][level]
-    other = start[pod] + (bits & -bits).bit_length() - 1
-    return ((NEXT_LEAF, (other,), 1, free[other] - need),)
+    if len(leaves) > 1:
+        return other_sets(pool, need, leaves, anywhere)
+    other = next_leaf(pool, leaves[0])
+    return ((NEXT_LEAF, (other,), 1, pool.free[other] - need),) if other >= 0 else ()
 
 
 def tightest(leaves: NDArray[np.intp], units: NDArray[Any], need: int) -> tuple[Rival, ...]:

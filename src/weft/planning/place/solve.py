@@ -23,34 +23,22 @@ def one_leaf(pool: Pool, need: int) -> int | None:
     return pool.pod_start[pod] + (bits & -bits).bit_length() - 1
 
 
-def leaf_and_next(pool: Pool, need: int) -> tuple[int, int] | None:
-    """The same leaf and the one that comes after it; -1 if there is no other."""
-    above = pool.levels >> (2 * need)
-    if not above:
-        return None
-    starts, bucket, pods_with = pool.pod_start, pool.bucket, pool.pods_with
-    level = 2 * need + (above & -above).bit_length() - 1
-    pods = pods_with[level]
-    pod = pods.bit_length() - 1
-    if pods != 1 << pod:
-        pod = fullest(pool, pods, level >> 1)
-    bits = bucket[pod][level]
-    low = bits & -bits
-    leaf = starts[pod] + low.bit_length() - 1
-    bits ^= low
+def next_leaf(pool: Pool, leaf: int) -> int:
+    """The leaf that comes after this one by the same rule; -1 if there is none."""
+    starts, bucket, room, pod = pool.pod_start, pool.bucket, pool.free[leaf], pool.pod_of[leaf]
+    level = 2 * room + (room == pool.full[leaf])
+    bits = bucket[pod][level] ^ (1 << (leaf - starts[pod]))
     if not bits:
-        pods ^= 1 << pod
+        pods = pool.pods_with[level] ^ (1 << pod)
         if not pods:
-            above &= above - 1
+            above = pool.levels >> (level + 1)
             if not above:
-                return leaf, -1
-            level = 2 * need + (above & -above).bit_length() - 1
-            pods = pods_with[level]
-        pod = pods.bit_length() - 1
-        if pods != 1 << pod:
-            pod = fullest(pool, pods, level >> 1)
+                return -1
+            level += (above & -above).bit_length()
+            pods = pool.pods_with[level]
+        pod = fullest(pool, pods, level >> 1)
         bits = bucket[pod][level]
-    return leaf, starts[pod] + (bits & -bits).bit_length() - 1
+    return starts[pod] + (bits & -bits).bit_length() - 1
 
 
 def fullest(pool: Pool, pods: int, room: int) -> int:
@@ -66,10 +54,11 @@ def fullest(pool: Pool, pods: int, room: int) -> int:
 
 
 def two_leaves(pool: Pool, need: int, closed: Sequence[Container[int]]) -> tuple[int, int] | None:
-    """The same two among the leaves that none of these has."""
-    two = leaf_and_next(pool, need)
-    if two is None:
+    """The tightest leaf and the next one (-1: there is none) among the leaves that none of these has."""
+    leaf = one_leaf(pool, need)
+    if leaf is None:
         return None
+    two = leaf, next_leaf(pool, leaf)
     for some in closed:
         if two[0] in some or two[1] in some:
             break
