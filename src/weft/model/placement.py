@@ -80,9 +80,6 @@ class Occupancy(Document):
         default_factory=dict,
         description="Node -> why its cloud can't boot on it now (compute service down …).",
     )
-    segments: Mapping[Name, str] = Field(
-        default_factory=dict, description="Node -> why its ports take no further P_Key or VLAN."
-    )
     unfit: Mapping[str, Mapping[Name, str]] = Field(
         default_factory=dict,
         description="What is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot that on its host.",

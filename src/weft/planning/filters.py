@@ -33,7 +33,7 @@ def filters_for(
     """The filters of a request after `of_kind`, in the order in which they are reported: what changes comes last."""
     excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
-    no_keys = {**keys_gone(occupancy, request.fabric), **occupancy.segments}
+    no_keys = keys_gone(occupancy, request.fabric)
     stands = topology.stands
     unfit = occupancy.unfit.get(request.boot, {})
     return (

@@ -13,7 +13,7 @@ import pytest
 from placesites import MORE, adapters, build_request, build_site, cabled, dedicate, seeded
 
 from weft.model.errors import ConflictError
-from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
+from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import Accelerator, AcceleratorCount, Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
@@ -61,7 +61,7 @@ def random_state(rng: random.Random, site: Site) -> Occupancy:
         ),
         quarantined=dict.fromkeys(some(0.1), "not clean"),
         down=dict.fromkeys(some(0.1), "service down"),
-        segments=dict.fromkeys(some(0.1), "126 keys"),
+        full_ports=tuple(FullPort(fabric="ib0", node=n, why="126 keys") for n in some(0.1)),
     )
 
 
@@ -97,7 +97,13 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
         assert (placed.leaf, placed.pod) == (leaf_of[node.name], pod_of[leaf_of[node.name]])
         assert owner_of[placed.leaf] in (None, request.project)
         assert not (request.apart_from and placed.leaf in rivals)
-    gone = {*occupancy.busy, *occupancy.quarantined, *occupancy.down, *occupancy.segments, *request.exclude}
+    gone = {
+        *occupancy.busy,
+        *occupancy.quarantined,
+        *occupancy.down,
+        *(p.node for p in occupancy.full_ports),
+        *request.exclude,
+    }
     assert gone.isdisjoint(names)
     by_leaf = [sum(leaf_of[n] == leaf for n in names) for leaf in {leaf_of[n] for n in names}]
     assert all(n % request.slice == 0 for n in by_leaf)

@@ -9,7 +9,15 @@ from placesites import build_request, build_site, dedicate
 from pydantic import ValidationError
 
 from weft.model.errors import InputError
-from weft.model.placement import Explanation, Neighbour, Occupancy, Placement, PlacementRequest, Refusal
+from weft.model.placement import (
+    Explanation,
+    FullPort,
+    Neighbour,
+    Occupancy,
+    Placement,
+    PlacementRequest,
+    Refusal,
+)
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.book import Book, earliest_start
 from weft.planning.place.ask import Ask
@@ -157,7 +165,7 @@ def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None
     occupancy = Occupancy(
         busy={"gpu1": "run0"},
         neighbours=(Neighbour(pod="run0", project="rival", nodes=("gpu1",)),),
-        segments={"gpu9": "126 keys"},
+        full_ports=(FullPort(fabric="ib0", node="gpu9", why="126 keys"),),
     )
     answer = placed(build_request(3, apart_from=("rival",)), site, occupancy)
     assert names(answer) == ["gpu10", "gpu11", "gpu12"]

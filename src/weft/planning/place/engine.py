@@ -51,7 +51,7 @@ class Engine(Gang):
             ("maintenance", maintenance),
             ("down", occupancy.down),
             ("quarantine", occupancy.quarantined),
-            ("segments", {**keys_gone(occupancy, fabric), **occupancy.segments}),
+            ("segments", keys_gone(occupancy, fabric)),
         ):
             for node, reason in reasons.items():
                 if node in topology.stands:
