@@ -7,7 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.engine.house import House
-from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
+from tests.engine.timehouse import (
+    HandClock,
+    at_once,
+    dispatching,
+    look,
+    make,
+    messages,
+    policy,
+    queue,
+    release,
+)
 
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, RefusedError
@@ -200,22 +210,7 @@ def test_two_workers_never_give_one_node_twice(house: House) -> None:
     first = house.ready(make("first", 16))
     pods = [queue(house, f"q{n}", 3) for n in range(8)]
     release(house, first)
-    workers = [house.new_worker(f"w{n}") for n in range(4)]
-    errors: list[Exception] = []
-
-    def work(n: int) -> None:
-        try:
-            for _ in range(3):
-                workers[n]._dispatcher.run()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    assert not at_once(*dispatching(house, 4))
     states = [look(house, p).state for p in pods]
     assert states.count(PodState.PLACED) == 5 and states.count(PodState.PENDING) == 3
     nodes = [n for p in pods if look(house, p).placed for n in look(house, p).nodes]

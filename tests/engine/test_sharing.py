@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
-from tests.engine.timehouse import HandClock, look, make, release
+from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, release
 
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.engine.database import Database
-from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
+from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -205,31 +205,13 @@ def test_many_doors_and_workers_at_once_break_nothing(house: House) -> None:
     for project, one in wishes[:8]:
         house.service.create_pod(requests[project], one)
     release(house, first)
-    workers = [house.new_worker(f"w{n}") for n in range(2)]
-    errors: list[Exception] = []
-
-    def work(n: int) -> None:
-        try:
-            for _ in range(3):
-                workers[n]._dispatcher.run()
-        except Exception as error:
-            errors.append(error)
 
     def direct(n: int) -> None:
         for project, one in wishes[8 + 2 * n : 10 + 2 * n]:
-            try:
+            with suppress(RefusedError):
                 house.service.create_pod(requests[project], one)
-            except RefusedError:
-                continue
-            except WeftError as error:
-                errors.append(error)
 
-    threads = [threading.Thread(target=f, args=(n,)) for f in (work, direct) for n in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    assert not at_once(*dispatching(house, 2), lambda: direct(0), lambda: direct(1))
     pods = [p for p in house.store.live_pods() if p.state is PodState.PLACED]
     assert pods
     held = [n for p in pods for n in p.held]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,3 +62,27 @@ def policy(house: House, **settings: Any) -> None:
 
 def messages(house: House, pod: PodRecord, kind: str) -> list[str]:
     return [e.message for e in house.store.events(pod.id, 0) if e.type == kind]
+
+
+def at_once(*works: Callable[[], object]) -> list[Exception]:
+    """Run all of these at one time, each in a thread of its own, to their ends. What they raised."""
+    errors: list[Exception] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def dispatching(house: House, number: int) -> list[Callable[[], object]]:
+    """So many workers, each of which looks at the queue three times."""
+    workers = [house.new_worker(f"w{n}") for n in range(number)]
+    return [lambda w=w: [w._dispatcher.run() for _ in range(3)] for w in workers]
