@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,30 @@ def test_admin_of_a_tenants_project_is_no_operator() -> None:
     assert not policy.allows("pods:show", caller("a", "team-a", "admin"), "id-of-team-b")
     assert policy.is_operator(caller("a", "admin", "admin"))
     assert policy.allows("pods:release", caller("a", None, "admin", system=True), "id-of-team-b")
+
+
+def test_a_project_called_admin_of_another_domain_is_a_tenants() -> None:
+    """Whoever administers a domain names its projects: the name alone makes nobody an operator."""
+    policy, mallory = Policy(), caller("mal", "admin", "admin", domain="customer")
+    for rule in list_rules():
+        assert not policy.allows(rule.name, mallory, "id-of-team-a"), rule.name
+    for rule in ("operator", "site:apply", "details:show", "pods:list_all_projects", "audit:repair"):
+        assert not policy.allows(rule, mallory), rule
+    assert policy.allows("pods:create", mallory, "id-of-admin-in-customer")
+
+
+def test_a_domain_that_is_not_known_makes_nobody_an_operator() -> None:
+    """A token without the domain of its project is not taken for one of the domain `default`."""
+    nowhere = replace(caller("olga", "admin", "admin"), project_domain_id=None)
+    assert not Policy().is_operator(nowhere)
+
+
+def test_an_own_rule_may_use_ids(tmp_path: Path) -> None:
+    """Domains and users by id, as the policy's page says."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("operator: role:admin and project_domain_id:ops and user_domain_id:ops\n")
+    assert Policy(file).is_operator(caller("o", "any", "admin", domain="ops"))
+    assert not Policy(file).is_operator(caller("o", "any", "admin", domain="else"))
 
 
 def test_a_refusal_says_what_one_has() -> None:

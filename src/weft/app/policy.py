@@ -1,9 +1,12 @@
 """Who may do what: oslo.policy rules, as every OpenStack operator knows them.
 
-The operator is: role `admin` with system scope, or role `admin` in the project named `admin` (the one that
-`keystone-manage bootstrap` makes). A role `admin` in any other project rules only that project. An operator
-who wants it otherwise overrides the rule `operator` in a policy file of their own (`--policy`), for example
-with `role:admin and project_id:<id>`. The file is read once, at start.
+The operator is: role `admin` with system scope, which is what Keystone has for it; or role `admin` in the project
+`admin` of the domain whose id is `default`, both of which `keystone-manage bootstrap` makes. A project called
+`admin` in any other domain is a project like every other: whoever administers a domain names its projects. A role
+`admin` in any other project rules only that project. An operator who wants it otherwise overrides the rule
+`operator` in a policy file (`--policy`), for example with `role:admin and system_scope:all`, or with
+`role:admin and project_id:<id>`. Checks may use roles, user_id, user_domain_id, project_id, project_name,
+project_domain_id and system_scope. The file is read once, at start.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ _OPERATOR_READS = "rule:operator or rule:system_reader"
 _BASE = (
     oslo.RuleDefault(
         "operator",
-        "role:admin and (system_scope:all or project_name:admin)",
+        "role:admin and (system_scope:all or (project_name:admin and project_domain_id:default))",
         "Operators: see and change everything.",
     ),
     oslo.RuleDefault(
@@ -174,12 +177,16 @@ class Policy:
     def allows(self, rule: str, caller: Caller, target_project: str | None = None) -> bool:
         """Whether the caller may do `rule` in `target_project`; None: in no project (site, nodes, audit)."""
         # A key that is None must be left out: oslo.policy compares texts, and "None" equals "None".
-        credentials: dict[str, object] = {"roles": sorted(caller.roles), "user_id": caller.user_id}
-        if caller.project_id:
-            credentials["project_id"] = caller.project_id
-            credentials["project_name"] = caller.project_name or ""
-        if caller.system:
-            credentials["system_scope"] = "all"
+        given: dict[str, object] = {
+            "roles": sorted(caller.roles),
+            "user_id": caller.user_id,
+            "user_domain_id": caller.user_domain_id,
+            "project_id": caller.project_id,
+            "project_name": caller.project_name,
+            "project_domain_id": caller.project_domain_id,
+            "system_scope": "all" if caller.system else None,
+        }
+        credentials = {name: value for name, value in given.items() if value}
         target = {"project_id": target_project} if target_project else {}
         return bool(self._enforcer.enforce(rule, target, credentials))
 

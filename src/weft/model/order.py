@@ -43,6 +43,11 @@ SshPublicKey = Annotated[
 """One line as in `authorized_keys` (RFC 4253 §6.6): type, base64, perhaps a comment. What Nova can import."""
 
 
+KEY_PAIR_NAME = r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$"
+KEY_PAIR_NAMES = "letters, digits, '@', '.', '_', '-' and spaces, and not only dots"
+"""What Nova takes for the name of a key pair (nova.api.validation, microversion 2.92), less what is a path."""
+
+
 class NodesOrder(Document):
     """The servers."""
 
@@ -152,6 +157,7 @@ class AccessOrder(Document):
     key_pair: str | None = Field(
         default=None,
         max_length=255,
+        pattern=KEY_PAIR_NAME,
         description="Nova key pair of the ordering user; read when it is ordered.",
     )
     ssh_key: SshPublicKey | None = Field(

@@ -15,9 +15,13 @@ from weft.model.resources import Graph
 class Caller:
     """Who asks, as Keystone says it.
 
+    Names are for people: anybody who administers a domain may call a project there as he likes. Ids identify.
+
     Attributes:
-        roles: role names, lower case; `project_id` is None for a system-scoped token.
-        is_operator: a system-scoped admin/reader or admin of the admin project, by policy, not here.
+        roles: role names, lower case.
+        project_id, project_name, project_domain_id: None for a token that isn't for a project.
+        system: the token is for the whole system.
+        user_domain_id: the domain that the user belongs to.
     """
 
     user_id: str
@@ -27,6 +31,8 @@ class Caller:
     roles: frozenset[str]
     expires_at: datetime
     system: bool = False
+    project_domain_id: str | None = None
+    user_domain_id: str | None = None
 
 
 class Identity(Protocol):

@@ -230,4 +230,6 @@ def caller(name: str, project: str | None, roles: Sequence[str], expires: dateti
         roles=frozenset(roles),
         expires_at=expires,
         system=system,
+        project_domain_id="default" if project else None,
+        user_domain_id="default",
     )

@@ -24,18 +24,28 @@ class FakeKeystone:
 
     Attributes:
         weft_url: what the catalog says of weft; empty: no entry.
+        answer: what a question about a good token is answered instead of the truth.
     """
 
     identity: FakeIdentity
     users: dict[str, tuple[str, Caller]] = field(default_factory=dict)
     weft_url: str = ""
     url: str = ""
+    answer: Response | None = None
 
     def app(self) -> FastAPI:
         app = FastAPI()
         app.add_api_route("/v3", self._version, methods=["GET"])
         app.add_api_route("/v3/auth/tokens", self._sign_in, methods=["POST"])
+        app.add_api_route("/v3/auth/tokens", self._tell, methods=["GET"])
         return app
+
+    def _tell(self, request: Request) -> Response:
+        """Who a token belongs to; `answer` comes instead, if there is one."""
+        caller = self.identity.tokens.get(request.headers.get("X-Subject-Token", ""))
+        if caller is None:
+            return JSONResponse({"error": {"code": 404, "title": "Not Found", "message": "no token"}}, 404)
+        return self.answer or JSONResponse({"token": self._token(caller)})
 
     def _version(self) -> dict[str, Any]:
         links = [{"rel": "self", "href": f"{self.url}/v3/"}]
@@ -72,18 +82,20 @@ class FakeKeystone:
             "id": "e1",
         }
         entry = {"type": SERVICE_TYPE, "name": "weft", "id": "s1", "endpoints": [endpoint]}
+        project = {
+            "id": caller.project_id,
+            "name": caller.project_name,
+            "domain": {"id": caller.project_domain_id, "name": "…"},
+        }
+        scope = {"system": {"all": True}} if caller.system else {"project": project}
         return {
             "methods": ["password"],
             "user": {
                 "id": caller.user_id,
                 "name": caller.user_name,
-                "domain": {"id": "default", "name": "Default"},
+                "domain": {"id": caller.user_domain_id, "name": "…"},
             },
-            "project": {
-                "id": caller.project_id,
-                "name": caller.project_name,
-                "domain": {"id": "default", "name": "Default"},
-            },
+            **(scope if caller.system or caller.project_id else {}),
             "roles": [{"id": role, "name": role} for role in sorted(caller.roles)],
             "catalog": [entry] if self.weft_url else [],
             "issued_at": "2026-01-01T00:00:00.000000Z",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -10,7 +12,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.session import Json, Project, Sessions
 from weft.model.errors import InputError
 from weft.model.hostneeds import HostNeeds, too_small
-from weft.model.order import Order, SshPublicKey
+from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
 from weft.ports.cloud import QuotaRow
@@ -81,17 +83,21 @@ class OpenStackFacts:
         return {host: why for host, why in reasons.items() if why}
 
     def public_key(self, user_id: str, key_pair: str) -> str:
+        # Asked with the service user's rights, which read everybody's: the name must stay one part of the path.
+        if not re.fullmatch(KEY_PAIR_NAME, key_pair):
+            raise InputError("access.key_pair", key_pair, KEY_PAIR_NAMES)
         answer = self._sessions.own().compute.ask(
             f"read the public key of key pair {key_pair}",
             "GET",
-            f"/os-keypairs/{key_pair}?user_id={user_id}",
+            f"/os-keypairs/{quote(key_pair, safe='')}",
+            params={"user_id": user_id},
             ok=(400, 404),
         )
-        if not answer.fine:
+        row: Json = answer.body.get("keypair", {}) if answer.fine else {}
+        if (row.get("name"), row.get("user_id")) != (key_pair, user_id):
             raise InputError(
                 "access.key_pair", key_pair, "the ordering user has no such key pair in this cloud"
             )
-        row: Json = answer.body["keypair"]
         if row.get("type", "ssh") != "ssh":
             raise InputError("access.key_pair", key_pair, "it must be a key pair of type ssh")
         try:

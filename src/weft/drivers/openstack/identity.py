@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from weft.drivers.openstack.session import Json, Sessions
-from weft.model.errors import UnauthenticatedError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+
+from weft.drivers.openstack.session import Sessions
+from weft.model.errors import UnauthenticatedError, UnknownError
 from weft.ports.cloud import Caller
 
 LONGEST = 60.0
 KEPT = 10_000
 """Answers that are kept at most; then the oldest go."""
+LONGEST_TOKEN = 8192
+"""Characters. A Fernet or JWS token of Keystone has a few hundred; a longer one isn't carried on to Keystone."""
 
 
 class KeystoneIdentity:
@@ -42,7 +47,7 @@ class KeystoneIdentity:
         return self._sessions.auth_url
 
     def check(self, token: str) -> Caller:
-        if not token or not token.isascii() or not token.isprintable():
+        if not 0 < len(token) <= LONGEST_TOKEN or not token.isascii() or not token.isprintable():
             raise UnauthenticatedError("the token is not one of Keystone's: sign in again")
         name, now = hashlib.sha256(token.encode()).digest(), self._now()
         with self._lock:
@@ -60,8 +65,9 @@ class KeystoneIdentity:
         return caller
 
     def _ask(self, token: str) -> Caller:
-        answer = self._sessions.own().identity.ask(
-            "check a caller's token",
+        asked, keystone = "check a caller's token", self._sessions.own().identity
+        answer = keystone.ask(
+            asked,
             "GET",
             "/auth/tokens",
             params={"nocatalog": "1"},
@@ -70,21 +76,65 @@ class KeystoneIdentity:
         )
         if not answer.fine:
             raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
-        return caller_of(answer.body["token"])
+        try:
+            return caller_of(answer.body)
+        except ValidationError as error:
+            raise UnknownError(
+                asked, f"keystone at {self.auth_url}", f"no token of Identity API v3 ({wrong_fields(error)})"
+            ) from None
 
 
-def caller_of(token: Json) -> Caller:
-    """The caller in the body of Keystone's answer (Identity API v3, "Validate and show information for token")."""
-    project: Json = token.get("project") or {}
+class _Named(BaseModel):
+    id: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+
+
+class _Domain(BaseModel):
+    id: str = Field(min_length=1)
+
+
+class _InDomain(_Named):
+    domain: _Domain
+
+
+class _System(BaseModel):
+    all: bool = False
+
+
+class _Token(BaseModel):
+    """The body of "Validate and show information for token", Identity API v3; the rest of it isn't needed."""
+
+    user: _InDomain
+    project: _InDomain | None = None
+    roles: tuple[_Named, ...] = ()
+    system: _System = _System()
+    expires_at: AwareDatetime
+
+
+class _Answer(BaseModel):
+    token: _Token
+
+
+def caller_of(body: Mapping[str, Any]) -> Caller:
+    """The caller in the body of Keystone's answer. Raises `ValidationError` for what is no such answer."""
+    token = _Answer.model_validate(body).token
+    project = token.project
     return Caller(
-        user_id=token["user"]["id"],
-        user_name=token["user"]["name"],
-        project_id=project.get("id"),
-        project_name=project.get("name"),
-        roles=frozenset(str(role["name"]).lower() for role in token.get("roles", [])),
-        expires_at=datetime.fromisoformat(token["expires_at"]).astimezone(UTC),
-        system=bool((token.get("system") or {}).get("all")),
+        user_id=token.user.id,
+        user_name=token.user.name,
+        project_id=project.id if project else None,
+        project_name=project.name if project else None,
+        roles=frozenset(role.name.lower() for role in token.roles),
+        expires_at=token.expires_at.astimezone(UTC),
+        system=token.system.all,
+        project_domain_id=project.domain.id if project else None,
+        user_domain_id=token.user.domain.id,
     )
+
+
+def wrong_fields(error: ValidationError) -> str:
+    """What is missing or wrong, without the values."""
+    return ", ".join(".".join(str(part) for part in one["loc"]) for one in error.errors()[:3])
 
 
 __all__ = ["KeystoneIdentity", "caller_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ REMEMBERED = 60.0
 PLACEMENT_MICROVERSION = "1.18"
 """Queens: the first that lists providers by a required trait; 1.14 brought the roots of trees."""
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 T = TypeVar("T")
 
 
@@ -43,8 +45,11 @@ class Lookups:
             rows = project.image.listing(
                 asked, "/images", "images", {"name": name, "status": "active", "sort": "created_at:desc"}
             )
-            if rows:
-                return rows[0]
+            # Glance takes operators in a filter (`in:…`): only a row of exactly this name is meant.
+            if named := [row for row in rows if row["name"] == name]:
+                return named[0]
+            if not _UUID.fullmatch(name):  # an id of Glance's always is one; nothing else gets into the path
+                return None
             answer = project.image.ask(asked, "GET", f"/images/{name}", ok=(404,))
             return dict(answer.body) if answer.fine and answer.body.get("status") == "active" else None
 

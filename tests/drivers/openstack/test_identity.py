@@ -1,0 +1,160 @@
+"""Who a token belongs to, by Keystone's own words, and a user's key pair, with a stand-in for Keystone and Nova."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from weft.app.policy import Policy
+from weft.drivers.openstack import KeystoneIdentity, OpenStackFacts, Sessions
+from weft.drivers.openstack.lookups import Lookups
+from weft.model.errors import InputError, UnauthenticatedError, UnknownError
+from weft.testing.callers import caller, tokens
+from weft.testing.keystone import FakeKeystone
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG"
+
+
+class FakeNova:
+    """Tells each key pair of each user, and Glance's images; remembers what it was asked, to the byte."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.images: list[dict[str, str]] = []
+        self.instead = ""
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+        app.add_api_route("/{rest:path}", self._answer, methods=["GET"])
+        return app
+
+    def _answer(self, request: Request) -> Response:
+        path = request.scope["raw_path"].decode()
+        query = request.scope["query_string"].decode()
+        self.asked.append(f"{path}?{query}")
+        if path.startswith("/images"):
+            return JSONResponse(
+                {"images": self.images} if path == "/images" else {"status": "active", "id": "i"}
+            )
+        user = request.query_params.getlist("user_id")[-1]
+        name = unquote(path.rpartition("/")[2])
+        row = {"name": name, "user_id": self.instead or user, "type": "ssh", "public_key": KEY}
+        return JSONResponse({"keypair": row})
+
+
+@pytest.fixture
+def nova() -> FakeNova:
+    return FakeNova()
+
+
+@pytest.fixture
+def keystone() -> FakeKeystone:
+    return FakeKeystone(FakeIdentity(tokens()), {"weft": ("x", caller("weft", "service", "service"))})
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, nova: FakeNova, keystone: FakeKeystone) -> Iterator[Sessions]:
+    with served(nova.app()) as nova_url, served(keystone.app()) as url:
+        keystone.url = url
+        auth = {"auth_url": f"{url}/v3", "username": "weft", "password": "x", "project_name": "service"}
+        auth |= {"user_domain_id": "default", "project_domain_id": "default"}
+        cloud = {"auth": auth, "region_name": "lab", "identity_endpoint_override": f"{url}/v3"}
+        cloud |= {"compute_endpoint_override": nova_url, "image_endpoint_override": nova_url}
+        file = tmp_path / "clouds.yaml"
+        file.write_text(json.dumps({"clouds": {"weft": cloud}}))
+        made = Sessions("weft", [file])
+        yield made
+        made.close()
+
+
+def test_domains_reach_the_policy(sessions: Sessions) -> None:
+    """A project called admin of a customer's domain stays a project of that domain, all the way to the rules."""
+    identity, policy = KeystoneIdentity(sessions), Policy()
+    mallory, olga, sam = (identity.check(t) for t in ("another-domains-admin", "operator", "system-admin"))
+    assert (mallory.project_name, mallory.project_domain_id, mallory.user_domain_id) == (
+        "admin",
+        "customer",
+        "customer",
+    )
+    assert not policy.is_operator(mallory)
+    assert policy.is_operator(olga) and policy.is_operator(sam)
+    assert sam.system and sam.project_id is None and sam.project_domain_id is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response("<html>Maintenance</html>", media_type="text/html"),
+        JSONResponse({}),
+        JSONResponse([]),
+        JSONResponse({"token": None}),
+        JSONResponse({"token": {"user": {"id": "", "name": "x"}, "expires_at": "2999-01-01T00:00:00Z"}}),
+        JSONResponse({"token": {"user": {"id": "u", "name": "x"}, "project": {}, "expires_at": "soon"}}),
+        Response(status_code=204),
+    ],
+)
+def test_what_is_no_token_leaves_the_caller_unknown(
+    sessions: Sessions, keystone: FakeKeystone, answer: Response
+) -> None:
+    """A proxy's page with status 200 is nobody: the question is open, and it is not a defect of weft's."""
+    keystone.answer = answer
+    with pytest.raises(UnknownError):
+        KeystoneIdentity(sessions).check("operator")
+
+
+def test_a_giant_token_is_refused_without_asking(sessions: Sessions) -> None:
+    """70 kB in a header would be refused by whatever is before Keystone, and look like a failure there."""
+    with pytest.raises(UnauthenticatedError):
+        KeystoneIdentity(sessions).check("g" * 70_000)
+    assert sessions.counter.take() == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "k?user_id=victim&a=",
+        "../servers",
+        "..",
+        ".",
+        "a/b",
+        "a%2Fb",
+        "a#b",
+        "k;x",
+        "k\n",
+        "kä",
+        "",
+        "k&user_id=v",
+    ],
+)
+def test_the_name_of_a_key_pair_is_a_name_only(sessions: Sessions, nova: FakeNova, name: str) -> None:
+    """What would change the address that the service user asks is refused, and nobody is asked."""
+    with pytest.raises(InputError) as error:
+        OpenStackFacts(sessions).public_key("me", name)
+    assert error.value.field == "access.key_pair"
+    assert nova.asked == []
+
+
+def test_a_key_pair_is_the_ordering_users(sessions: Sessions, nova: FakeNova) -> None:
+    """Of this user, by this name; an answer about another one is none."""
+    assert OpenStackFacts(sessions).public_key("me", "my-key.1@home") == KEY
+    assert nova.asked == ["/os-keypairs/my-key.1%40home?user_id=me"]
+    nova.instead = "somebody-else"
+    with pytest.raises(InputError):
+        OpenStackFacts(sessions).public_key("me", "my key")
+
+
+@pytest.mark.parametrize("name", ["../flavors", "x?limit=1", "in:a,b", "a/b"])
+def test_the_name_of_an_image_is_a_name_only(sessions: Sessions, nova: FakeNova, name: str) -> None:
+    """It is looked for as a name, exactly; only a UUID is asked for by its path."""
+    nova.images = [{"id": "1", "name": "a", "status": "active"}]
+    assert Lookups().image(sessions.own(), name) is None
+    assert all(asked.startswith("/images?") for asked in nova.asked)
+    assert Lookups().image(sessions.own(), "1f0c9a3b-0000-4000-8000-000000000000")
