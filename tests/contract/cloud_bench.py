@@ -34,6 +34,7 @@ from weft.model.resources import (
 from weft.ports.cloud import CloudFacts, Identity
 from weft.ports.resources import ResourceDriver, Scope
 from weft.testing.cloud import FakeCloud
+from weft.testing.seen import there
 
 SITE = "contract"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -163,10 +164,10 @@ class Bench(ABC):
         ids: dict[str, str] = {}
         if wanted is not None:
             ids = self.ids()
-        first = self.driver.find(self.scope, chosen, ids)
+        first = there(self.driver.find(self.scope, chosen, ids))
         if wanted is not None:
             return first
-        return self.driver.find(self.scope, chosen, {key: seen.id for key, seen in first.items()})
+        return there(self.driver.find(self.scope, chosen, {key: seen.id for key, seen in first.items()}))
 
     def create(self, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
         """In the order of the kinds, each with the ids of what was made before."""

@@ -208,7 +208,7 @@ def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
     bench.unmark_security_group(ids["security_group"])
-    assert bench.driver.find(bench.scope, wanted, {}) == {}
+    assert not bench.driver.find(bench.scope, wanted, {})["security_group"].there
     (difference,) = bench.driver.find(bench.scope, wanted, ids)["security_group"].differences
     assert difference.field == "mark"
     assert bench.driver.update(bench.scope, wanted, ids)["security_group"].error is None

@@ -11,6 +11,7 @@ from vipu_bench import STRANGER, Bench, FakeBench, RealBench, simulated_pod, unt
 from openvipu.sim.pod import SimulatedPod
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.resources import Marked, Status
+from weft.testing.seen import there
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ def test_a_machine_that_does_not_answer_is_not_clean(bench: Bench) -> None:
     assert bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is not None
     bench.agent_back(away)
     until(lambda: bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is None)
-    assert bench.driver.find(bench.scope, agent, {}) == {}
+    assert there(bench.driver.find(bench.scope, agent, {})) == {}
 
 
 def test_leftovers_are_found_and_released(bench: Bench) -> None:

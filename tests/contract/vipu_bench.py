@@ -29,6 +29,7 @@ from weft.model.site import Site
 from weft.planning.plan import make_plan
 from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver, Scope
+from weft.testing.seen import there
 from weft.testing.vipu import FakeVipu
 from weftlab.guests import Guest
 
@@ -69,7 +70,7 @@ class Bench(ABC):
 
     def seen(self) -> set[str]:
         """Keys of everything that is found."""
-        return set(self.driver.find(self.scope, self.wanted, {}))
+        return set(there(self.driver.find(self.scope, self.wanted, {})))
 
     def delete_all(self) -> None:
         """Backwards, as a release does."""

@@ -68,7 +68,9 @@ def host_ports(site: Site) -> list[int]:
 
 
 def seen(rig: Rig, resource: Resource, pod: int = 1) -> Observed | None:
-    return rig.driver.find(scope(pod), [resource], {}).get(resource.key)
+    """What is there; None: it is proved absent."""
+    found = rig.driver.find(scope(pod), [resource], {})[resource.key]
+    return found if found.there else None
 
 
 def until(what: str, check: Callable[[], object]) -> None:

@@ -18,7 +18,7 @@ from weft.planning.portkeys import crowded
 
 def test_nothing_is_there_at_first(rig: Rig) -> None:
     """A partition that nobody made is seen to be absent."""
-    assert rig.driver.find(scope(), [partition(0x101, host_ports(rig.site)[:2])], {}) == {}
+    assert seen(rig, partition(0x101, host_ports(rig.site)[:2])) is None
     assert rig.driver.marked("lab", []) == []
 
 

@@ -12,7 +12,7 @@ from weft.engine.held import Held, InterruptedWalkError, LostError
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.world import World
-from weft.model.errors import OutsideError, PermanentError, TemporaryError, WeftError
+from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.ports.clock import Clock
 from weft.ports.resources import ResourceDriver
@@ -140,11 +140,12 @@ class Moves:
         left = batch
         while True:
             errors = [o.error for o in outcomes.values() if o.error is not None]
-            seen = driver.find(self._scope, _wanted(left), self._ids())
+            seen = self._find(driver, left)
+            gone = [r for r in left if not seen[r.key].there]
             self._write(
-                [Change(r.key, RowState.ABSENT, attempts=r.attempts) for r in left if r.key not in seen]
+                [Change(r.key, RowState.ABSENT, reason=seen[r.key].reason, attempts=r.attempts) for r in gone]
             )
-            left = [r for r in left if r.key in seen]
+            left = [r for r in left if seen[r.key].there]
             if not left:
                 return
             if errors:
@@ -165,14 +166,17 @@ class Moves:
 
     def _look(self, driver: ResourceDriver, batch: Batch) -> None:
         """One listing for the batch, written down."""
-        seen = driver.find(self._scope, _wanted(batch), self._ids())
-        changes = [observed_change(r, seen.get(r.key)) for r in batch]
+        seen = self._find(driver, batch)
+        changes = [observed_change(r, seen[r.key]) for r in batch]
         news = [
             ("step", f"{r.resource.name} is there", r.key)
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
         self._write([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
+
+    def _find(self, driver: ResourceDriver, batch: Batch) -> Mapping[str, Observed]:
+        return seen_of(driver.find(self._scope, _wanted(batch), self._ids()), batch)
 
     def _write(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
         changes = list(changes)
@@ -216,9 +220,18 @@ class Moves:
         )
 
 
-def observed_change(record: ResourceRecord, seen: Observed | None) -> Change:
-    """What a listing means for a row. Absent means: to be made (again)."""
-    if seen is None:
+def seen_of(seen: Mapping[str, Observed], batch: Batch) -> Mapping[str, Observed]:
+    """What `find` answered, if it did for every one of a batch. Raises `UnknownError`: no answer is not absent."""
+    missing = [r for r in batch if r.key not in seen]
+    if missing:
+        names = ", ".join(r.resource.name for r in missing[:3])
+        raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver gave no answer")
+    return seen
+
+
+def observed_change(record: ResourceRecord, seen: Observed) -> Change:
+    """What a look means for a row. Absent means: to be made (again)."""
+    if not seen.there:
         return Change(record.key, RowState.CREATING, reason="it is not there", attempts=record.attempts)
     states = {
         Status.SETTLED: RowState.SETTLED,

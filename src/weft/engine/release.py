@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.engine.moves import seen_of
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -16,13 +17,6 @@ from weft.model.site import Site
 from weft.planning.fabriccheck import check_clean, port_name
 from weft.ports.clock import Clock
 
-_SEEN_GONE = {
-    Kind.VIPU_AGENT: "the agent itself says that it obeys no controller; giving one up clears every partition",
-    Kind.VIPU_CLUSTER: "not at its controller, or no machine obeys that one any more",
-    Kind.VIPU_ALLOCATION: "not at its controller with its partitions, or no machine obeys that one any more",
-    Kind.VIPU_USER: "not at its controller, or no machine obeys that one any more",
-}
-"""What was seen where it isn't simply a listing."""
 FABRIC_PLANES = frozenset({"partition", "p_key host", "p_key leaf", "p_key elsewhere"})
 
 
@@ -85,19 +79,20 @@ class Reader:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
         try:
-            seen = self._world.driver(where).find(self._pod.scope, [r.resource for r in group], ids)
+            driver = self._world.driver(where)
+            seen = seen_of(driver.find(self._pod.scope, [r.resource for r in group], ids), group)
         except WeftError as error:
             for record in group:
                 self._item(kind, _subject(record), "unknown", str(error), _nodes(record, self._pod))
             return
         for record in group:
-            if record.key in seen:
+            found = seen[record.key]
+            if found.there:
                 self._again.add(record.key)
-                found = f"still there as {seen[record.key].id}"
-                self._item(kind, _subject(record), "not clean", found, _nodes(record, self._pod))
+                what = f"still there as {found.id}"
+                self._item(kind, _subject(record), "not clean", what, _nodes(record, self._pod))
             else:
-                seen_gone = _SEEN_GONE.get(kind, f"not in the listing of {kind}s of {where}")
-                self._item(kind, _subject(record), "clean", seen_gone)
+                self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
 
     def _fabric(self, name: str, partition: PartitionSpec) -> None:
         everybody = self._pod.nodes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from weft.engine.moves import observed_change
+from weft.engine.moves import observed_change, seen_of
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -60,10 +60,10 @@ def verify(
         except WeftError as error:
             problems.append(Problem(str(error), unknown=True))
             continue
-        looked_at[f"{kind}s in {where}"] = len(seen)
+        looked_at[f"{kind}s in {where}"] = sum(o.there for o in seen.values())
         for record in groups[where, kind]:
-            changes.append(observed_change(record, seen.get(record.key)))
-            problems += _problems(record, changes[-1], seen.get(record.key))
+            changes.append(observed_change(record, seen[record.key]))
+            problems += _problems(record, changes[-1], seen[record.key])
     if fabric is not None:
         try:
             found, ports = fabric.result()
@@ -91,15 +91,15 @@ def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) 
 
 
 def _look(
-    pod: PodRecord, group: Sequence[ResourceRecord], world: World, ids: dict[str, str]
-) -> dict[str, Observed]:
+    pod: PodRecord, group: list[ResourceRecord], world: World, ids: dict[str, str]
+) -> Mapping[str, Observed]:
     driver = world.driver(group[0].resource.where)
-    return dict(driver.find(pod.scope, [r.resource for r in group], ids))
+    return seen_of(driver.find(pod.scope, [r.resource for r in group], ids), group)
 
 
-def _problems(record: ResourceRecord, change: Change, seen: Observed | None) -> list[Problem]:
+def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:
     name = f"{record.kind} {record.resource.name}"
-    if seen is None:
+    if not seen.there:
         return [Problem(f"{name} is not there", record.key)]
     if seen.differences:
         return [

@@ -242,6 +242,8 @@ class Status(StrEnum):
     """It is on its way: look again."""
     BROKEN = "broken"
     """It is there and won't come right by waiting, e.g. server ERROR: `reason` says why."""
+    ABSENT = "absent"
+    """It was looked for and proved not to be there: `reason` says by what. Never the default, never inferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +251,9 @@ class Observed:
     """What was seen of one resource.
 
     Attributes:
-        id: id that the cloud or fabric gave.
+        id: id that the cloud or fabric gave; empty if it is absent.
         status: see `Status`.
-        reason: why it is pending or broken, in the outside's own words.
+        reason: why it is pending or broken, in the outside's own words; or what proves that it is absent.
         differences: from the wanted spec; empty if exact. Only what weft wants is compared.
         facts: further values as seen, for the verifier, the user and the receipt (host, segment, address, vif…).
     """
@@ -261,6 +263,15 @@ class Observed:
     reason: str = ""
     differences: tuple[Difference, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def there(self) -> bool:
+        return self.status is not Status.ABSENT
+
+    @classmethod
+    def absent(cls, proof: str) -> Observed:
+        """Proved not to be there. `proof` is what was read, from where, for the receipt."""
+        return cls("", Status.ABSENT, proof)
 
 
 @dataclass(frozen=True, slots=True)

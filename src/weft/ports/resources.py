@@ -38,9 +38,11 @@ class ResourceDriver(Protocol):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        """Key -> what was seen; a key left out was *seen to be absent*. Raises `UnknownError` if it can't tell.
+        """What was seen of every one of `wanted`. Raises `UnknownError` if it can't tell.
 
-        If two things bear one name and mark, the oldest counts and the others come as `Marked` in the audit.
+        What is not there comes as `Observed.absent` with its proof, or not at all: a key left out is unknown.
+        A thing whose id is known is the pod's, whatever a tenant has written on it. Of several that bear the pod's
+        mark, the one whose id is known counts, else the oldest; the others come as `Marked` in the audit.
         """
         ...
 
@@ -57,7 +59,10 @@ class ResourceDriver(Protocol):
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Ask for removal; whether it is gone is only ever seen by `find`. Touches only what bears our mark."""
+        """Ask for removal; whether it is gone is only ever seen by `find`.
+
+        Touches only things whose id we were given, or that bear the pod's mark.
+        """
         ...
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from weft.model.errors import InputError, PermanentError, UnauthenticatedError
+from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError
 from weft.model.hostneeds import too_small
 from weft.model.order import Order
 from weft.model.quota import needed_quota
@@ -23,7 +23,7 @@ from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outc
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.resources import Scope
 from weft.testing.cloud_rules import refusal_of_creation, used_quota
-from weft.testing.cloud_state import IMMUTABLE, Fault, caller, oldest, wanted_fields
+from weft.testing.cloud_state import IMMUTABLE, Fault, caller, wanted_fields
 from weft.testing.cloud_store import CloudStore
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
@@ -69,11 +69,12 @@ class FakeCloud(CloudStore):
         with self._lock:
             now = self.clock.monotonic()
             mine = self._mine(scope, ids)
-            known = {**{key: oldest(ts).id for key, ts in mine.items()}, **ids}
+            known = {**{key: ts[0].id for key, ts in mine.items()}, **ids}
             return {
-                r.key: oldest(mine[r.key]).observed(scope.mark(r.key), wanted_fields(r, known), now)
-                for r in wanted
+                r.key: mine[r.key][0].observed(scope.mark(r.key), wanted_fields(r, known), now)
                 if r.key in mine
+                else Observed.absent(f"not among the {len(self.things(r.kind))} listed")
+                for r in wanted
             }
 
     def create(
@@ -88,7 +89,7 @@ class FakeCloud(CloudStore):
             if refusal is not None:
                 # A conflict with what a lost answer made is no conflict.
                 same = self._mine(scope, ids).get(resource.key)
-                return Outcome(oldest(same).id) if same else self._refused("create", resource, refusal)
+                return Outcome(same[0].id) if same else self._refused("create", resource, refusal)
             thing = self._put(resource.kind, resource.name, project, scope.mark(resource.key), fields)
             self._spoil(thing, resource)
             return Outcome(thing.id)
@@ -101,8 +102,9 @@ class FakeCloud(CloudStore):
         def one(resource: Resource) -> Outcome:
             same = self._mine(scope, ids).get(resource.key)
             if not same:
-                return self._refused("update", resource, "it isn't there")
-            thing, fields = oldest(same), wanted_fields(resource, ids)
+                asked = f"update {resource.kind} {resource.name}"
+                return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", "it is not there"))
+            thing, fields = same[0], wanted_fields(resource, ids)
             changed = {n for n, v in fields.items() if thing.fields.get(n) != v}
             fixed = sorted(changed & IMMUTABLE.get(resource.kind, frozenset()))
             if fixed:

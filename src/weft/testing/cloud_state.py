@@ -127,8 +127,9 @@ class Thing:
             for name, value in wanted.items()
             if name in self.fields and self.fields[name] != value
         )
-        if self.mark is None:
-            differences = (Difference(field="mark", wanted=mark.text(), observed="none"), *differences)
+        if self.mark != mark:
+            shown = self.mark.text() if self.mark else "none"
+            differences = (Difference(field="mark", wanted=mark.text(), observed=shown), *differences)
         return Observed(self.id, status, reason, differences, self.all_facts())
 
     def all_facts(self) -> dict[str, object]:
@@ -213,11 +214,6 @@ class Seeded:
     def around(self, seconds: float) -> float:
         """Between 0.8 and 1.2 times as many seconds."""
         return seconds * self.rng.uniform(0.8, 1.2)
-
-
-def oldest(things: Sequence[Thing]) -> Thing:
-    """Of several with the same mark the oldest counts."""
-    return min(things, key=lambda t: t.sequence)
 
 
 def caller(name: str, project: str | None, roles: Sequence[str], expires: datetime, system: bool) -> Caller:

@@ -14,7 +14,7 @@ from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.clock import Clock
 from weft.ports.resources import Scope
 from weft.testing.cloud_rules import bind_ports, failed_boot, refusal_of_deletion
-from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing, oldest
+from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
 REQUEST_SECONDS = 0.2
 SETTLE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 3.0}
@@ -102,7 +102,7 @@ class CloudStore:
         found = [t for t in self.things() if t.mark and t.mark.key == key]
         if not found:
             raise KeyError(key)
-        return oldest(found)
+        return found[0]
 
     @property
     def servers(self) -> list[Thing]:
@@ -115,15 +115,15 @@ class CloudStore:
     # -- for the ports ---------------------------------------------------------------------------------------
 
     def _mine(self, scope: Scope, ids: Mapping[str, str]) -> dict[str, list[Thing]]:
-        """Key -> things that are the pod's, oldest first: by their mark, or without one by an id that we were given."""
+        """Key -> things that are the pod's: that whose id we were given, then by their mark, the oldest first."""
         key_of_id = {thing_id: key for key, thing_id in ids.items()}
         mine: dict[str, list[Thing]] = {}
-        for thing in self.things():
+        for thing in sorted(self.things(), key=lambda t: (t.id not in key_of_id, t.sequence)):
             mark = thing.mark
-            if mark and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
-                mine.setdefault(mark.key, []).append(thing)
-            elif mark is None and thing.id in key_of_id:
+            if thing.id in key_of_id:
                 mine.setdefault(key_of_id[thing.id], []).append(thing)
+            elif mark and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
+                mine.setdefault(mark.key, []).append(thing)
         return mine
 
     def _put(

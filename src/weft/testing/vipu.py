@@ -74,7 +74,7 @@ class FakeVipu:
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        found: dict[str, Observed] = {}
+        found = {r.key: Observed.absent("not listed") for r in wanted}
         for resource in wanted:
             spec = resource.spec
             if isinstance(spec, VipuAgentSpec):

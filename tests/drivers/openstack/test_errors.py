@@ -35,8 +35,9 @@ def neutron(kind: str, message: str) -> dict[str, object]:
         (409, neutron("IpAddressAlreadyAllocated", "10.0.0.4"), False, PermanentError),
         (409, neutron("OverQuota", "Quota exceeded for resources: ['port']"), False, PermanentError),
         (403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}, False, PermanentError),
-        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, PermanentError),
-        (401, {"error": {"code": 401, "message": "no"}}, True, PermanentError),
+        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, UnknownError),
+        (401, {"error": {"code": 401, "message": "no"}}, True, UnknownError),
+        (401, {"error": {"code": 401, "message": "no"}}, False, PermanentError),
         (406, {}, False, PermanentError),
         (400, neutron("HTTPBadRequest", "no such attribute"), False, PermanentError),
     ],
@@ -99,7 +100,7 @@ def test_keystone_that_is_down_is_unknown_and_named(nobody_there: Path) -> None:
     """Without Keystone nothing can be told: `UnknownError` with the address that did not answer."""
     sessions = Sessions("weft", [nobody_there])
     with pytest.raises(UnknownError) as error:
-        sessions.project("a" * 32).network.get("list networks", "/networks")
+        sessions.project("a" * 32).network.listing("list networks", "/networks", "networks")
     assert "keystone at http://127.0.0.1:" in str(error.value)
     with pytest.raises(UnknownError):
         KeystoneIdentity(sessions).check("gAAAA")

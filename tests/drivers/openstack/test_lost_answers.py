@@ -22,6 +22,7 @@ from weft.model.resources import (
     Spec,
     SubnetSpec,
 )
+from weft.testing.seen import there
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -95,7 +96,7 @@ def test_a_lost_answer_to_a_deletion_is_fine_the_second_time(wired: Wired) -> No
         wired.neutron.lose("DELETE", f"/networks/{network.id}")
     outcomes = wired.driver.delete(wired.scope, wanted, {})
     assert all(isinstance(o.error, TemporaryError) for o in outcomes.values())
-    assert wired.driver.find(wired.scope, wanted, {}) == {}
+    assert there(wired.driver.find(wired.scope, wanted, {})) == {}
     assert all(o.error is None for o in wired.driver.delete(wired.scope, wanted, {}).values())
 
 
@@ -116,7 +117,7 @@ def test_a_mark_that_the_tenant_took_off_is_put_back(wired: Wired) -> None:
     made = str(wired.driver.create(wired.scope, wanted, {})["network/rdma"].id)
     ids = {"network/rdma": made}
     wired.tenant.network.update_network(made, description="mine, all mine")
-    assert wired.driver.find(wired.scope, wanted, {}) == {}
+    assert there(wired.driver.find(wired.scope, wanted, {})) == {}
     seen = wired.driver.find(wired.scope, wanted, ids)["network/rdma"]
     assert [d.field for d in seen.differences] == ["mark"]
     assert wired.driver.update(wired.scope, wanted, ids)["network/rdma"].error is None
@@ -167,7 +168,7 @@ def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
     wanted = networks(wired)
     wired.driver.create(wired.scope, wanted, {})
     other = replace(wired.scope, project_id=str(connect(lab.clouds_yaml, "team-b").current_project_id))
-    assert wired.driver.find(other, wanted, {}) == {}
+    assert there(wired.driver.find(other, wanted, {})) == {}
     assert all(o.id is None and o.error is None for o in wired.driver.delete(other, wanted, {}).values())
     assert len(wired.driver.find(wired.scope, wanted, {})) == 2
 

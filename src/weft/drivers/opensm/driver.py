@@ -120,8 +120,7 @@ class OpenSm:
         if not wanted:
             return {}
         seen = self._look()
-        found = {r.key: observe(_spec(r), scope.mark(r.key), seen) for r in wanted}
-        return {key: observed for key, observed in found.items() if observed is not None}
+        return {r.key: observe(_spec(r), scope.mark(r.key), seen) for r in wanted}
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -43,8 +43,8 @@ def owned_by(file: AgentPartitions, mark: Mark) -> WeftPartitionDocument | None:
     return next((d for d in file.weft if d.mark == mark.text()), None)
 
 
-def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed | None:
-    """What was seen of one wanted partition, or None if it was seen to be absent."""
+def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed:
+    """What was seen of one wanted partition."""
     in_files = {name: owned_by(file, mark) for name, file in seen.files.items()}
     of_others = _other_members(spec.pkey, mark, seen)
     on_wire = _on_wire(spec.pkey, seen.tables) - of_others
@@ -65,7 +65,7 @@ def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed | None:
     )
 
 
-def _if_absent(spec: PartitionSpec, seen: Seen) -> Observed | None:
+def _if_absent(spec: PartitionSpec, seen: Seen) -> Observed:
     """Nothing shows it any more: absent, unless something that could show it was not read."""
     unreadable = {p.port_guid: p.unreachable for p in seen.tables.ports if p.unreachable}
     read = {p.port_guid for p in seen.tables.ports}
@@ -77,7 +77,10 @@ def _if_absent(spec: PartitionSpec, seen: Seen) -> Observed | None:
     vacant = [f"leaf {format_guid(v.switch_guid)} port {v.port}" for v in _vacant(spec.pkey, seen.tables)]
     reasons += [f"vacant {place} still has the key" for place in vacant]
     if not reasons:
-        return None
+        files, ports = ", ".join(sorted(seen.files)), sum(1 for p in seen.tables.ports if not p.unreachable)
+        return Observed.absent(
+            f"in no file of {files}, and in no table of {ports} host ports and their leaf ports"
+        )
     return Observed(
         id=format_pkey(spec.pkey),
         status=Status.PENDING,

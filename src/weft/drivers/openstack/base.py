@@ -1,4 +1,5 @@
-"""What every kind of resource has in common: rows as listed, the mark on them, and one call's surroundings."""
+"""What every kind of resource has in common: rows as listed, the mark on them, one call's surroundings, and the one
+place where it is decided that something is absent."""
 
 from __future__ import annotations
 
@@ -92,7 +93,19 @@ class KindDriver(ABC):
 
     @abstractmethod
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """That thing now, or None if it isn't there."""
+        """That thing now; None only if the service itself says that it has none. Raises `UnknownError`."""
+
+    @abstractmethod
+    def control(self, call: Call) -> str:
+        """See, by the same token, something of which weft knows that it is there; what it was, for the receipt.
+
+        Some services answer with an empty list, and 404, to a caller who may not look. Raises `UnknownError` if it
+        isn't seen: then what else wasn't seen proves nothing.
+        """
+
+    def project(self, call: Call) -> Project:
+        """Whose token is used for this kind."""
+        return call.project
 
     @abstractmethod
     def wanted(self, call: Call, resource: Resource) -> Fields: ...
@@ -163,19 +176,58 @@ def outcomes_of(
 def ours(
     rows: Sequence[Row], scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
 ) -> dict[str, list[Row]]:
-    """Key -> rows that are the pod's, the oldest first.
+    """Key -> rows that are the pod's: that whose id is known, then the oldest.
 
-    A row is the pod's by its mark. One whose mark was taken off (a tenant may edit descriptions) is still the
-    pod's if the cloud gave its id to us when we made it.
+    A row is the pod's by the id that the cloud gave us when we made it, whatever its description says: tenants may
+    edit descriptions. Where no id is known, because an answer was lost, it is the pod's by its mark.
     """
     found: dict[str, list[Row]] = {}
     keys = {r.key for r in wanted}
     key_of_id = {ids[key]: key for key in keys if key in ids}
-    # Ages are whole seconds: of two made in the same one, that which is known stays the one that counts.
-    for row in sorted(rows, key=lambda r: (r.created, r.id not in key_of_id, r.id)):
+    for row in sorted(rows, key=lambda r: (r.id not in key_of_id, r.created, r.id)):
         mark = row.mark
-        if mark is not None and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
-            found.setdefault(mark.key, []).append(row)
-        elif mark is None and row.id in key_of_id:
+        if row.id in key_of_id:
             found.setdefault(key_of_id[row.id], []).append(row)
+        elif mark is not None and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
+            found.setdefault(mark.key, []).append(row)
     return {key: rows for key, rows in found.items() if key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen of a batch of one kind.
+
+    Attributes:
+        rows: key -> rows that are the pod's, that which counts first.
+        proofs: key -> what proves that there is none. Every key of the batch is in one of the two.
+    """
+
+    rows: Mapping[str, list[Row]]
+    proofs: Mapping[str, str]
+
+
+def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
+    """The one place where something is found to be absent, which takes three things:
+
+    a listing that was answered with the collection, and doesn't show it; where its id is known, a GET by that id that
+    the service itself answered with 404; and, by the same token in the same look, the sight of something that is known
+    to be there. Raises `UnknownError` for everything else.
+    """
+    listed = kind.rows(call, wanted)
+    shown = {row.id for row in listed}
+    hidden = [(r, call.ids[r.key]) for r in wanted if call.ids.get(r.key, "") not in {"", *shown}]
+    project = kind.project(call)
+    # What a listing leaves out may be there all the same: filtered by a tag that was taken off, soft-deleted, late.
+    single = list(call.spread.map(lambda one: kind.one_row(project, one[1]), hidden))
+    rows = ours([*listed, *(row for row in single if row is not None)], call.scope, wanted, call.ids)
+    absent = [r for r in wanted if r.key not in rows]
+    if not absent:
+        return Sight(rows, {})
+    control = kind.control(call)
+    asked = {r.key for r, _ in hidden}
+    told = {
+        True: f"404 by its id, and not among the {len(listed)} listed",
+        False: f"not among the {len(listed)} listed",
+    }
+    where = f"project {call.scope.project_id}"
+    return Sight(rows, {r.key: f"{told[r.key in asked]} in {where}; {control}" for r in absent})

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.network import Networks, Subnets
 from weft.drivers.openstack.nova import KeyPairs, Servers
@@ -15,7 +15,7 @@ from weft.drivers.openstack.port import FloatingIPs, Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import PermanentError, WeftError
+from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
@@ -73,10 +73,11 @@ class OpenStackDriver:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Observed]:
-            found = ours(kind.rows(call, batch), scope, batch, ids)
-            chosen = {key: rows[0] for key, rows in found.items()}
+            sight = look(kind, call, batch)
+            chosen = {key: rows[0] for key, rows in sight.rows.items()}
             prepared = dict(zip(chosen, kind.prepare(call, list(chosen.values())), strict=True))
-            return {r.key: kind.observe(call, r, prepared[r.key]) for r in batch if r.key in prepared}
+            there = {r.key: kind.observe(call, r, prepared[r.key]) for r in batch if r.key in prepared}
+            return {**there, **{key: Observed.absent(proof) for key, proof in sight.proofs.items()}}
 
         return self._each_kind(scope, ids, wanted, one)
 
@@ -89,12 +90,12 @@ class OpenStackDriver:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
-            found = ours(kind.rows(call, batch), scope, batch, ids)
+            found = look(kind, call, batch).rows
 
             def mend(resource: Resource) -> str:
                 rows = found.get(resource.key)
                 if not rows:
-                    raise self._impossible(f"update {resource.name}", "it isn't there", "create it")
+                    raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it is not there")
                 row = kind.prepare(call, rows[:1])[0]
                 differing = frozenset(d.field for d in kind.observe(call, resource, row).differences)
                 fixed = sorted(differing - kind.mendable)
@@ -113,12 +114,12 @@ class OpenStackDriver:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
-            found = ours(kind.rows(call, batch), scope, batch, ids)
+            found = look(kind, call, batch).rows
 
             def remove(resource: Resource) -> str | None:
                 rows = found.get(resource.key, [])
                 for row in rows:
-                    kind.remove(call.own if kind.kind is Kind.KEY_PAIR else call.project, row)
+                    kind.remove(kind.project(call), row)
                 return rows[0].id if rows else None
 
             return outcomes_of(call, batch, remove)
@@ -190,16 +191,28 @@ class OpenStackDriver:
                 batch = [r for r in wanted if r.kind is kind.kind and r.owner == owner]
                 if batch:
                     batches.append((call, kind, batch))
+
+        def shaped(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, T]:
+            try:
+                return one(call, kind, batch)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                raise self._misread(f"read {kind.kind}s of pod {scope.pod_name}", error) from error
+
         found: dict[str, T] = {}
         if len(batches) == 1:
-            return one(*batches[0])
-        futures = [self._by_kind.submit(one, *batch) for batch in batches]
+            return shaped(*batches[0])
+        futures = [self._by_kind.submit(shaped, *batch) for batch in batches]
         errors = [error for f in futures if (error := f.exception()) is not None]
         if errors:
             raise errors[0]
         for future in futures:
             found.update(future.result())
         return found
+
+    def _misread(self, asked: str, error: Exception) -> UnknownError:
+        """A row without what every row has: what it means isn't known, and nothing follows from it."""
+        seen = f"an answer of another shape ({type(error).__name__}: {error})"
+        return UnknownError(asked, f"cloud {self.name}", seen, "its state is unknown; see the log")
 
     def _impossible(self, asked: str, why: str, then: str) -> PermanentError:
         return PermanentError(asked, f"cloud {self.name}", why, then)

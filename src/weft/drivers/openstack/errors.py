@@ -1,4 +1,4 @@
-"""The one place where what OpenStack answers becomes one of weft's errors.
+"""The one place where what OpenStack answers becomes one of weft's errors, and where what an answer proves is decided.
 
 Sources: Neutron's `NeutronError` body with its exception's class name as `type` (neutron-lib `exceptions`), Nova's
 one-key body (api-ref "Faults"), Keystone's `error` body, Glance's HTML or JSON.
@@ -41,17 +41,41 @@ QUOTA = frozenset({"OverQuota", "QuotaExceeded"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: `body` is {} if it wasn't a JSON object."""
+    """What came back.
+
+    Attributes:
+        body: {} if it wasn't a JSON object.
+        text: of an answer that isn't as it should be, the text; else empty.
+        request_id: the service's own; empty if there was none, as with a proxy's page.
+        strange: what came in the place of a JSON object, or nothing.
+    """
 
     status: int
     body: Mapping[str, Any]
     text: str
     request_id: str
     retry_after: str | None = None
+    strange: str = ""
 
     @property
     def fine(self) -> bool:
-        return self.status < 400
+        """Whether a change was accepted. A redirection is nothing that these APIs answer."""
+        return 200 <= self.status < 300
+
+    @property
+    def readable(self) -> bool:
+        """Whether a reading was answered: 204, or a page of HTML, is not."""
+        return self.status == 200 and not self.strange
+
+    def proves_absent(self, thing_id: str) -> bool:
+        """Whether the service itself, and not somebody on the way to it, says that it has no such thing.
+
+        That is a 404 with the service's request id and its error document, whose sentence names the thing: a URL
+        that the service doesn't know has another document, and a proxy's page has none.
+        """
+        named = thing_id in self.message
+        documented = any(isinstance(error, dict) and "message" in error for error in self.body.values())
+        return self.status == 404 and bool(self.request_id) and documented and named
 
     @property
     def error_type(self) -> str:
@@ -72,21 +96,25 @@ class Answer:
     def sentence(self) -> str:
         """Status, message and request id."""
         request = f" (request {self.request_id})" if self.request_id else ""
-        return f"HTTP {self.status} {self.message}".rstrip(". ") + request
+        odd = self.strange and self.status < 400
+        strange = f" with {self.strange} instead of a JSON object" if odd else ""
+        return f"HTTP {self.status} {self.message}".rstrip(". ") + strange + request
 
 
 def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> OutsideError:
-    """The error of an answer with status 400 or more.
+    """The error of an answer that is not what was asked for.
 
     Args:
-        reading: a failed reading leaves the state unknown; a failed change is tried again.
+        reading: a failed reading leaves the state unknown, whatever the reason: it is never an end, and never proof.
     """
     status, seen = answer.status, answer.sentence()
-    passing = UnknownError if reading else TemporaryError
-    if status in (413, 429):
-        return passing(asked, of, seen, delay=_seconds(answer.retry_after, 10.0))
-    if status >= 500 or status == 408:
-        return passing(asked, of, seen, delay=_seconds(answer.retry_after, 5.0))
+    delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
+    if reading:
+        return UnknownError(asked, of, seen, _then_of_reading(status), delay=delay)
+    if status in (408, 413, 429) or status >= 500:
+        return TemporaryError(asked, of, seen, delay=delay)
+    if status < 400:
+        return TemporaryError(asked, of, seen, _then_of_reading(status), delay=delay)
     if status == 401:
         return PermanentError(asked, of, seen, "check the service user's entry in clouds.yaml")
     if answer.error_type in QUOTA or "quota" in answer.message.lower():
@@ -102,19 +130,27 @@ def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> Outsi
 
 def error_of_exception(asked: str, of: str, error: Exception, reading: bool) -> OutsideError:
     """The error of a call that brought no answer, or not even a token."""
-    passing = UnknownError if reading else TemporaryError
     seen = " ".join(str(error).split())[:300] or type(error).__name__
+    lasting = UnknownError if reading else PermanentError
     if isinstance(error, auth_errors.SSLError):
-        return PermanentError(asked, of, seen, "check cacert and the service's certificate")
+        return lasting(asked, of, seen, "check cacert and the service's certificate")
     if isinstance(error, auth_errors.Unauthorized):
-        return PermanentError(asked, of, seen, "check the service user's password and roles in this project")
+        return lasting(asked, of, seen, "check the service user's password and roles in this project")
     if isinstance(error, auth_errors.HttpError) and error.http_status < 500 and error.http_status != 429:
-        return PermanentError(asked, of, seen, ROLES)
+        return lasting(asked, of, seen, ROLES)
     if isinstance(error, auth_errors.CatalogException | auth_errors.MissingRequiredOptions):
-        return PermanentError(asked, of, seen, "check region, interface and the cloud's service catalog")
+        return lasting(asked, of, seen, "check region, interface and the cloud's service catalog")
     if isinstance(error, sdk_errors.ConfigException):
-        return PermanentError(asked, of, seen, "check the profile in clouds.yaml")
-    return passing(asked, of, seen)
+        return lasting(asked, of, seen, "check the profile in clouds.yaml")
+    return UnknownError(asked, of, seen) if reading else TemporaryError(asked, of, seen)
+
+
+def _then_of_reading(status: int) -> str:
+    if status in (401, 403):
+        return f"its state is unknown until it can be read: {ROLES}"
+    if status < 400 or status == 404:
+        return "its state is unknown: check the catalog's endpoint and whatever proxy is before the service"
+    return "its state is unknown; will be tried again"
 
 
 OUTSIDE = (auth_errors.ClientException, sdk_errors.SDKException, requests.RequestException, OSError)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.lookups import Lookups
-from weft.drivers.openstack.session import Json, Project, Sessions
-from weft.model.errors import InputError
+from weft.drivers.openstack.session import Json, Project, Service, Sessions
+from weft.model.errors import InputError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
 from weft.model.quota import needed_quota
@@ -147,9 +148,7 @@ class OpenStackFacts:
         return flavor
 
     def _nova_limits(self, project: Project) -> dict[str, tuple[int, int]]:
-        limits: Json = project.compute.get("read the project's limits in Nova", "/limits")["limits"][
-            "absolute"
-        ]
+        limits = _absolute(project.compute, "read the project's limits in Nova")
         return {
             name: (int(limits[top]), int(limits[used]))
             for name, (top, used) in _NOVA.items()
@@ -158,7 +157,7 @@ class OpenStackFacts:
 
     def _neutron_limits(self, project: Project) -> dict[str, tuple[int, int]]:
         path = f"/quotas/{project.project_id}/details"
-        quota: Json = project.network.get("read the project's quotas in Neutron", path)["quota"]
+        quota = project.network.item("read the project's quotas in Neutron", path, "quota")
         limits: dict[str, tuple[int, int]] = {}
         for name, theirs in _NEUTRON.items():
             if theirs in quota:
@@ -169,9 +168,16 @@ class OpenStackFacts:
     def _key_pair_limit(self) -> tuple[int, int]:
         """Of the service user, whom all pods' key pairs belong to; Nova counts them by user."""
         own = self._sessions.own().compute
-        limits: Json = own.get("read the service user's limits in Nova", "/limits")["limits"]["absolute"]
+        limits = _absolute(own, "read the service user's limits in Nova")
         used = own.listing("list key pairs", "/os-keypairs", "keypairs")
         return int(limits.get("maxTotalKeypairs", -1)), len(used)
+
+
+def _absolute(compute: Service, asked: str) -> Json:
+    limits = compute.item(asked, "/limits", "limits").get("absolute")
+    if not isinstance(limits, dict):
+        raise UnknownError(asked, "compute", "no object 'absolute' in the limits")
+    return cast(Json, limits)
 
 
 def accelerators_of(alias: str) -> int:

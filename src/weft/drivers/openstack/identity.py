@@ -74,7 +74,9 @@ class KeystoneIdentity:
             headers={"X-Subject-Token": token},
             ok=(400, 404),
         )
-        if not answer.fine:
+        if not answer.readable:
+            if "error" not in answer.body:  # not Keystone's own document: it says nothing about the token
+                raise keystone.error(asked, answer, reading=True)
             raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
         try:
             return caller_of(answer.body)

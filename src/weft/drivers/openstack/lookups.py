@@ -51,7 +51,11 @@ class Lookups:
             if not _UUID.fullmatch(name):  # an id of Glance's always is one; nothing else gets into the path
                 return None
             answer = project.image.ask(asked, "GET", f"/images/{name}", ok=(404,))
-            return dict(answer.body) if answer.fine and answer.body.get("status") == "active" else None
+            if answer.status == 404:
+                if name in answer.text and answer.request_id:  # Glance's own page names the image
+                    return None
+                raise project.image.error(asked, answer, reading=True)
+            return dict(answer.body) if answer.body.get("status") == "active" else None
 
         return self._remembered(("image", str(project.project_id), name), ask)
 
@@ -105,17 +109,20 @@ class Lookups:
         """Ids of the resource providers that have a trait, and of the roots of their trees."""
 
         def ask() -> frozenset[str]:
+            asked = f"list resource providers with trait {trait}"
             answer = own.placement.ask(
-                f"list resource providers with trait {trait}",
+                asked,
                 "GET",
                 "/resource_providers",
                 params={"required": trait},
                 headers={"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"},
                 ok=(400,),
             )
-            if not answer.fine and "No such trait" not in answer.text:
-                raise own.placement.error(f"list resource providers with trait {trait}", answer, reading=True)
-            rows = answer.body.get("resource_providers", []) if answer.fine else []
+            if answer.status == 400:
+                if "No such trait" not in answer.text:
+                    raise own.placement.error(asked, answer, reading=True)
+                return frozenset()
+            rows = own.placement.rows(asked, answer, "resource_providers")
             return frozenset(i for row in rows for i in (row["uuid"], row["root_provider_uuid"]))
 
         return self._remembered(("trait", trait), ask)

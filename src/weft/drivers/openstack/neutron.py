@@ -9,7 +9,7 @@ from typing import ClassVar
 from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.session import Json, Params, Project
-from weft.model.errors import TemporaryError
+from weft.model.errors import TemporaryError, UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 
@@ -51,10 +51,23 @@ class NeutronKind(KindDriver):
         return [row for row in self._listed(own, {}) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        answer = project.network.ask(
-            f"look at {self.item} {thing_id}", "GET", f"{self.path}/{thing_id}", ok=(404,)
-        )
-        return None if answer.status == 404 else self.row(answer.body[self.item])
+        asked, path = f"look at {self.item} {thing_id}", f"{self.path}/{thing_id}"
+        raw = project.network.item_or_absent(asked, path, self.item, thing_id)
+        return None if raw is None else self.row(raw)
+
+    def control(self, call: Call) -> str:
+        """The project's group `default`, which Neutron makes itself and no tenant can delete.
+
+        To a caller who may not see a project's things Neutron answers with an empty list, and 404 by id.
+        """
+        asked = f"look for the default security group of project {call.scope.project_id}"
+        params = {"project_id": call.scope.project_id, "name": "default", "fields": ("id", "project_id")}
+        groups = call.project.network.listing(asked, "/security-groups", "security_groups", params)
+        seen = [g["id"] for g in groups if g.get("project_id") == call.scope.project_id]
+        if not seen:
+            then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
+            raise UnknownError(asked, "network", "Neutron doesn't show it, and every project has one", then)
+        return f"security group default {seen[0]} was seen beside it"
 
     def row(self, raw: Json) -> Row:
         mark = Mark.parse(raw.get("description") or "")
@@ -125,9 +138,13 @@ class NeutronKind(KindDriver):
             asked, "POST", self.path, json={self.collection: bodies}, ok=_REFUSED
         )
         if answer.fine:
-            # Neutron answers in the order of the request; the mark makes sure of it.
-            by_mark = {raw["description"]: raw["id"] for raw in answer.body[self.collection]}
-            return {r.key: Outcome(by_mark[call.text(r.key)]) for r in wanted}
+            # Neutron answers in the order of the request; the mark makes sure of it. What isn't in the answer has no
+            # outcome: it is looked for.
+            made = answer.body.get(self.collection)
+            by_mark = (
+                {raw.get("description"): raw.get("id") for raw in made} if isinstance(made, list) else {}
+            )
+            return {r.key: Outcome(by_mark[text]) for r in wanted if (text := call.text(r.key)) in by_mark}
         if answer.error_type in QUOTA:
             error = call.project.network.error(asked, answer)
             return {r.key: Outcome(error=error) for r in wanted}
@@ -145,7 +162,7 @@ class NeutronKind(KindDriver):
             answer = call.project.network.ask(asked, "POST", self.path, json=body, ok=_REFUSED)
             if not answer.fine:
                 return self._made_before(call, resource, asked, answer)
-            raw = answer.body[self.item]
+            raw = call.project.network.part(asked, answer, self.item, reading=False)
             self.created(call, resource, raw)
             return str(raw["id"])
 

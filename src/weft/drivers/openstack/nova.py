@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.session import Json, Project
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark
 from weft.model.podkeys import place
 from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
@@ -16,7 +16,9 @@ from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpe
 PENDING = frozenset(
     {"BUILD", "REBUILD", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "RESIZE", "VERIFY_RESIZE"}
 )
-LEAVING = frozenset({"DELETED", "SOFT_DELETED"})
+SOFT_DELETED = "SOFT_DELETED"
+"""With [DEFAULT] reclaim_instance_interval, what a deletion first makes of a server. No listing shows it."""
+LEAVING = frozenset({"DELETED", SOFT_DELETED})
 PORTS = "weft:ports"
 """Field that `prepare` adds to a server's row: ids of the ports that Neutron says are the server's."""
 
@@ -28,23 +30,21 @@ class Servers(KindDriver):
     mendable = frozenset({"mark"})
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
-        rows = self._listed(call.project, {"tags": _pod_tag(call.scope.pod_id)})
-        known = {call.ids[r.key] for r in wanted if r.key in call.ids} - {row.id for row in rows}
-        if known:
-            # A tenant may have taken our tag off. One short listing tells which of them are there at all.
-            there = call.project.compute.listing("list servers", "/servers", "servers")
-            for server_id in sorted(known & {s["id"] for s in there}):
-                row = self.one_row(call.project, server_id)
-                rows.extend([row] if row else [])
-        return rows
+        # Tags only narrow the listing, and a tenant may take them off: where an id isn't known, all are listed.
+        narrowed = {"tags": _pod_tag(call.scope.pod_id)} if all(r.key in call.ids for r in wanted) else {}
+        return self._listed(call.project, narrowed)
 
     def all_rows(self, own: Project) -> list[Row]:
         rows = self._listed(own, {"all_tenants": "1", "tags": "weft"})
         return [row for row in rows if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        answer = project.compute.ask(f"look at server {thing_id}", "GET", f"/servers/{thing_id}", ok=(404,))
-        return None if answer.status == 404 else _server_row(answer.body["server"])
+        asked, path = f"look at server {thing_id}", f"/servers/{thing_id}"
+        raw = project.compute.item_or_absent(asked, path, "server", thing_id)
+        return None if raw is None else _server_row(raw)
+
+    def control(self, call: Call) -> str:
+        return _compute_control(call.project)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Their ports, once all are at rest: while some are being built, each look costs the cloud that builds."""
@@ -89,6 +89,11 @@ class Servers(KindDriver):
         status, task = row.raw["status"], row.raw.get("OS-EXT-STS:task_state")
         if status == "ERROR":
             return Status.BROKEN, (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
+        if status == SOFT_DELETED and not task:
+            return (
+                Status.BROKEN,
+                "soft-deleted: it holds its host until it is reclaimed, or restored by its owner",
+            )
         if status in LEAVING or task == "deleting":
             return Status.PENDING, "being deleted"
         if status in PENDING or task:
@@ -112,7 +117,7 @@ class Servers(KindDriver):
             body = {"server": self._body(call, resource)}
             answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
             if answer.fine:
-                return str(answer.body["server"]["id"])
+                return str(call.project.compute.part(asked, answer, "server", reading=False)["id"])
             # Its ports are in use already, perhaps by what a lost answer made.
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
             if resource.key in there:
@@ -128,12 +133,17 @@ class Servers(KindDriver):
         call.project.compute.ask(f"tag server {resource.name}", "PUT", f"/servers/{row.id}/tags", json=tags)
 
     def remove(self, project: Project, row: Row) -> None:
-        path, asked = f"/servers/{row.id}", f"delete server {row.name}"
-        if row.raw["status"] == "SOFT_DELETED":
-            # [DEFAULT] reclaim_instance_interval keeps the host's devices claimed for as long.
-            project.compute.ask(asked, "POST", f"{path}/action", json={"forceDelete": None}, ok=(404,))
+        if row.raw.get("locked"):
+            # A tenant's lock refuses every deletion, and would keep the node beyond the lease.
+            self._act(project, row, "unlock")
+        if row.raw["status"] == SOFT_DELETED:
+            self._act(project, row, "forceDelete")
         else:
-            project.compute.ask(asked, "DELETE", path, ok=(404,))
+            project.compute.ask(f"delete server {row.name}", "DELETE", f"/servers/{row.id}", ok=(404,))
+
+    def _act(self, project: Project, row: Row, action: str) -> None:
+        asked, path = f"{action} server {row.name}", f"/servers/{row.id}/action"
+        project.compute.ask(asked, "POST", path, json={action: None}, ok=(404,))
 
     def _listed(self, project: Project, filters: dict[str, str]) -> list[Row]:
         rows = project.compute.listing("list servers", "/servers/detail", "servers", filters)
@@ -171,6 +181,12 @@ class KeyPairs(KindDriver):
     kind = Kind.KEY_PAIR
     mendable = frozenset[str]()
 
+    def project(self, call: Call) -> Project:
+        return call.own
+
+    def control(self, call: Call) -> str:
+        return _compute_control(call.own)
+
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         rows = [self.one_row(call.own, resource.name) for resource in wanted]
         return [row for row in rows if row is not None]
@@ -180,10 +196,9 @@ class KeyPairs(KindDriver):
         return [row for row in (_key_row(k["keypair"]) for k in listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        answer = project.compute.ask(
-            f"look at key pair {thing_id}", "GET", f"/os-keypairs/{thing_id}", ok=(404,)
-        )
-        return None if answer.status == 404 else _key_row(answer.body["keypair"])
+        asked, path = f"look at key pair {thing_id}", f"/os-keypairs/{thing_id}"
+        raw = project.compute.item_or_absent(asked, path, "keypair", thing_id)
+        return None if raw is None else _key_row(raw)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
@@ -233,7 +248,21 @@ def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
     return text
 
 
+def _compute_control(project: Project) -> str:
+    """Nova's compute services: weft's user sees them with every one of its tokens, and a cloud has at least one."""
+    asked, params = "look for compute services", {"binary": "nova-compute"}
+    services = project.compute.listing(asked, "/os-services", "services", params)
+    if not services:
+        then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
+        raise UnknownError(asked, "compute", "Nova shows none, and there must be some", then)
+    return f"{len(services)} compute services were seen beside it"
+
+
 def _server_row(raw: Json) -> Row:
+    if "name" not in raw:
+        # Microversion 2.69: of a server in a cell that doesn't answer, only what the API database has is shown.
+        seen = f"only its id is shown (status {raw.get('status')}): its cell doesn't answer"
+        raise UnknownError(f"look at server {raw.get('id')}", "compute", seen)
     return Row(
         id=raw["id"],
         name=raw["name"],

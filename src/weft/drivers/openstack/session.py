@@ -11,22 +11,22 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import requests
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
-from requests.adapters import HTTPAdapter
 
 from weft.drivers.openstack.errors import OUTSIDE, Answer, error_of_answer, error_of_exception
-from weft.model.errors import InputError, OutsideError
+from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
+from weft.model.errors import InputError, OutsideError, TemporaryError, UnknownError
 
+MOST_PAGES = 1000
+"""Pages of one listing; a service that goes on after that is not believed."""
 NOVA_MICROVERSION = "2.74"
 """Train: the first that takes a requested `host` which the scheduler checks; has tags and descriptions too."""
-TIMEOUT = 180.0
-"""Seconds for one answer: a bulk creation of many ports takes a loaded Neutron a minute."""
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
@@ -45,22 +45,57 @@ class Service:
         self._lock = threading.Lock()
         self._counter = counter
 
-    def get(self, asked: str, path: str, params: Params | None = None) -> Json:
-        """The body of a GET that must succeed. Raises `UnknownError` or `PermanentError`."""
-        return dict(self.ask(asked, "GET", path, params=params).body)
+    def item(self, asked: str, path: str, name: str, params: Params | None = None) -> Json:
+        """The object `name` in the body of a GET that must succeed. Raises `UnknownError`."""
+        return self.part(asked, self.ask(asked, "GET", path, params=params), name)
+
+    def item_or_absent(self, asked: str, path: str, name: str, thing_id: str) -> Json | None:
+        """The object `name`; None only if the service itself says that it has no such thing. Raises `UnknownError`."""
+        answer = self.ask(asked, "GET", path, ok=(404,))
+        if answer.status == 404:
+            if not answer.proves_absent(thing_id):
+                raise self.error(asked, answer, reading=True)
+            return None
+        return self.part(asked, answer, name)
+
+    def part(self, asked: str, answer: Answer, name: str, reading: bool = True) -> Json:
+        """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no reading."""
+        part = answer.body.get(name)
+        if not isinstance(part, dict):
+            raise self._misshapen(asked, answer, f"no object {name!r}", reading)
+        return cast(Json, part)
+
+    def rows(self, asked: str, answer: Answer, collection: str) -> list[Json]:
+        """The list `collection` of an answer's body. Raises `UnknownError`."""
+        found = answer.body.get(collection)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast(list[object], found)):
+            raise self._misshapen(asked, answer, f"no list {collection!r}")
+        return cast(list[Json], found)
 
     def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
-        """All rows of a collection, page after page (`next` in `{collection}_links`)."""
+        """All rows of a collection, page after page (`next` in `{collection}_links`).
+
+        Raises `UnknownError` for whatever is no such listing: what doesn't say what is there, says nothing of what
+        isn't.
+        """
         rows: list[Json] = []
+        pages: set[str] = set()
         page: str | None = path
         while page:
-            body = self.get(asked, page, params)
-            rows.extend(body.get(collection, []))
-            links: list[Json] = body.get(f"{collection}_links", [])
-            following = [str(link["href"]) for link in links if link.get("rel") == "next"]
+            answer = self.ask(asked, "GET", page, params=params)
+            pages.add(page)
+            rows.extend(self.rows(asked, answer, collection))
+            links = (
+                self.rows(asked, answer, f"{collection}_links")
+                if f"{collection}_links" in answer.body
+                else []
+            )
+            following = [str(link.get("href")) for link in links if link.get("rel") == "next"]
             # The link has all parameters in it; its host may be one that only the service itself can reach.
             page = f"{path}?{following[0].partition('?')[2]}" if following else None
             params = None
+            if page in pages or len(pages) >= MOST_PAGES:
+                raise self._misshapen(asked, answer, f"a listing without an end ({len(pages)} pages)")
         return rows
 
     def ask(
@@ -84,13 +119,20 @@ class Service:
         extra: dict[str, Any] = {"microversion": NOVA_MICROVERSION} if self._type == "compute" else {}
         try:
             response = self._connected().request(
-                path, method, params=params, json=json, headers=dict(headers or {}), raise_exc=False, **extra
+                path,
+                method,
+                params=params,
+                json=json,
+                headers=dict(headers or {}),
+                raise_exc=False,
+                redirect=False,  # nobody else's answer is the service's
+                **extra,
             )
         except OUTSIDE as error:
             raise error_of_exception(asked, self._of(), error, reading) from error
         self._counter.count(method, self._type, path)
         answer = _answer(response)
-        if not answer.fine and answer.status not in ok:
+        if not (answer.readable if reading else answer.fine) and answer.status not in ok:
             raise self.error(asked, answer, reading)
         return answer
 
@@ -120,6 +162,11 @@ class Service:
                     version=self._version,
                 )
             return self._client
+
+    def _misshapen(self, asked: str, answer: Answer, what: str, reading: bool = True) -> OutsideError:
+        seen = f"{answer.sentence()}: {what} in it ({', '.join(map(str, answer.body)) or 'nothing'})"[:300]
+        then = "its state is unknown: check the catalog's endpoint and whatever proxy is before the service"
+        return (UnknownError if reading else TemporaryError)(asked, self._of(), seen, then)
 
     def _of(self) -> str:
         """The service with its URL, or with Keystone's as long as that hasn't told it."""
@@ -180,7 +227,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._http = requests.Session()  # honours http_proxy and no_proxy of the environment
         for scheme in ("http://", "https://"):
-            self._http.mount(scheme, HTTPAdapter(pool_connections=16, pool_maxsize=connections))
+            self._http.mount(scheme, BoundedAdapter(pool_connections=16, pool_maxsize=connections))
         self._discovery: dict[str, Any] = {}
         self._config = OpenStackConfig(
             config_files=[str(f) for f in files] if files else None,
@@ -244,16 +291,21 @@ class Sessions:
 
 
 def _answer(response: requests.Response) -> Answer:
+    strange = ""
     try:
-        body = response.json() if response.content else {}
+        body = response.json() if response.content else None
     except ValueError:
+        body, strange = None, response.headers.get("Content-Type", "text")
+    if not isinstance(body, dict):
+        strange = strange or ("nothing" if body is None else type(body).__name__)
         body = {}
     return Answer(
         status=response.status_code,
-        body=body if isinstance(body, dict) else {},
-        text=response.text if response.status_code >= 400 else "",
+        body=body,
+        text=response.text if strange or response.status_code >= 400 else "",
         request_id=response.headers.get("x-openstack-request-id", ""),
         retry_after=response.headers.get("Retry-After"),
+        strange=strange,
     )
 
 

@@ -74,8 +74,7 @@ class VipuDriver:
             owner = owners[machine]
             if isinstance(owner, UnknownError):
                 raise owner
-            if owner:
-                found[resource.key] = _obeys(machine, owner, scope)
+            found[resource.key] = _obeys(machine, owner, scope)
         return {**found, **self._seen_by_controller(scope, others)}
 
     def create(
@@ -174,14 +173,19 @@ class VipuDriver:
         if not wanted:
             return {}
         try:
-            return self._controller(scope, wanted).listed(wanted)
+            there = self._controller(scope, wanted).listed(wanted)
+            not_listed = Observed.absent("not among what its controller lists")
+            return {r.key: there.get(r.key, not_listed) for r in wanted}
         except NoAnswerError:
             # Where no machine obeys it, there is nothing behind what a controller that is gone had.
             owners = self._owners({m for r in wanted for m in _machines(r)})
             if all(
                 not isinstance(o, UnknownError) and o != controller_id(scope.pod_id) for o in owners.values()
             ):
-                return {}
+                unbound = Observed.absent(
+                    "its controller doesn't answer, and no machine is bound to that any more"
+                )
+                return dict.fromkeys((r.key for r in wanted), unbound)
             raise
 
     def _owners(self, machines: Iterable[str]) -> dict[str, str | UnknownError]:
@@ -247,6 +251,10 @@ def _id(resource: Resource) -> str:
 
 
 def _obeys(machine: str, owner: str, scope: Scope) -> Observed:
+    if not owner:
+        return Observed.absent(
+            "the agent itself says that it is bound to no controller, which clears every partition"
+        )
     facts = {"controller": owner}
     if owner == controller_id(scope.pod_id):
         return Observed(machine, facts=facts)
