@@ -22,6 +22,7 @@ def machine_to_wire(machine: Machine) -> pb.Machine:
             pb.Port(name=port.name, peer_serial=port.peer_serial, peer_port=port.peer_port, up=port.up)
             for port in machine.ports
         ],
+        exporter_port=machine.exporter_port,
     )
 
 
@@ -37,6 +38,7 @@ def machine_from_wire(wire: pb.Machine) -> Machine:
         rdma_port=wire.rdma_port,
         ipus=tuple(ipu_from_wire(ipu) for ipu in wire.ipus),
         ports=tuple(Port(port.name, port.peer_serial, port.peer_port, port.up) for port in wire.ports),
+        exporter_port=wire.exporter_port,
     )
 
 

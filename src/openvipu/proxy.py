@@ -21,6 +21,7 @@ from openvipu.clients.session import CommandError, Session
 from openvipu.program import listen_address, parser, run, say, wait_for_signal
 from openvipu.proto import catalog_pb2
 from openvipu.proto import vipuuser_pb2 as pb
+from openvipu.rules.board import is_power_of_two
 
 LONGEST_BODY = 4096
 
@@ -54,12 +55,17 @@ class Proxy:
         return found | {"total": {"used": used, "available": sum(ipus.values()) - used}}
 
     def query(self, size: int) -> dict[str, Any]:
-        """How many partitions of ``size`` could be made; ``available`` false with the reason if none ever can."""
+        """How many partitions of ``size`` could be made now; ``available`` false with the reason if it is no size.
+
+        A size that this site never has is none of now, without a message, as the original answers [user guide].
+        """
         wanted = pb.PartitionRequirements(id="query", size=size)
         request = catalog_pb2.ListPartitionOptionsRequest(requirements=wanted)
         try:
             options = self._session.call("query", self._session.catalog.ListPartitionOptions, request).options
         except CommandError as failure:
+            if is_power_of_two(size) and failure.status == 2:
+                return {"available": True, "numOfPartitions": 0, "message": ""}
             return {"available": False, "numOfPartitions": 0, "message": str(failure)}
         free = sum(1 for option in options if option.free)
         return {"available": True, "numOfPartitions": free, "message": ""}

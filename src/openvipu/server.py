@@ -46,7 +46,7 @@ class Config:
     admin_address: str = "127.0.0.1:8091"
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = 2113
-    discovery: str = ""
+    discovery: tuple[str, ...] = ()
     tls: Path | None = None
     tuning: Tuning = field(default_factory=Tuning)
 
@@ -102,7 +102,7 @@ class ControllerServer:
             catalog = CatalogService(self.core, self.partitions, gate)
             catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
             if admin:
-                service = AdminService(self.core, self.inventory, gate, self.discovery)
+                service = AdminService(self.core, self.inventory, gate, self.discovery, self.user_port)
                 admin_pb2_grpc.add_AdminServiceServicer_to_server(service, server)
 
         roles = frozenset({"admin"} if admin else {"admin", "user"}) if tls else frozenset[str]()

@@ -49,7 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--admin-address", default="127.0.0.1:8091", metavar="HOST:PORT")
     made.add_argument("--metrics-address", default="127.0.0.1:2113", metavar="HOST:PORT")
     made.add_argument("--no-metrics", action="store_true")
-    made.add_argument("--discover", default="", metavar="HOST:PORT", help="listen for agents' beacons (UDP)")
+    made.add_argument(
+        "-a",
+        "--autodiscovery-listen-interfaces",
+        type=lambda text: tuple(part.strip() for part in text.split(",")),
+        default=(),
+        metavar="INTERFACES",
+        help="comma-separated interfaces or addresses (NAME or NAME:PORT) to listen for agents' beacons on",
+    )
     made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
     made.add_argument("--poll-interval", type=float, default=10.0, metavar="SECONDS")
     made.add_argument(
@@ -115,7 +122,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         admin_address=arguments.admin_address,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
-        discovery=arguments.discover,
+        discovery=arguments.autodiscovery_listen_interfaces,
         tls=arguments.tls,
         tuning=tuning,
     )

@@ -197,9 +197,12 @@ def test_what_clients_parse(shell64: Shell) -> None:
     out = shell64("vipu-admin create partition p64 --size 64 --cluster c64_1-16")[1]
     assert out.startswith("Please be patient. This operation can take several seconds\n")
     assert out.endswith("create partition (p64): success.\n")
+    rule = "-" * 79 + "\n"
     assert shell64("vipu list partitions")[1] == (
         " Partition | Cluster  | ILDs | GW Routing | ILD Routing | Size | GCDs | State\n"
-        " p64       | c64_1-16 | 1    | DEFAULT    | RINGSWNC    | 64   | 1    | ACTIVE\n"
+        + rule
+        + " p64       | c64_1-16 | 1    | DEFAULT    | RINGSWNC    | 64   | 1    | ACTIVE\n"
+        + rule
     )
     status, _, err = shell64("vipu-admin create allocation x --size 64")
     assert status != 0
@@ -248,7 +251,7 @@ def test_poplars_file_is_written_and_removed(shell16: Shell, at_home: Path) -> N
     assert all(isinstance(value, str) for value in body["attributes"].values())
     assert [device["routing_id"] for device in body["devices"]] == [2, 3]
     without_gcd = shell16("vipu get partition p --ipuof-configs")[1].splitlines()
-    assert without_gcd[0] == "IPUoF configuration of partition p, GCD 0:"
+    assert without_gcd[0] == "IPUoF configuration of partition p, GCDs 0, 1:"
     shell16("vipu create partition single --size 1")
     tail = shell16("vipu get partition single --ipuof-configs")[1].partition("\n")[2]
     assert json.loads(tail)["attributes"]["Partition Id"] == "single"

@@ -150,6 +150,8 @@ def test_the_whole_story_by_hand(tmp_path: Path) -> None:
             ("openvipu-server", "--state", "good", "--admin-address", "0.0.0.0:0"),
             "can be reached from outside without a key",
         ),
+        (("openvipu-server", "--state", "good", "-a", "x y"), "interface 'x y' is not a host name"),
+        (("openvipu-server", "--state", "good", "-a", "lo:0,192.0.2.1"), "192.0.2.1 can't be listened for"),
         (("openvipu-server", "--what"), "unrecognized arguments: --what"),
         (("openvipu-sim", "--pod", "5"), "pod 5 is not allowed; use 4, 16, 64, 128 or 256"),
         (("openvipu-sim", "--base", "here"), "base 'here' is not an IP address"),

@@ -184,21 +184,24 @@ def test_no_room_says_how_much_is_used() -> None:
         admission.admit(state, Requirements("p", size=8), small, frozenset())
 
 
-def test_an_exact_choice_must_be_a_slot() -> None:
-    """IPUs can be chosen by hand if they are one aligned slot with our routing ids, or none."""
+def test_an_exact_choice_must_be_a_run() -> None:
+    """IPUs can be chosen by hand if they are one run of neighbours with our routing ids, or none."""
     state = site(MESH16, whole(MESH16))
     good = tuple(Selection(0, 0, topology_id, 0) for topology_id in (4, 5, 6, 7))
     assert admit(state, id="p", size=4, cluster_id="c", ipus=good)[1].agent_ids == ("a1",)
     numbered = tuple(Selection(0, 0, 4 + place, place) for place in range(4))
     state, _ = admit(state, id="p", size=0, cluster_id="c", ipus=numbered)
     for ipus, words in [
-        (tuple(Selection(0, 0, place, 0) for place in (1, 2)), "not an aligned slot"),
+        (tuple(Selection(0, 0, place, 0) for place in (1, 2)), "not a run of"),
         (tuple(Selection(0, 0, 0, 0) for _ in range(2)), "names an IPU twice"),
         (
             (Selection(0, 0, 0, 1), Selection(0, 0, 1, 0)),
             "must have ipulink_domain_routing_id 0 and routing_id 0",
         ),
-        ((Selection(7, 0, 0, 0),), "not an aligned slot"),
+        ((Selection(7, 0, 0, 0),), "not a run of"),
+        (tuple(Selection(0, 0, place, 0) for place in (2, 3, 4, 5)), "not a run of"),
+        (tuple(Selection(0, 0, place, 0) for place in (12, 13, 14, 15, 0, 1, 2, 3)), "not a run of"),
+        (tuple(Selection(0, 0, place, 0) for place in (14, 15, 16, 17)), "not a run of"),
     ]:
         with pytest.raises(BadRequest, match=words):
             admit(state, id="q", cluster_id="c", ipus=ipus)

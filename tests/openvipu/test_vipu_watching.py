@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -17,6 +18,7 @@ from openvipu import proxy
 from openvipu.agent.beacon import Beacon, encode
 from openvipu.clients.config import Connection
 from openvipu.clients.session import Session
+from openvipu.controller.discovery import LONGEST_LIST, REMEMBERED, Discovery, Seen
 from openvipu.hardware.simulated import pod_plan
 from openvipu.proto import admin_pb2
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -75,13 +77,14 @@ def test_metrics_of_controller_and_machines(tmp_path: Path) -> None:
 
 def test_discovery_lists_who_announces_itself(tmp_path: Path) -> None:
     """Beacons are listed with address, name and age; agents that were added carry their id."""
-    config = replace(new_config(tmp_path), discovery="127.0.0.1:0")
+    config = replace(new_config(tmp_path), discovery=("lo:0", "127.0.0.1:0"))
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, config) as controller:
         controller.add_agents()
         agent = pod.agents["ipum1"]
         assert controller.server.discovery is not None
         bodies = [encode(agent.host, agent.port, "ipum1"), encode("127.0.0.9", 8080, "new"), b"junk"]
-        beacon = Beacon(controller.server.discovery.address, bodies, interval=0.05)
+        by_name, by_address = controller.server.discovery.addresses
+        beacon = Beacon(by_name, bodies, interval=0.05)
 
         def discovered() -> list[tuple[str, int, str, str]]:
             reply = controller.admin.DiscoverAgents(admin_pb2.DiscoverAgentsRequest())
@@ -91,10 +94,31 @@ def test_discovery_lists_who_announces_itself(tmp_path: Path) -> None:
 
         until(lambda: len(discovered()) == 2)
         beacon.close()
+        reply = controller.admin.DiscoverAgents(admin_pb2.DiscoverAgentsRequest())
+        assert {entry.interface for entry in reply.discovered} == {"lo:0"}
+        Beacon(by_address, [encode("127.0.0.7", 8080, "late")]).close()
+        until(lambda: len(discovered()) == 3)
         assert set(discovered()) == {
             (agent.host, agent.port, "ipum1", "ipum1"),
             ("127.0.0.9", 8080, "new", ""),
+            ("127.0.0.7", 8080, "late", ""),
         }
+
+
+def test_junk_beacons_shut_nobody_out() -> None:
+    """Beacons aren't authenticated: however many names are made up, an agent that sends one is listed."""
+    discovery = Discovery(["127.0.0.1:0"])
+    try:
+        for number in range(2 * LONGEST_LIST):
+            discovery.note(Seen(f"127.0.{number >> 8}.{number & 255}", 8080, "junk", "lo", time.monotonic()))
+        discovery.note(Seen("127.0.0.1", 8080, "real", "lo", time.monotonic()))
+        assert len(discovery.seen()) == LONGEST_LIST
+        assert "real" in {entry.name for entry in discovery.seen()}
+        # and who has been silent for long is not listed
+        discovery.note(Seen("127.0.0.1", 8080, "real", "lo", time.monotonic() - REMEMBERED))
+        assert "real" not in {entry.name for entry in discovery.seen()}
+    finally:
+        discovery.close()
 
 
 def test_stats_and_query_as_the_proxy_gives_them(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import grpc
 
+from openvipu.clients.config import Connection
+from openvipu.clients.session import Session
 from openvipu.controller.core import Tuning
 from openvipu.hardware.simulated import PodPlan
 from openvipu.model.state import Settings
@@ -146,11 +148,13 @@ def controlling(
 
 
 @contextmanager
-def house(folder: Path, plan: PodPlan = POD16, **changes: Any) -> Iterator[Controller]:
+def house(
+    folder: Path, plan: PodPlan = POD16, id_: str = "controller-a", delay: float = 0.0, **changes: Any
+) -> Iterator[Controller]:
     """A POD with a controller that has all its agents, and the cluster ``c`` over them."""
     with (
-        SimulatedPod(PodConfig(plan, port=0)) as pod,
-        controlling(pod, new_config(folder, **changes)) as controller,
+        SimulatedPod(PodConfig(plan, port=0, delay=delay)) as pod,
+        controlling(pod, new_config(folder, id_, **changes)) as controller,
     ):
         controller.add_agents()
         controller.add_cluster(
@@ -160,6 +164,14 @@ def house(folder: Path, plan: PodPlan = POD16, **changes: Any) -> Iterator[Contr
             ilds=plan.domains,
         )
         yield controller
+
+
+@contextmanager
+def user_session(controller: Controller) -> Iterator[Session]:
+    """A command line's session at the users' door."""
+    session = Session(Connection("127.0.0.1", controller.server.user_port, "", "", ""), False, False)
+    with session.channel:
+        yield session
 
 
 def refused(call: Callable[[], object]) -> tuple[grpc.StatusCode, str]:

@@ -58,13 +58,15 @@ def _main(arguments: argparse.Namespace) -> int:
     binding = Binding(arguments.state, key)
     tls = Tls.read(arguments.tls, "agent") if arguments.tls else None
     with ExitStack() as stack:
-        executor = stack.enter_context(ThreadPoolExecutor(8))
-        server, port = start(machine, binding, arguments.address, executor, tls)
-        stack.callback(lambda: server.stop(grace=2).wait())
+        exporter_port = 0
         if not arguments.no_exporter:
             exporter = start_exporter(machine, *listen_address(arguments.exporter_address))
+            exporter_port = int(exporter.server_address[1])
             stack.callback(exporter.server_close)
             stack.callback(exporter.shutdown)
+        executor = stack.enter_context(ThreadPoolExecutor(8))
+        server, port = start(machine, binding, arguments.address, executor, tls, exporter_port)
+        stack.callback(lambda: server.stop(grace=2).wait())
         if arguments.announce:
             body = beacon.encode(arguments.announce_host or host, port, arguments.name)
             stack.callback(beacon.Beacon(arguments.announce, [body]).close)

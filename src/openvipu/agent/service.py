@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -24,13 +25,14 @@ SERVICE = "openvipu.agent.v1.AgentService"
 class AgentService(pb_grpc.AgentServiceServicer):
     """Every call but Claim and GetOwner is for the owner only; Claim makes the first caller the owner."""
 
-    def __init__(self, hardware: Hardware, binding: Binding) -> None:
+    def __init__(self, hardware: Hardware, binding: Binding, exporter_port: int = 0) -> None:
         self._hardware = hardware
         self._binding = binding
+        self._exporter_port = exporter_port
 
     def Claim(self, request: pb.ClaimRequest, context: Any) -> pb.ClaimReply:
         self._binding.claim(*_caller(context))
-        return pb.ClaimReply(machine=machine_to_wire(self._hardware.describe()))
+        return pb.ClaimReply(machine=self._machine())
 
     def Release(self, request: pb.ReleaseRequest, context: Any) -> pb.ReleaseReply:
         """Clear every partition, then forget the owner: the machine is handed back clean."""
@@ -47,7 +49,7 @@ class AgentService(pb_grpc.AgentServiceServicer):
 
     def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
         self._check(context)
-        return pb.DescribeReply(machine=machine_to_wire(self._hardware.describe()))
+        return pb.DescribeReply(machine=self._machine())
 
     def Configure(self, request: pb.ConfigureRequest, context: Any) -> pb.ConfigureReply:
         self._check(context)
@@ -77,15 +79,26 @@ class AgentService(pb_grpc.AgentServiceServicer):
         self._check(context)
         return pb.RunTestReply(failures=self._hardware.run_test(request.test, tuple(request.ports)))
 
+    def _machine(self) -> pb.Machine:
+        return machine_to_wire(replace(self._hardware.describe(), exporter_port=self._exporter_port))
+
     def _check(self, context: Any) -> None:
         self._binding.check(*_caller(context))
 
 
 def start(
-    hardware: Hardware, binding: Binding, address: str, executor: ThreadPoolExecutor, tls: Tls | None = None
+    hardware: Hardware,
+    binding: Binding,
+    address: str,
+    executor: ThreadPoolExecutor,
+    tls: Tls | None = None,
+    exporter_port: int = 0,
 ) -> tuple[grpc.Server, int]:
-    """Serve one machine at ``host:port``. With TLS only certificates with the name ``controller`` get in."""
-    service = AgentService(hardware, binding)
+    """Serve one machine at ``host:port``. With TLS only certificates with the name ``controller`` get in.
+
+    ``exporter_port`` is where the machine's exporter listens, 0 if it has none.
+    """
+    service = AgentService(hardware, binding, exporter_port)
 
     def register(server: grpc.Server) -> None:
         pb_grpc.add_AgentServiceServicer_to_server(service, server)

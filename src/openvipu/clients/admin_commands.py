@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from openvipu.clients.config import FILE_NAME, user_file
-from openvipu.clients.session import CommandError, Session, complain, ruled, say, table
+from openvipu.clients.session import CommandError, Session, complain, ruled, say, sheet, table
 from openvipu.proto import admin_pb2 as pb
 from openvipu.proto import vipuuser_pb2
 
@@ -30,7 +30,7 @@ def create_agent(session: Session, arguments: argparse.Namespace) -> None:
 def get_agent(session: Session, arguments: argparse.Namespace) -> None:
     what = f"get agent ({arguments.name})"
     reply = session.call(what, session.admin.GetAgent, pb.GetAgentRequest(id=arguments.name))
-    session.show(reply, lambda: "\n".join([agent_table([reply.agent]), "", ipu_table(reply.agent)]))
+    session.show(reply, lambda: "\n".join([agent_sheet(reply.agent), "", ipu_table(reply.agent)]))
 
 
 def list_agents(session: Session, arguments: argparse.Namespace) -> None:
@@ -70,6 +70,27 @@ def agent_table(agents: list[pb.Agent]) -> str:
         for agent in agents
     ]
     return ruled(table(header, rows))
+
+
+def agent_sheet(agent: pb.Agent) -> str:
+    """The public table of one agent begins with these five lines; ``Exporter`` leads to its metrics [D]."""
+    status = agent.status
+    used = sum(1 for ipu in status.ipus if ipu.partition_id)
+    return sheet(
+        [
+            ("Agent ID", agent.id),
+            ("Host", agent.spec.host),
+            ("Port", agent.spec.port),
+            ("Status", "Up" if status.reachable else "Down"),
+            ("Exporter", status.exporter or "-"),
+            ("Product", status.product),
+            ("Board serial number", status.serial),
+            ("Software version", status.software_version),
+            ("GWSW Version", status.gateway_version),
+            ("RNIC", status.rnic_address),
+            ("IPUs in use", f"{used}/{len(status.ipus)}"),
+        ]
+    )
 
 
 def ipu_table(agent: pb.Agent) -> str:
@@ -180,7 +201,7 @@ def remove_allocation(session: Session, arguments: argparse.Namespace) -> None:
 def allocation_table(allocations: list[vipuuser_pb2.Allocation]) -> str:
     """The public table: a rule above, below and under the header."""
     rows = [[entry.id, " ".join(entry.spec.agent_ids)] for entry in allocations]
-    return ruled(table(["Allocation ID", "Agents"], rows), around=True)
+    return ruled(table(["Allocation ID", "Agents"], rows), above=True, below=True)
 
 
 def create_user(session: Session, arguments: argparse.Namespace) -> None:
@@ -192,7 +213,7 @@ def create_user(session: Session, arguments: argparse.Namespace) -> None:
     reply = session.call(what, session.admin.CreateUser, request)
     session.succeeded(what, reply, f" Access key is '{reply.access_key}'.")
     path = Path(f"{arguments.name}.{FILE_NAME}")
-    text = user_file(session.connection.host, "8090", arguments.name, reply.access_key)
+    text = user_file(session.connection.host, str(reply.user_port), arguments.name, reply.access_key)
     try:
         path.touch(mode=0o600)
         path.write_text(text)
@@ -201,6 +222,7 @@ def create_user(session: Session, arguments: argparse.Namespace) -> None:
         return
     if not session.show_json:
         say(f"vipu configuration file for the user '{arguments.name}' written: {path}")
+        say(f"Use 'vipu --config {path}' to switch to the user context.")
 
 
 def update_user(session: Session, arguments: argparse.Namespace) -> None:

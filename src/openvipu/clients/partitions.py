@@ -109,7 +109,7 @@ def show_all(session: Session, arguments: argparse.Namespace) -> None:
     """The table of partitions."""
     request = pb.ListPartitionsRequest(allocation_id=arguments.allocation)
     reply = session.call("list partitions", session.users.ListPartitions, request)
-    session.show(reply, lambda: partition_table(list(reply.partitions)))
+    session.show(reply, lambda: partition_table(list(reply.partitions), session.is_admin))
 
 
 def show(session: Session, arguments: argparse.Namespace) -> None:
@@ -125,17 +125,25 @@ def show(session: Session, arguments: argparse.Namespace) -> None:
     status = _status(session, what, arguments.name)
     session.show(
         pb.ListPartitionsReply(partitions=[partition]),
-        lambda: "\n".join([partition_table([partition]), *_details(partition, status)]),
+        lambda: "\n".join([partition_table([partition], session.is_admin), *_details(partition, status)]),
     )
 
 
-def partition_table(partitions: list[pb.Partition]) -> str:
-    """The columns that scripts read: names, order and spelling are public."""
-    header = ["Partition", "Cluster", "ILDs", "GW Routing", "ILD Routing", "Size", "GCDs", "State"]
+def partition_table(partitions: list[pb.Partition], for_admin: bool) -> str:
+    """The columns that scripts read. The users' table is public: names, order and spelling.
+
+    Administrators' scripts take the partition from the third column [C], where the first two tell where it
+    was cut from; which of them comes first is not public, the wider one is our choice. Every cell is one
+    word, since scripts split lines at blanks too.
+    """
+    own = ["Cluster", "Allocation", "Partition"] if for_admin else ["Partition", "Cluster"]
     rows = [
         [
-            entry.id,
-            entry.spec.cluster_id,
+            *(
+                [entry.spec.cluster_id, entry.spec.allocation_id or "-", entry.id]
+                if for_admin
+                else [entry.id, entry.spec.cluster_id]
+            ),
             entry.spec.num_ipulink_segments,
             _short(pb.GatewayRoutingType.Name(entry.spec.gw_routing_type)),
             _short(pb.IpuLinkRoutingType.Name(entry.spec.ipulink_routing_type)),
@@ -145,7 +153,8 @@ def partition_table(partitions: list[pb.Partition]) -> str:
         ]
         for entry in partitions
     ]
-    return table(header, rows)
+    header = [*own, "ILDs", "GW Routing", "ILD Routing", "Size", "GCDs", "State"]
+    return ruled(table(header, rows), below=True)
 
 
 def wait_active(session: Session, what: str, name: str) -> None:
@@ -203,7 +212,13 @@ def _show_options(session: Session, what: str, wanted: pb.PartitionRequirements)
 
 
 def _choose(session: Session, what: str, wanted: pb.PartitionRequirements, index: int) -> None:
-    """Turn ``--index`` into the exact choice of IPUs that the public API has a field for."""
+    """Turn ``--index`` into the exact choice of IPUs that the public API has a field for.
+
+    A sync type that can't be reconfigurable is no error with an index [user guide]: the controller passes over it,
+    so the places are asked for without it.
+    """
+    if wanted.reconfigurable:
+        wanted.ClearField("sync_type")
     found = list(_options(session, what, wanted).options)
     option = next((entry for entry in found if entry.index == index), None)
     if option is None:
@@ -216,14 +231,18 @@ def _choose(session: Session, what: str, wanted: pb.PartitionRequirements, index
 
 
 def _show_configs(session: Session, what: str, arguments: argparse.Namespace) -> None:
-    """With ``--gcd`` the file alone; without it every GCD, each under a header line."""
+    """With ``--gcd`` the file alone; without it a header line, then one JSON document.
+
+    Scripts drop the first line and read the rest [C]: an object for one GCD, a list of them for several (our choice).
+    """
     config = _config(session, what, arguments.name, arguments.gcd)
     if arguments.gcd is not None:
         say(ipuof.text(config.gcd_configs[0]))
         return
-    for gcd in config.gcd_configs:
-        say(f"IPUoF configuration of partition {arguments.name}, GCD {ipuof.gcd_id(gcd)}:")
-        say(ipuof.text(gcd))
+    ids = [str(ipuof.gcd_id(gcd)) for gcd in config.gcd_configs]
+    say(f"IPUoF configuration of partition {arguments.name}, GCD{'s' * (len(ids) > 1)} {', '.join(ids)}:")
+    texts = [ipuof.text(gcd) for gcd in config.gcd_configs]
+    say(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def _config(session: Session, what: str, name: str, gcd: int | None) -> pb.PartitionConfig:

@@ -36,6 +36,7 @@ class Session:
         tls = Tls.read(Path(connection.tls), "admin" if admin else "user") if connection.tls else None
         self.connection = connection
         self.show_json = show_json
+        self.is_admin = admin
         self.channel = channel(connection.target, tls, "openvipu-controller" if tls else "")
         self.users = vipuuser_pb2_grpc.UserServiceStub(self.channel)
         self.versions = version_pb2_grpc.VersionServiceStub(self.channel)
@@ -122,8 +123,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f" {line}".rstrip() for line in lines)
 
 
-def ruled(text: str, around: bool = False) -> str:
-    """A table with a rule under its header; ``around`` it too, as the table of allocations has it."""
+def ruled(text: str, above: bool = False, below: bool = False) -> str:
+    """A table with a rule under its header, and where wanted one above all of it and one below.
+
+    Scripts go by line numbers: the public tables of partitions have a rule below, those of allocations both.
+    """
     lines = text.splitlines()
     rule = "-" * (max(len(line) for line in lines) + 1)
-    return "\n".join([rule, lines[0], rule, *lines[1:], rule] if around else [lines[0], rule, *lines[1:]])
+    return "\n".join([*[rule] * above, lines[0], rule, *lines[1:], *[rule] * below])
+
+
+def sheet(rows: Sequence[tuple[str, object]]) -> str:
+    """One thing as the public table of an agent shows it: names and values between two rules."""
+    width = max(len(name) for name, _ in rows)
+    lines = [f" {name.ljust(width)} | {value}" for name, value in rows]
+    rule = "-" * (max(len(line) for line in lines) + 1)
+    return "\n".join([rule, *lines, rule])

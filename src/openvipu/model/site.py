@@ -47,7 +47,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An IPU-Machine as its agent describes it."""
+    """An IPU-Machine as its agent describes it. ``exporter_port`` 0: its agent runs no exporter."""
 
     serial: str
     name: str
@@ -59,6 +59,7 @@ class Machine:
     rdma_port: int
     ipus: tuple[Ipu, ...]
     ports: tuple[Port, ...] = ()
+    exporter_port: int = 0
 
     def peer(self, port: str) -> tuple[str, str]:
         """``(serial, port)`` at the other end of ``port``; empty strings when nothing is plugged in."""
@@ -78,8 +79,17 @@ class Agent:
     @property
     def target(self) -> str:
         """Where its gRPC service is, as ``host:port`` (IPv6 in brackets)."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return f"{self._host}:{self.port}"
+
+    @property
+    def exporter(self) -> str:
+        """URL of the machine's metrics; empty if its agent runs no exporter."""
+        port = self.machine.exporter_port
+        return f"http://{self._host}:{port}/metrics" if port else ""
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class IpuInfo(_message.Message):
     def __init__(self, number: _Optional[int] = ..., chip_id: _Optional[str] = ..., healthy: _Optional[bool] = ..., partition_id: _Optional[str] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("reachable", "serial", "product", "software_version", "gateway_version", "rnic_address", "ipus", "error")
+    __slots__ = ("reachable", "serial", "product", "software_version", "gateway_version", "rnic_address", "ipus", "error", "exporter")
     REACHABLE_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     PRODUCT_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class AgentStatus(_message.Message):
     RNIC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     IPUS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    EXPORTER_FIELD_NUMBER: _ClassVar[int]
     reachable: bool
     serial: str
     product: str
@@ -45,7 +46,8 @@ class AgentStatus(_message.Message):
     rnic_address: str
     ipus: _containers.RepeatedCompositeFieldContainer[IpuInfo]
     error: str
-    def __init__(self, reachable: _Optional[bool] = ..., serial: _Optional[str] = ..., product: _Optional[str] = ..., software_version: _Optional[str] = ..., gateway_version: _Optional[str] = ..., rnic_address: _Optional[str] = ..., ipus: _Optional[_Iterable[_Union[IpuInfo, _Mapping]]] = ..., error: _Optional[str] = ...) -> None: ...
+    exporter: str
+    def __init__(self, reachable: _Optional[bool] = ..., serial: _Optional[str] = ..., product: _Optional[str] = ..., software_version: _Optional[str] = ..., gateway_version: _Optional[str] = ..., rnic_address: _Optional[str] = ..., ipus: _Optional[_Iterable[_Union[IpuInfo, _Mapping]]] = ..., error: _Optional[str] = ..., exporter: _Optional[str] = ...) -> None: ...
 
 class Agent(_message.Message):
     __slots__ = ("id", "spec", "status")
@@ -306,12 +308,14 @@ class CreateUserRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., allocation_ids: _Optional[_Iterable[str]] = ..., admin: _Optional[bool] = ..., access_key: _Optional[str] = ...) -> None: ...
 
 class CreateUserReply(_message.Message):
-    __slots__ = ("user", "access_key")
+    __slots__ = ("user", "access_key", "user_port")
     USER_FIELD_NUMBER: _ClassVar[int]
     ACCESS_KEY_FIELD_NUMBER: _ClassVar[int]
+    USER_PORT_FIELD_NUMBER: _ClassVar[int]
     user: User
     access_key: str
-    def __init__(self, user: _Optional[_Union[User, _Mapping]] = ..., access_key: _Optional[str] = ...) -> None: ...
+    user_port: int
+    def __init__(self, user: _Optional[_Union[User, _Mapping]] = ..., access_key: _Optional[str] = ..., user_port: _Optional[int] = ...) -> None: ...
 
 class UpdateUserRequest(_message.Message):
     __slots__ = ("id", "allocation_ids")

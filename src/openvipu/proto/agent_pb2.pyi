@@ -40,7 +40,7 @@ class Port(_message.Message):
     def __init__(self, name: _Optional[str] = ..., peer_serial: _Optional[str] = ..., peer_port: _Optional[str] = ..., up: _Optional[bool] = ...) -> None: ...
 
 class Machine(_message.Message):
-    __slots__ = ("serial", "name", "product", "software_version", "gateway_version", "rnic_address", "server_port", "rdma_port", "ipus", "ports")
+    __slots__ = ("serial", "name", "product", "software_version", "gateway_version", "rnic_address", "server_port", "rdma_port", "ipus", "ports", "exporter_port")
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PRODUCT_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class Machine(_message.Message):
     RDMA_PORT_FIELD_NUMBER: _ClassVar[int]
     IPUS_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
+    EXPORTER_PORT_FIELD_NUMBER: _ClassVar[int]
     serial: str
     name: str
     product: str
@@ -61,7 +62,8 @@ class Machine(_message.Message):
     rdma_port: int
     ipus: _containers.RepeatedCompositeFieldContainer[Ipu]
     ports: _containers.RepeatedCompositeFieldContainer[Port]
-    def __init__(self, serial: _Optional[str] = ..., name: _Optional[str] = ..., product: _Optional[str] = ..., software_version: _Optional[str] = ..., gateway_version: _Optional[str] = ..., rnic_address: _Optional[str] = ..., server_port: _Optional[int] = ..., rdma_port: _Optional[int] = ..., ipus: _Optional[_Iterable[_Union[Ipu, _Mapping]]] = ..., ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ...) -> None: ...
+    exporter_port: int
+    def __init__(self, serial: _Optional[str] = ..., name: _Optional[str] = ..., product: _Optional[str] = ..., software_version: _Optional[str] = ..., gateway_version: _Optional[str] = ..., rnic_address: _Optional[str] = ..., server_port: _Optional[int] = ..., rdma_port: _Optional[int] = ..., ipus: _Optional[_Iterable[_Union[Ipu, _Mapping]]] = ..., ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ..., exporter_port: _Optional[int] = ...) -> None: ...
 
 class IpuSetting(_message.Message):
     __slots__ = ("number", "routing_id", "segment_id")

@@ -21,6 +21,10 @@ Site = tuple[int, int]
 """An IPU of a cluster: (IPU-Link domain, topology id)."""
 
 
+CHOSEN = -1
+"""Index of a slot that was chosen IPU by IPU: it is in no list of options."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """IPUs that one partition may be cut from: those of an allocation, or a cluster's unallocated rest."""
@@ -131,21 +135,35 @@ def choose(shape: Shape, taken: Occupancy) -> Slot:
 
 
 def match(shape: Shape, taken: Occupancy, wanted: tuple[Selection, ...]) -> Slot:
-    """The slot that is exactly the IPUs ``wanted``; BadRequest if they aren't one, NoRoom if it is taken."""
+    """The place that is exactly the IPUs ``wanted``; BadRequest if they are none, NoRoom if it is taken.
+
+    Who chooses may take any run of whole neighbouring machines, aligned or not: their cables join them alike.
+    Below a machine the runs are the aligned ones, since IPUs 1 and 2 of a board have no link. Our choice.
+    """
     asked = {(ipu.ild, ipu.topology_id) for ipu in wanted}
     if len(asked) != len(wanted):
         raise BadRequest(
             "ipus names an IPU twice; each (ipulink_domain_topology_id, topology_id) may come once"
         )
-    slot = next((slot for slot in slots(shape, taken.pool) if set(slot.sites()) == asked), None)
-    if slot is None:
+    cluster = taken.pool.cluster
+    first_ild, start = min(asked)
+    slot = Slot(CHOSEN, first_ild, start, shape.segments, shape.segment_size)
+    fits = (
+        start % min(shape.segment_size, IPUS_PER_MACHINE) == 0
+        and start + shape.segment_size <= cluster.ild_size
+        and first_ild % shape.segments == 0
+        and first_ild + shape.segments <= cluster.ilds
+        and asked == set(slot.sites())
+        and all(agent_at(cluster, site) in taken.pool.agent_ids for site in _one_per_machine(slot))
+    )
+    if not fits:
         raise BadRequest(
-            f"ipus are not an aligned slot of {shape.size} IPUs in {taken.pool.words}; "
-            "list the possible ones with --options"
+            f"ipus are not a run of {shape.size} neighbouring IPUs in {taken.pool.words}; "
+            "--options lists aligned ones"
         )
     _check_routing_ids(slot, wanted)
     if not taken.is_free(slot):
-        raise NoRoom(f"the chosen IPUs (index {slot.index} of {taken.pool.words}) are not free")
+        raise NoRoom(f"the chosen IPUs, from {start} on in {taken.pool.words}, are not free")
     return slot
 
 

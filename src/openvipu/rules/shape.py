@@ -151,8 +151,12 @@ def _gateway_routing(wanted: Requirements, segments: int, cluster: Cluster) -> G
 def _sync_type(wanted: Requirements) -> SyncType:
     """Reconfigurable partitions are c2-compatible (GS2_DEFAULT), and only they default to it [user guide].
 
-    Independent rails are marked as unsupported in the public API, so they are refused here.
+    Any other sync type is refused for them, unless the place was chosen (``--index``): then it is passed over
+    without a word [user guide]. Independent rails are marked as unsupported in the public API, so they are
+    refused here.
     """
+    if wanted.reconfigurable and wanted.ipus:
+        return SyncType.GS2_DEFAULT
     if wanted.sync_type is SyncType.GS2_INDEPENDENT_RAILS:
         raise BadRequest(
             "sync_type GS2_INDEPENDENT_RAILS is not supported; use GS2_DEFAULT or a POD_NATIVE one"

@@ -21,7 +21,11 @@ from openvipu.services.gate import Gate
 class AdminService(pb_grpc.AdminServiceServicer):
     """openvipu's own admin API. Every call needs an administrator when the controller is secure."""
 
-    def __init__(self, core: Core, inventory: Inventory, gate: Gate, discovery: Discovery | None) -> None:
+    def __init__(
+        self, core: Core, inventory: Inventory, gate: Gate, discovery: Discovery | None, user_port: int
+    ) -> None:
+        """``user_port`` is where the user API listens, for those who get an account here."""
+        self._user_port = user_port
         self._core = core
         self._inventory = inventory
         self._gate = gate
@@ -139,7 +143,7 @@ class AdminService(pb_grpc.AdminServiceServicer):
         user, key = self._inventory.create_user(
             request.id, tuple(request.allocation_ids), request.admin, request.access_key
         )
-        return pb.CreateUserReply(user=_user(user), access_key=key)
+        return pb.CreateUserReply(user=_user(user), access_key=key, user_port=self._user_port)
 
     def UpdateUser(self, request: pb.UpdateUserRequest, context: Any) -> pb.UpdateUserReply:
         self._gate.visible(context)
@@ -187,6 +191,7 @@ class AdminService(pb_grpc.AdminServiceServicer):
                 rnic_address=agent.machine.rnic_address,
                 ipus=ipus,
                 error="" if reachable else "the agent doesn't answer",
+                exporter=agent.exporter,
             ),
         )
 

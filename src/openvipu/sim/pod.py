@@ -124,19 +124,24 @@ class SimulatedPod:
         binding = Binding(path, self._config.controller_key)
         agent = SimulatedAgent(machine, binding, host, self._config.port)
         self.agents[machine.name] = agent
-        self._serve(agent)
         if self._config.exporters is not None:
             exporter = start_exporter(machine, host, self._config.exporters)
             self.exporter_ports[machine.name] = int(exporter.server_address[1])
             stack.callback(exporter.server_close)
             stack.callback(exporter.shutdown)
+        self._serve(agent)
 
     def _serve(self, agent: SimulatedAgent) -> None:
         with self._lock:
             if agent.server is None:
                 address = f"{agent.host}:{agent.port}"
                 agent.server, agent.port = start(
-                    agent.machine, agent.binding, address, self._executor, self._config.tls
+                    agent.machine,
+                    agent.binding,
+                    address,
+                    self._executor,
+                    self._config.tls,
+                    self.exporter_ports.get(agent.machine.name, 0),
                 )
 
     def _stop(self, agent: SimulatedAgent) -> None:
