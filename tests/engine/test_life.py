@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import functools
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 import pytest
 from tests.engine.house import ORDER, House, impatient
@@ -11,8 +12,10 @@ from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, NotFoundError, RefusedError
+from weft.model.mark import Mark
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.model.resources import Kind, Observed, Resource
+from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database
@@ -234,3 +237,67 @@ def test_the_audit_log_tells_everything(house: House) -> None:
         house.order()
     entries = house.store.audit_log(0, 100)
     assert [e.outcome.split(":")[0] for e in entries if e.action == "pod create"] == ["done", "ConflictError"]
+
+
+Find = Callable[[Scope, Sequence[Resource], Mapping[str, str]], Mapping[str, Observed]]
+FOREIGN = Mark("lab", "00000000-1111-2222-3333-444444444444", "server/gpu01")
+
+
+@pytest.mark.parametrize("mark", [FOREIGN, None])
+def test_what_a_tenant_writes_keeps_nothing(house: House, mark: Mark | None) -> None:
+    """Another pod's mark on everything of the pod: no clean receipt before all of it is gone."""
+    pod = house.ready()
+    for thing in house.cloud.things():
+        thing.mark = mark
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things()
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and receipt.receipt.clean
+
+
+def test_another_mark_is_told_and_put_back(house: House) -> None:
+    """A description that changed is a difference: the events say so, and the next look has repaired it."""
+    pod = house.ready()
+    network = house.cloud.thing("network/rdma")
+    network.mark = FOREIGN
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert network.mark is not None and network.mark.pod_id == str(pod.id)
+    assert any("mark is" in e.message for e in house.store.events(pod.id, 0))
+    assert len(house.cloud.things(Kind.NETWORK)) == 2
+
+
+def test_a_server_that_won_t_go_is_never_signed_for(house: House) -> None:
+    """Whatever the tenant wrote on it: while it is there, there is no receipt."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
+    for thing in house.cloud.things():
+        thing.mark = FOREIGN
+    house.release(pod)
+    house.run(pod, PodState.RELEASING)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert house.store.receipt(pod.id) is None and set(pod.nodes) <= set(house.store.capacity().holds)
+
+
+def test_a_driver_that_leaves_a_thing_out_has_not_seen_it_gone(house: House) -> None:
+    """No answer about a resource is not an answer: the release waits and says of what nothing is known."""
+    pod = house.ready()
+    honest = house.world.resources["lab"].find
+    silent = functools.partial(_without_servers, honest)
+    house.cloud.find = silent
+    house.release(pod)
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    seen = house.store.find_pod(str(pod.id), None)
+    assert seen.state is PodState.RELEASING and "gave no answer" in seen.reason
+    house.cloud.find = honest
+    house.run(pod, PodState.RELEASED)
+
+
+def _without_servers(
+    find: Find, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+) -> Mapping[str, Observed]:
+    return {key: seen for key, seen in find(scope, wanted, ids).items() if not key.startswith("server/")}

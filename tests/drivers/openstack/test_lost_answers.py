@@ -180,7 +180,7 @@ def test_many_threads_share_one_token_of_a_project(lab: Lab) -> None:
 
     def token(_: int) -> str:
         service = sessions.project(project).network
-        service.get("list networks", "/networks", {"limit": 1})
+        service.listing("list networks", "/networks", "networks")
         return str(service._connected().get_token())
 
     with ThreadPoolExecutor(16) as pool:

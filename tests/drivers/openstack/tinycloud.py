@@ -1,0 +1,142 @@
+"""Keystone, Neutron and Nova of a few lines on loopback, as honest as the real ones until a test makes them lie."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+PROJECT = "0123456789abcdef0123456789abcdef"
+
+
+@dataclass(slots=True)
+class Reply:
+    """What is answered; `own` tells whether the service's request id is in it."""
+
+    status: int
+    body: object = None
+    content_type: str = "application/json"
+    own: bool = True
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def content(self) -> bytes:
+        return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
+
+
+@dataclass(slots=True)
+class TinyCloud:
+    """What is there, by service and collection, and how it lies.
+
+    Attributes:
+        things: collection -> rows, such as `networks`.
+        lies: (pattern of method and path, reply); the first that fits is told.
+        asked: method and path of each request.
+    """
+
+    things: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    lies: list[tuple[str, Reply]] = field(default_factory=list[tuple[str, Reply]])
+    asked: list[str] = field(default_factory=list[str])
+
+    def reset(self) -> None:
+        """A group `default`, a compute service, and no lies."""
+        self.lies, self.asked = [], []
+        group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
+        service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
+        self.things = {"security_groups": [group], "services": [service]}
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]]) -> Reply:
+        line = f"{method} {path}"
+        self.asked.append(line)
+        for pattern, reply in self.lies:
+            if re.fullmatch(pattern, line):
+                return reply
+        if path == "/v3/auth/tokens":
+            token = {"expires_at": "2999-01-01T00:00:00Z", "issued_at": "2026-01-01T00:00:00Z", "methods": []}
+            user = {"id": "u", "name": "weft", "domain": {"id": "default", "name": "Default"}}
+            whole = {**token, "user": user, "project": {"id": PROJECT}, "catalog": [], "roles": []}
+            return Reply(201, {"token": whole}, headers={"X-Subject-Token": "t"})
+        _, service, collection, *rest = path.split("/")
+        rows = self.things.get(collection.replace("-", "_").removeprefix("os_"), [])
+        if method == "DELETE":
+            rows[:] = [r for r in rows if r["id"] != rest[0]]
+            return Reply(204)
+        if not rest or rest == ["detail"]:
+            names = query.get("name")
+            shown = [r for r in rows if not r.get("hidden") and (names is None or r["name"] in names)]
+            return Reply(200, {collection.replace("-", "_").removeprefix("os_"): shown})
+        row = next((r for r in rows if r["id"] == rest[0]), None)
+        if row is None:
+            return self.absent(service, rest[0])
+        return Reply(200, {collection.replace("-", "_").rstrip("s"): row})
+
+    @staticmethod
+    def absent(service: str, thing_id: str) -> Reply:
+        said = {"message": f"Thing {thing_id} could not be found.", "type": "ThingNotFound", "code": 404}
+        return Reply(404, {"NeutronError" if service == "network" else "itemNotFound": said})
+
+
+@contextmanager
+def tiny_cloud() -> Iterator[tuple[TinyCloud, str]]:
+    """A cloud, and the text of a clouds.yaml for it."""
+    cloud = TinyCloud()
+    cloud.reset()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud.answer))
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield cloud, _CLOUDS.format(url=url)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(answer: Callable[[str, str, dict[str, list[str]]], Reply]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # headers and body in one packet
+
+        def _any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            reply = answer(self.command, parts.path, parse_qs(parts.query))
+            content = b"" if reply.status == 204 or reply.body is None else reply.content()
+            self.send_response(reply.status)
+            headers = {
+                "Content-Type": reply.content_type,
+                "Content-Length": str(len(content)),
+                **reply.headers,
+            }
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if reply.own:
+                self.send_header("x-openstack-request-id", "req-1")
+            self.end_headers()
+            self.wfile.write(content)
+            self.wfile.flush()
+
+        do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - their names
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+            pass
+
+    return Handler
+
+
+_CLOUDS = """\
+clouds:
+  weft:
+    auth_type: v3password
+    region_name: RegionOne
+    network_endpoint_override: {url}/network
+    compute_endpoint_override: {url}/compute
+    auth: {{auth_url: {url}/v3, username: weft, password: x, project_name: service, user_domain_id: default,
+            project_domain_id: default}}
+"""
