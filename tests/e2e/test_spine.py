@@ -13,6 +13,7 @@ from tests.e2e.conftest import Person
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
+from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -53,7 +54,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert rdma.provider_segmentation_id == int(pod["pkey"], 16) and rdma.provider_physical_network == "ibnet"
 
     site = load_site(lab.site_path)
-    fabric = OpenSm(site, "ib0")
+    fabric = OpenSm(site, "ib0", NoLedger())
     members = {h.port_guid for n in pod["placed"] for h in site.node_by_name[n["node"]].hcas_on("ib0")}
     key = 0x8000 | int(pod["pkey"], 16)
     tables = fabric.tables()

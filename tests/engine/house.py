@@ -12,6 +12,7 @@ from weft.app.worldkeeper import WorldKeeper
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.ledger import FabricLedger
 from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
@@ -57,8 +58,8 @@ class House:
         self.site = small_site()
         self.cloud = FakeCloud(seed=1, name="lab", latency=0.0)
         self.cloud.offers.images.add("tiny")
-        self.fabric = FakeFabric(self.site, "ib0")
         self.store = Store(database, self.clock)
+        self.fabric = FakeFabric(self.site, "ib0", ledger=FabricLedger(database, "ib0"))
         self.world = World(
             resources={"lab": self.cloud, "ib0": self.fabric},
             fabrics={"ib0": self.fabric},

@@ -13,6 +13,7 @@ from weft.drivers.opensm import OpenSm
 from weft.model.errors import UnknownError
 from weft.model.resources import Observed, PartitionSpec, Resource
 from weft.model.site import Site
+from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
 from weft.testing.fabric import FakeFabric
 from weftlab.fabric import Faults, fabric_jobs
@@ -130,7 +131,7 @@ class FakeRig:
             self._fake.manager(agent).reachable = True
 
     def another_driver(self) -> OpenSm:
-        return OpenSm(self.site, FABRIC, agents=self._fake.managers)
+        return OpenSm(self.site, FABRIC, NoLedger(), agents=self._fake.managers)
 
 
 class RealRig:
@@ -156,7 +157,7 @@ class RealRig:
         self.driver = self.another_driver()
 
     def another_driver(self) -> OpenSm:
-        return OpenSm(self.site, FABRIC)
+        return OpenSm(self.site, FABRIC, NoLedger())
 
     def close(self) -> None:
         self._supervisor.stop()

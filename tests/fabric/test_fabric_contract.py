@@ -14,6 +14,7 @@ from weft.model.ids import DEFAULT_PKEY
 from weft.model.resources import Kind, Status
 from weft.model.site import FabricManager
 from weft.planning.portkeys import crowded
+from weft.ports.ledger import NoLedger
 
 
 def test_nothing_is_there_at_first(rig: Rig) -> None:
@@ -209,7 +210,7 @@ def test_a_fabric_without_agents_is_unknown() -> None:
     """Nobody to ask is no news, and certainly not good news."""
     site = FakeRig().site
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
-    lonely = OpenSm(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC)
+    lonely = OpenSm(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
     with pytest.raises(UnknownError, match="names no agent"):
         lonely.find(scope(), [partition(0x101, host_ports(site)[:2])], {})
     assert not lonely.status().known

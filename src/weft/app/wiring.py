@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.app.policy import Policy
@@ -21,6 +22,8 @@ from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackF
 from weft.engine.clock import SystemClock
 from weft.engine.database import Database, Listener, embedded
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.fabrickeeper import FabricKeeper
+from weft.engine.ledger import FabricLedger
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
@@ -30,6 +33,7 @@ from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, PermanentError
 from weft.model.site import Site
+from weft.ports.ledger import Ledger
 from weft.ports.podkeys import PodKeys
 
 if TYPE_CHECKING:
@@ -38,10 +42,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("weft")
 
 
-def build_world(site: Site, profile: str | None, keys: PodKeys) -> World:
-    """Drivers of everything that the site names. Opens no connection."""
+def build_world(site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str], Ledger]) -> World:
+    """Drivers of everything that the site names; `ledger` gives a fabric's. Opens no connection."""
     sessions = {name: Sessions(profile or cloud.profile or name) for name, cloud in site.clouds.items()}
-    fabrics = {name: OpenSm(site, name) for name in site.fabrics}
+    fabrics = {name: OpenSm(site, name, ledger(name)) for name in site.fabrics}
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
     return World(
@@ -108,9 +112,19 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
     try:
         store = Store(database, clock)
         keys = DerivedKeys(store)
-        keeper = WorldKeeper(store, lambda site: build_world(site, settings.cloud_profile, keys))
+        keeper = WorldKeeper(
+            store,
+            lambda site: build_world(site, settings.cloud_profile, keys, partial(FabricLedger, database)),
+        )
         _first_site(settings, store)
-        yield Parts(store, keeper, listener, clock, settings)
+        fabrics = FabricKeeper(database, keeper.world)
+        if settings.worker:
+            fabrics.start()
+        try:
+            yield Parts(store, keeper, listener, clock, settings)
+        finally:
+            if settings.worker:
+                fabrics.stop()
     finally:
         listener.close()
         database.close()

@@ -14,7 +14,14 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
 from weft.planning.lines import timeline, wanted
-from weft.planning.plan import boot_key, make_plan, resolve_cloud, resolve_flavor
+from weft.planning.plan import (
+    boot_key,
+    fabrics_of,
+    make_plan,
+    resolve_cloud,
+    resolve_fabric,
+    resolve_flavor,
+)
 from weft.planning.portkeys import PortKeys, crowded
 
 
@@ -42,7 +49,8 @@ class Ground:
 
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
-        pkeys: fabric -> P_Keys that are configured there, somebody else's inside weft's range included.
+        pkeys: fabric -> P_Keys that any of its managers is told of, somebody else's inside weft's range included.
+        silent: fabric -> why it can't be asked: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
             known. What was not asked about isn't here.
         ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
@@ -56,9 +64,10 @@ class Ground:
     boots: Mapping[str, Mapping[str, str] | WeftError] = field(
         default_factory=dict[str, Mapping[str, str] | WeftError]
     )
+    silent: Mapping[str, WeftError] = field(default_factory=dict[str, WeftError])
 
     def boot_error(self, project: str, order: Order) -> WeftError | None:
-        """Why it isn't known on which hosts Nova would boot what the order boots; None: it is.
+        """Why its fabric can't be asked, or why it isn't known on which hosts Nova would boot it; None: all is known.
 
         Raises `InputError` for names that the site doesn't know.
         """
@@ -66,6 +75,8 @@ class Ground:
             return None
         cloud = resolve_cloud(order, self.site)
         flavor = resolve_flavor(order, self.site.clouds[cloud], cloud)
+        if silence := self.silent.get(_fabric(order, self.site, cloud)):
+            return silence
         known = self.boots.get(boot_key(cloud, project, order.nodes.image, flavor))
         if known is None:
             return UnknownError(
@@ -133,7 +144,9 @@ def refused(refusal: Refusal) -> RefusedError:
 def look_around(
     site: Site, world: World, cloud: str, machines: bool = False, orders: Iterable[tuple[str, Order]] = ()
 ) -> Ground:
-    """Ask a cloud and the fabrics how they are. Raises `UnknownError` if one of them can't be asked.
+    """Ask a cloud, and the fabrics of the orders (without any: all of the cloud's), how they are.
+
+    Raises `UnknownError` if the cloud can't be asked; a fabric that can't is in `Ground.silent`.
 
     Args:
         machines: ask the cloud's IPU-Machines too.
@@ -145,13 +158,35 @@ def look_around(
             down.update(reader.unfit())
     pkeys: dict[str, frozenset[int]] = {}
     ports: list[tuple[PortKeys, int]] = []
-    for name, fabric in world.fabrics.items():
-        partitions = fabric.partitions()
-        pkeys[name] = frozenset(partitions)
-        suspects = crowded(site, name, partitions)
-        entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
+    silent: dict[str, WeftError] = {}
+    orders = list(orders)
+    for name in _fabrics(site, cloud, orders):
+        try:
+            fabric = world.fabric(name)
+            files = fabric.files()
+            suspects = crowded(site, name, files.in_force)
+            entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
+        except WeftError as error:
+            silent[name] = error
+            continue
+        pkeys[name] = files.pkeys
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
-    return Ground(site, world, down, pkeys, tuple(ports), _boots(site, world, cloud, orders))
+    return Ground(site, world, down, pkeys, tuple(ports), _boots(site, world, cloud, orders), silent)
+
+
+def _fabrics(site: Site, cloud: str, orders: Iterable[tuple[str, Order]]) -> list[str]:
+    """Fabrics that have to be asked: a silent one of nobody's order must not cost the others their time."""
+    found = {name for _, order in orders if order.ipus is None and (name := _fabric(order, site, cloud))}
+    return sorted(found) if orders else list(fabrics_of(site, cloud, None))
+
+
+def _fabric(order: Order, site: Site, cloud: str) -> str:
+    """The order's fabric; empty if it names none that there is: planning says so."""
+    try:
+        flavor = site.clouds[cloud].flavors[resolve_flavor(order, site.clouds[cloud], cloud)]
+        return resolve_fabric(order, site, cloud, flavor.accelerators)
+    except InputError:
+        return ""
 
 
 def _boots(
@@ -184,6 +219,11 @@ def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupan
     full: dict[int, FullPort] = {}
     unfit: dict[str, Mapping[str, str]] = {}
     for ground in grounds:
+        down |= {
+            n.name: "no fabric that it is on can be asked: what is free there is unknown"
+            for n in site.nodes
+            if ground.silent and n.hcas and {h.fabric for h in n.hcas} <= ground.silent.keys()
+        }
         down |= ground.down
         unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
         for port, entries in ground.ports:

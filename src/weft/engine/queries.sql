@@ -40,8 +40,9 @@ FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start_at, name;
 
 -- name: number_holds
--- Which P_Keys and VLANs are taken, by space.
-SELECT space, number, pod_id FROM number_hold;
+-- Which P_Keys and VLANs are taken, by space; a P_Key also while a standby manager may still be told of it.
+SELECT space, number, pod_id FROM number_hold
+UNION ALL SELECT 'pkey/' || fabric, number, pod_id FROM stale_key;
 
 -- name: subnets_in_use
 -- Address blocks of live pods, by cloud.
@@ -309,3 +310,36 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 
 -- name: notify
 SELECT pg_notify('weft_pod', %(pod_id)s);
+
+-- name: partitions_wanted
+-- Partitions of a fabric that were made for live pods, and that nobody has asked to take away.
+SELECT r.pod_id, r.key, r.document -> 'spec' AS spec, p.plan ->> 'site' AS site
+FROM resource r JOIN pod p ON p.id = r.pod_id
+WHERE r.kind = 'partition' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
+  AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';
+
+-- name: tell_pod
+-- What happened to a pod's partition, by whoever found out: not a step of the pod's own visit.
+INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, now(), 'repair', %(message)s, 'partition');
+
+-- name: hold_stale_key
+INSERT INTO stale_key (fabric, manager, number, pod_id, reason, since)
+VALUES (%(fabric)s, %(manager)s, %(number)s, %(pod_id)s, %(reason)s, now())
+ON CONFLICT (fabric, manager, number) DO UPDATE SET pod_id = excluded.pod_id, reason = excluded.reason;
+
+-- name: stale_keys
+SELECT fabric, manager, number, pod_id, reason, since FROM stale_key WHERE fabric = %(fabric)s ORDER BY since;
+
+-- name: give_back_stale_keys
+-- A manager was read without them, or it is none of the fabric's any more.
+DELETE FROM stale_key WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
+RETURNING number, pod_id;
+
+-- name: hurry_queue
+-- Numbers are free again that an order may wait for.
+UPDATE queue SET next_at = now() WHERE next_at > now();
+
+-- name: partitions_of
+-- Partitions of these pods; over: seen gone after a release was asked for, which never changes again.
+SELECT r.pod_id, r.key, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
+FROM resource r JOIN pod p ON p.id = r.pod_id WHERE r.kind = 'partition' AND p.id = ANY(%(pods)s);

@@ -1,16 +1,19 @@
 """The agent's HTTPS door: mutual TLS, JSON, one thread a connection.
 
 The standard library's server, because it shows the client's certificate to the handler (uvicorn doesn't), and because
-seven routes need no framework. The handshake is done in the connection's thread with a time limit, so that a
-client that says nothing holds nobody else up.
+seven routes need no framework. Nobody may hold it up: connections are counted, and each step of one (handshake,
+headers, body, answer) has a time by which it is over, however slowly the octets come (`weft.fabricagent.connection`).
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
@@ -18,14 +21,42 @@ from pydantic import BaseModel, ValidationError
 
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig
-from weft.model.agentapi import AgentProblem, PartitionsChange, PathsQuery, RepairQuery, TablesQuery
+from weft.fabricagent.connection import Connections, DeadlineReader, handshake
+from weft.model.agentapi import (
+    NONCE_HEADER,
+    READ_AT_HEADER,
+    AgentProblem,
+    PartitionsChange,
+    PathsQuery,
+    RepairQuery,
+    TablesQuery,
+)
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
 
 log = logging.getLogger("weft.fabricagent")
 
-IDLE_SECONDS = 120
-"""A connection on which nothing is asked for so long is closed."""
 MAX_BODY = 16 << 20
+
+_NONCE = re.compile(r"[0-9A-Za-z]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may cost; times in seconds, each for the whole of its step.
+
+    Attributes:
+        connections: at most so many at once.
+        idle: a client with a certificate may be silent for so long between two questions.
+        send: how long a piece of the answer may wait for the client.
+    """
+
+    connections: int = 128
+    handshake: float = 5.0
+    idle: float = 120.0
+    headers: float = 10.0
+    body: float = 20.0
+    send: float = 30.0
+
 
 _STATUSES: tuple[tuple[type[WeftError], int], ...] = (
     (InputError, 400),
@@ -59,6 +90,12 @@ def server_context(config: AgentConfig) -> ssl.SSLContext:
     return context
 
 
+def _changed_at(config: AgentConfig) -> tuple[int, ...]:
+    """When the certificates were last exchanged."""
+    tls = config.tls
+    return tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in (tls.ca, tls.certificate, tls.key))
+
+
 class Server(ThreadingHTTPServer):
     """Listens at once; `serve_forever` answers until `shutdown`."""
 
@@ -66,10 +103,12 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, config: AgentConfig, agent: Agent) -> None:
-        self.agent = agent
+    def __init__(self, config: AgentConfig, agent: Agent, limits: Limits = Limits()) -> None:
+        self.agent, self.limits = agent, limits
         self.clients = frozenset(config.tls.clients)
-        self._context = server_context(config)
+        self._config = config
+        self._context, self._made_of = server_context(config), _changed_at(config)
+        self._connections = Connections(limits.connections)
         try:
             super().__init__((config.listen.host, config.listen.port), Handler)
         except OSError as error:
@@ -77,9 +116,37 @@ class Server(ThreadingHTTPServer):
 
     def get_request(self) -> tuple[socket.socket, Any]:
         plain, address = self.socket.accept()
-        plain.settimeout(IDLE_SECONDS)
+        plain.settimeout(self.limits.handshake)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False), address
+        try:
+            wrapped = self._newest().wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+        except (OSError, ValueError):
+            plain.close()  # gone again before it was looked at
+            raise
+        return wrapped, address
+
+    def _newest(self) -> ssl.SSLContext:
+        """The context; made again when the certificates were exchanged, so that renewing them needs no restart."""
+        made_of = _changed_at(self._config)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            try:
+                self._context = server_context(self._config)
+                log.info("the certificates were exchanged and are read again")
+            except InputError as error:
+                log.warning("the new certificates can't be used, the old ones stay: %s", error)
+        return self._context
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return self._connections.enter(request)
+
+    def met(self, connection: socket.socket) -> None:
+        """The client has shown a certificate."""
+        self._connections.met(connection)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.leave(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away, or that has no certificate of ours, is a line in the log and no traceback."""
@@ -99,8 +166,26 @@ class Handler(BaseHTTPRequestHandler):
         return cast(Server, self.server)
 
     def setup(self) -> None:
-        self.request.do_handshake()
+        handshake(self.request, self._door.limits.handshake)
+        self._door.met(self.request)
         super().setup()
+        self._reader = DeadlineReader(self.request)
+        self.rfile = self._input = self._reader.buffered()
+        self._nonce = ""
+
+    def handle_one_request(self) -> None:
+        """Wait for a question, however long that is allowed to be; once it begins, its headers come soon."""
+        self._nonce = ""
+        try:
+            self._reader.within(self._door.limits.idle)
+            if not self._input.peek(1):
+                self.close_connection = True
+                return
+            self._reader.within(self._door.limits.headers)
+        except OSError:
+            self.close_connection = True
+            return
+        super().handle_one_request()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's name)
         log.debug("%s %s", self.client_address[0], format % args)
@@ -116,25 +201,37 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
+        self.send_header(READ_AT_HEADER, self._asked_at.isoformat())
+        if self._nonce:
+            self.send_header(NONCE_HEADER, self._nonce)
+        self.request.settimeout(self._door.limits.send)
         self.end_headers()
         self.wfile.write(raw)
         self.wfile.flush()
 
     def _body(self) -> bytes:
-        length = int(self.headers.get("Content-Length") or 0)
-        if not 0 <= length <= MAX_BODY:
+        given = self.headers.get("Content-Length") or "0"
+        if not given.isascii() or not given.isdecimal() or len(given) > 12 or int(given) > MAX_BODY:
             self.close_connection = True
-            raise InputError("body", f"{length} octets", f"at most {MAX_BODY} octets")
-        return self.rfile.read(length)
+            raise InputError("body", f"Content-Length {given[:20]}", f"at most {MAX_BODY} octets")
+        if "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            raise InputError("body", "Transfer-Encoding", "a body with Content-Length")
+        self._reader.within(self._door.limits.body)
+        return self.rfile.read(int(given))
 
     def _handle(self) -> None:
+        self._asked_at = datetime.now(UTC)
+        nonce = self.headers.get(NONCE_HEADER) or ""
+        self._nonce = nonce if _NONCE.fullmatch(nonce) else ""
         try:
-            body = self._body()
             client = self._client()
             if client not in self._door.clients:
                 log.warning("refused %s, certificate of %r", self.client_address[0], client)
+                self.close_connection = True  # its body is not even read
                 self._answer(403, AgentProblem(detail=f"certificate of {client!r} is not one of tls.clients"))
                 return
+            body = self._body()
             route = ROUTES.get((self.command, self.path))
             if route is None:
                 raise NotFoundError(f"there is no {self.command} {self.path} here")
@@ -146,6 +243,9 @@ class Handler(BaseHTTPRequestHandler):
         except WeftError as error:
             status = next(code for kind, code in _STATUSES if isinstance(error, kind))
             self._answer(status, AgentProblem(detail=str(error)))
+        except TimeoutError:
+            log.warning("%s of %s was not all there in time", self.path, self.client_address[0])
+            self.close_connection = True
         except (OSError, ValueError) as error:
             log.exception("%s %s", self.command, self.path)
             self.close_connection = True

@@ -8,6 +8,9 @@
     POST /v1/repair       RepairQuery -> RepairResult
     GET  /v1/topology     -> ObservedFabric
 
+Each question has a header `Weft-Nonce` with a number used once; the answer has the same, and `Weft-Read-At`: when the
+agent began to answer, by its own clock.
+
 Errors are `AgentProblem` with the HTTP status 400 (can't be taken), 403 (not a client we know), 409 (the file has
 changed), 422 (the file would be wrong), 503 (the fabric or the subnet manager can't be asked now).
 """
@@ -21,6 +24,8 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.fabric import ManagerState, Membership, Partition, PathProbe
 from weft.model.ids import Guid, PKey, format_guid, parse_guid
+
+NONCE_HEADER, READ_AT_HEADER = "Weft-Nonce", "Weft-Read-At"
 
 
 class AgentProblem(Document):

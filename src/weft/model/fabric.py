@@ -63,6 +63,41 @@ class Partition:
     everybody: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ManagerFiles:
+    """What the fabric's managers are told, each in a file (or database) of its own, as read just now.
+
+    Attributes:
+        master: name of the manager that is master.
+        read: manager -> P_Key (15 bits) -> partition, weft's and foreign ones, the default included.
+        unread: manager -> why what it is told could not be read. A standby uses its own file when it takes over.
+    """
+
+    master: str
+    read: Mapping[str, Mapping[int, Partition]]
+    unread: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def in_force(self) -> Mapping[int, Partition]:
+        """What the master is told."""
+        return self.read[self.master]
+
+    @property
+    def pkeys(self) -> frozenset[int]:
+        """P_Keys that any manager is told of: the others may be given out."""
+        return frozenset().union(*self.read.values())
+
+    def stale(self, pkey: int) -> dict[str, str]:
+        """Managers besides the master that may still have a partition that the master has not -> why."""
+        unread = {name: f"its file could not be read: {why}" for name, why in self.unread.items()}
+        still = {
+            name: "its file still has the partition"
+            for name, partitions in self.read.items()
+            if name != self.master and pkey in partitions
+        }
+        return unread | still
+
+
 class ManagerState(StrEnum):
     MASTER = "master"
     STANDBY = "standby"

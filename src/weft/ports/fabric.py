@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from weft.model.fabric import Capabilities, FabricStatus, ObservedFabric, Partition, PathProbe, PortTable
+from weft.model.fabric import (
+    Capabilities,
+    FabricStatus,
+    ManagerFiles,
+    ObservedFabric,
+    Partition,
+    PathProbe,
+    PortTable,
+)
 
 
 class FabricReader(Protocol):
@@ -25,6 +33,10 @@ class FabricReader(Protocol):
         """P_Key (15 bits) -> partition as configured on the master, weft's and foreign ones, the default included."""
         ...
 
+    def files(self) -> ManagerFiles:
+        """What every manager is told, standbys included, and which of them can't be read."""
+        ...
+
     def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
         """Port GUID -> tables read from the wire; None: every host port of the fabric."""
         ...
@@ -39,4 +51,12 @@ class FabricReader(Protocol):
 
     def topology(self) -> ObservedFabric:
         """Nodes and cables as discovered now."""
+        ...
+
+    def level(self) -> ManagerFiles:
+        """Bring every manager that can be reached to what weft wants; the one thing here that writes.
+
+        It writes only where something differs, and gives what is read then. Nobody's order is needed for it: a standby
+        that was away while partitions changed must not take over with what it was told before.
+        """
         ...

@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from weft.drivers.opensm import OpenSm
 from weft.model.site import Site
+from weft.ports.ledger import Ledger, NoLedger
 from weft.testing.fabric_manager import FakeManager, FakeWire
 
 __all__ = ["FakeFabric", "Fault"]
@@ -47,7 +48,13 @@ class FakeFabric(OpenSm):
     """
 
     def __init__(
-        self, site: Site, fabric: str, seed: int = 0, latency: float = 0.0, capacity: int = 64
+        self,
+        site: Site,
+        fabric: str,
+        seed: int = 0,
+        latency: float = 0.0,
+        capacity: int = 64,
+        ledger: Ledger | None = None,
     ) -> None:
         self.wire = FakeWire(site, fabric, capacity)
         pause = _Pause(seed, latency)
@@ -59,7 +66,7 @@ class FakeFabric(OpenSm):
         )
         self.wire.managers = self.managers
         self.wire.elect()
-        super().__init__(site, fabric, agents=self.managers, wait_seconds=0.5)
+        super().__init__(site, fabric, ledger or NoLedger(), agents=self.managers, wait_seconds=0.5)
 
     def manager(self, name: str) -> FakeManager:
         return next(m for m in self.managers if m.name == name)

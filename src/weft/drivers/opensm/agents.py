@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from weft.model.agentapi import (
+    NONCE_HEADER,
     AgentPartitions,
     AgentProblem,
     AgentStatus,
@@ -30,6 +34,11 @@ from weft.model.fabric import ManagerState, ObservedFabric
 from weft.model.site import FabricAgent, FabricManager
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
+FILE_SECONDS = 10.0
+"""How long the answer to `status` and `partitions` may take: neither reads much of the wire."""
+SILENT_SECONDS = 15.0
+"""An agent that let a question run out of time isn't waited for again so soon: every look at the fabric asks it."""
+MAX_ANSWER = 256 << 20
 
 T = TypeVar("T")
 D = TypeVar("D", bound=BaseModel)
@@ -57,12 +66,18 @@ class Agent(Protocol):
 
 
 class HttpAgent:
-    """A `weft fabric-agent`; connects at the first question and keeps the connection."""
+    """A `weft fabric-agent`; connects at the first question and keeps the connection.
+
+    Each question carries a number that is used once, and an answer counts only if it carries the same: one that was
+    kept somewhere on the way, or that belongs to an earlier question, says nothing of the fabric as it is now.
+    """
 
     def __init__(self, agent: FabricAgent, manager: FabricManager) -> None:
         self._agent, self._manager = agent, manager
         self._client: httpx.Client | None = None
+        self._made_of: tuple[int, ...] = ()
         self._lock = threading.Lock()
+        self._silent: tuple[float, str] | None = None
 
     @property
     def name(self) -> str:
@@ -75,18 +90,18 @@ class HttpAgent:
                 self._client = None
 
     def status(self) -> AgentStatus:
-        status = self._ask("GET", "status", None, AgentStatus)
+        status = self._ask("GET", "status", None, AgentStatus, FILE_SECONDS)
         if status.name != self.name:
             raise PermanentError(
                 "ask for its state",
                 self._who,
                 f"it is agent {status.name!r}",
-                "mend the agent's url in the site",
+                "correct the agent's url in the site",
             )
         return status
 
     def partitions(self) -> AgentPartitions:
-        return self._ask("GET", "partitions", None, AgentPartitions)
+        return self._ask("GET", "partitions", None, AgentPartitions, FILE_SECONDS)
 
     def change(self, change: PartitionsChange) -> ChangeResult:
         return self._ask("PUT", "partitions", change, ChangeResult)
@@ -108,9 +123,11 @@ class HttpAgent:
         return f"fabric agent {self.name} at {self._agent.url}"
 
     def _connected(self) -> httpx.Client:
+        """The client; made again when the certificates were exchanged, so that renewing them needs no restart."""
+        m = self._manager
         with self._lock:
-            if self._client is None:
-                m = self._manager
+            made_of = tuple(_changed_at(p) for p in (m.ca, m.certificate, m.key) if p)
+            if self._client is None or made_of != self._made_of:
                 try:
                     context = ssl.create_default_context(cafile=m.ca)
                     if m.certificate:
@@ -122,44 +139,89 @@ class HttpAgent:
                         str(error),
                         "make them with `weft fabric-agent certs` and name them in the site's fabric",
                     ) from error
+                # The old one isn't closed here: another thread may be in the middle of a question.
+                self._made_of = made_of
                 self._client = httpx.Client(
-                    base_url=f"{self._agent.url.rstrip('/')}/v1/",
-                    verify=context,
-                    timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-                    trust_env=False,
+                    base_url=f"{self._agent.url.rstrip('/')}/v1/", verify=context, trust_env=False
                 )
             return self._client
 
-    def _ask(self, method: str, path: str, body: BaseModel | None, kind: type[D]) -> D:
+    def _ask(
+        self, method: str, path: str, body: BaseModel | None, kind: type[D], seconds: float = ANSWER_SECONDS
+    ) -> D:
         asked = f"{method} {path}"
-        content = None if body is None else body.model_dump_json().encode()
+        self._check_silence(asked)
+        nonce = secrets.token_hex(16)
         try:
-            answer = self._connected().request(method, path, content=content)
-        except httpx.HTTPError as error:
+            status, headers, content = self._exchange(method, path, body, nonce, seconds)
+        except httpx.TimeoutException as error:
+            said = f"{type(error).__name__}: {error}"
+            self._silent = time.monotonic(), said
+            raise UnknownError(asked, self._who, said, "start the agent, or the network to it") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             said = f"{type(error).__name__}: {error}"
             raise UnknownError(asked, self._who, said, "start the agent, or the network to it") from error
-        if answer.status_code != 200:
-            raise self._error(asked, answer)
+        self._silent = None
+        if status != 200:
+            raise self._error(asked, status, content)
+        if headers.get(NONCE_HEADER) != nonce:
+            said = "an answer to another question, or one that something on the way has kept"
+            raise UnknownError(
+                asked, self._who, said, "upgrade the agent; let nothing stand between it and weft"
+            )
         try:
-            return kind.model_validate_json(answer.content)
+            return kind.model_validate_json(content)
         except ValidationError as error:
-            raise PermanentError(
-                asked,
-                self._who,
-                f"an answer of another version: {error.errors()[0]}",
-                "upgrade the older of the two",
-            ) from error
+            said = f"an answer of another shape: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
+            raise UnknownError(asked, self._who, said, "upgrade the older of agent and weft") from error
 
-    def _error(self, asked: str, answer: httpx.Response) -> WeftError:
+    def _check_silence(self, asked: str) -> None:
+        if self._silent is not None and time.monotonic() - self._silent[0] < SILENT_SECONDS:
+            raise UnknownError(
+                asked, self._who, f"it gave no answer a moment ago ({self._silent[1]})", "look at the agent"
+            )
+
+    def _exchange(
+        self, method: str, path: str, body: BaseModel | None, nonce: str, seconds: float
+    ) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body; the whole of it within `seconds`, and no more than `MAX_ANSWER` octets."""
+        end = time.monotonic() + seconds
+        with self._connected().stream(
+            method,
+            path,
+            content=None if body is None else body.model_dump_json().encode(),
+            headers={NONCE_HEADER: nonce},
+            timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
+        ) as answer:
+            content = bytearray()
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > MAX_ANSWER:
+                    raise httpx.DecodingError(f"more than {MAX_ANSWER} octets")
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout(f"not all of it came in {seconds:.0f} s")
+            return answer.status_code, answer.headers, bytes(content)
+
+    def _error(self, asked: str, status: int, content: bytes) -> WeftError:
         try:
-            detail = AgentProblem.model_validate_json(answer.content).detail
+            detail = AgentProblem.model_validate_json(content).detail
         except ValidationError:
-            detail = f"status {answer.status_code}: {answer.text[:200]}"
-        if answer.status_code == 409:
+            # Not the agent's own words: a page of something on the way proves nothing.
+            said = f"status {status}: {content[:200].decode(errors='replace')}"
+            return UnknownError(asked, self._who, said)
+        if status == 409:
             return ConflictError(detail)
-        if answer.status_code in (400, 403, 404, 422):
-            return PermanentError(asked, self._who, detail, "mend that, then it goes on by itself")
+        if status in (400, 403, 404, 422):
+            return PermanentError(asked, self._who, detail, "correct that, then it goes on by itself")
         return UnknownError(asked, self._who, detail)
+
+
+def _changed_at(path: str) -> int:
+    """When a file was last exchanged, in nanoseconds; 0: it can't be seen."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +266,7 @@ class Agents:
         )
 
     def master(self, files: Files) -> Agent:
-        """The agent beside the ruling manager. Raises `UnknownError` if there is not exactly one."""
+        """The agent beside the manager that is master. Raises `UnknownError` if there is not exactly one."""
         masters = [n for n, f in files.read.items() if f.state is ManagerState.MASTER]
         if len(masters) != 1:
             seen = [f"{n} is {f.state}" for n, f in files.read.items()]
@@ -212,7 +274,7 @@ class Agents:
             raise UnknownError(
                 "find the master",
                 f"the subnet managers of {self._fabric}",
-                f"{len(masters)} of them rule ({'; '.join(seen) or 'the site names no agent'})",
+                f"{len(masters)} of them are master ({'; '.join(seen) or 'the site names no agent'})",
                 "its state is unknown until exactly one does; start opensm and its agent",
             )
         return self.named(masters[0])

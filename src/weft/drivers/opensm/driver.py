@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, Section
+from weft.drivers.opensm.change import Changed, Changer, lost
 from weft.drivers.opensm.observe import Seen, observe
+from weft.drivers.opensm.section import Base, Section, foreign
 from weft.drivers.opensm.status import fabric_status
 from weft.model.agentapi import (
-    AgentPartitions,
     PathsQuery,
     RepairQuery,
     Tables,
@@ -19,11 +19,20 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import PermanentError, WeftError
-from weft.model.fabric import Capabilities, FabricStatus, ObservedFabric, Partition, PathProbe, PortTable
+from weft.model.fabric import (
+    Capabilities,
+    FabricStatus,
+    ManagerFiles,
+    ObservedFabric,
+    Partition,
+    PathProbe,
+    PortTable,
+)
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_pkey
 from weft.model.mark import Mark, outside_name
 from weft.model.resources import Kind, Marked, Observed, Outcome, PartitionSpec, Resource
 from weft.model.site import Site
+from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
 WAIT_SECONDS = 5.0
@@ -41,6 +50,7 @@ class OpenSm:
     """`FabricReader`, and `ResourceDriver` for partitions, of one fabric of the site. Opens no connection yet.
 
     Args:
+        ledger: weft's own records of this fabric's partitions.
         agents: others than the site's agents, for tests.
     """
 
@@ -48,6 +58,7 @@ class OpenSm:
         self,
         site: Site,
         fabric: str,
+        ledger: Ledger,
         agents: Sequence[Agent] | None = None,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
@@ -57,7 +68,7 @@ class OpenSm:
         self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._agents = Agents(fabric, chosen)
-        self._changer = Changer(site.name, self._agents)
+        self._changer = Changer(site.name, self._agents, ledger)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
 
@@ -68,12 +79,26 @@ class OpenSm:
         return CAPABILITIES
 
     def status(self) -> FabricStatus:
-        return fabric_status(self._fabric, self._agents.each(lambda agent: agent.status()))
+        status = fabric_status(self._fabric, self._agents.each(lambda agent: agent.status()))
+        if not status.known:
+            return status
+        try:
+            files = self._agents.files()
+            master = self._agents.master(files).name
+            more = lost(master, self._changer.base(files, master))
+        except WeftError as error:
+            more = (f"weft's section can't be compared with weft's records: {error}",)
+        return status.model_copy(update={"problems": (*status.problems, *more)})
 
     def partitions(self) -> Mapping[int, Partition]:
-        files = self._agents.files()
-        file = files.read[self._agents.master(files).name]
-        return {p.pkey: p.partition() for p in file.configured}
+        return self.files().in_force
+
+    def files(self) -> ManagerFiles:
+        return self._manager_files(self._agents.files())
+
+    def level(self) -> ManagerFiles:
+        self._changer.level()
+        return self.files()
 
     def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
         master = self._agents.master(self._agents.files())
@@ -141,7 +166,7 @@ class OpenSm:
         if not wanted:
             return {}
 
-        def edit(section: Section, files: Files) -> None:
+        def edit(section: Section, base: Base) -> None:
             for pkey in [k for k, d in section.items() if d.mark in marks]:
                 del section[pkey]
 
@@ -171,12 +196,15 @@ class OpenSm:
             return {}
         kept: set[int] = set()
 
-        def edit(section: Section, files: Files) -> None:
+        def edit(section: Section, base: Base) -> None:
             kept.clear()
             for pkey, thing in keys.items():
                 mark = Mark.parse(section[pkey].mark) if pkey in section else None
-                if mark is not None and (mark.site, mark.pod_id) != (self._site.name, thing.pod_id):
-                    kept.add(pkey)  # it has become somebody else's since the audit looked
+                others = mark is not None and (mark.site, mark.pod_id) != (self._site.name, thing.pod_id)
+                if others or (pkey in section and section[pkey].mark in base.wanted):
+                    kept.add(
+                        pkey
+                    )  # it has become somebody else's since the audit looked, or is wanted after all
                 else:
                     section.pop(pkey, None)
 
@@ -189,6 +217,13 @@ class OpenSm:
         }
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _manager_files(self, files: Files) -> ManagerFiles:
+        return ManagerFiles(
+            master=self._agents.master(files).name,
+            read={n: {p.pkey: p.partition() for p in f.configured} for n, f in files.read.items()},
+            unread={name: str(error) for name, error in files.unread.items()},
+        )
 
     def _look(self) -> Seen:
         files = self._agents.files()
@@ -203,11 +238,11 @@ class OpenSm:
             return {}
         refused: dict[str, Outcome] = {}
 
-        def edit(section: Section, files: Files) -> None:
+        def edit(section: Section, base: Base) -> None:
             refused.clear()
             for resource in wanted:
                 spec, mark = _spec(resource), scope.mark(resource.key)
-                error = self._refusal(spec, mark, section, files)
+                error = self._refusal(spec, mark, section, base.files)
                 if error is not None:
                     refused[resource.key] = Outcome(error=error)
                     continue
@@ -230,9 +265,8 @@ class OpenSm:
         other = section.get(spec.pkey)
         if other is not None and other.mark != mark.text():
             return _taken(spec.pkey, f"taken: {other.mark}")
-        for name, file in files.read.items():
-            if _foreign(spec.pkey, file):
-                return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
+        if name := foreign(spec.pkey, files):
+            return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
         return None
 
     def _mend(self, changed: Changed, vacate: frozenset[int]) -> None:
@@ -259,10 +293,6 @@ def _spec(resource: Resource) -> PartitionSpec:
     if not isinstance(resource.spec, PartitionSpec):
         raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has partitions")
     return resource.spec
-
-
-def _foreign(pkey: int, file: AgentPartitions) -> bool:
-    return any(p.pkey == pkey for p in file.configured) and not any(d.pkey == pkey for d in file.weft)
 
 
 def _taken(pkey: int, why: str) -> PermanentError:

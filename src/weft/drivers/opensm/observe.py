@@ -1,9 +1,11 @@
 """From what was read to what it means: files and tables in, `Observed` out. Pure.
 
-A partition is settled only if every manager's file asks for exactly its members, and the tables of every host port
-and leaf port show exactly them, all as full members. It is absent only if no file asks for it and no table has its
-key, and each of its former members could be read. Anything between is PENDING with the reason; never BROKEN, because
-what is broken is taken away and made anew, and a tenant's partition must not be taken away to mend one port of it.
+A partition is settled only if the master's file asks for exactly its members, and the tables of every host port
+and leaf port show exactly them, all as full members. It is absent only if the master's file doesn't ask for it and no
+table has its key, and each of its former members could be read. Anything between is PENDING with the reason; never
+BROKEN, because what is broken is taken away and made anew, and a tenant's partition must not be taken away to mend one
+port of it. What a standby would do that took over now is said beside it: its file is brought up to date without the
+pod's doing (`OpenSm.level`), and until then one silent standby must not stop every order and every release.
 """
 
 from __future__ import annotations
@@ -45,31 +47,41 @@ def owned_by(file: AgentPartitions, mark: Mark) -> WeftPartitionDocument | None:
 
 def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed:
     """What was seen of one wanted partition."""
-    in_files = {name: owned_by(file, mark) for name, file in seen.files.items()}
+    documents = {name: owned_by(file, mark) for name, file in seen.files.items()}
+    configured = documents.pop(seen.master)
     of_others = _other_members(spec.pkey, mark, seen)
     on_wire = _on_wire(spec.pkey, seen.tables) - of_others
-    if not any(in_files.values()) and not on_wire:
-        return _if_absent(spec, seen)
-    differences = [*_in_files(spec, in_files), *_on_ports(spec, seen.tables, of_others)]
+    if configured is None and not on_wire:
+        return _if_absent(spec, seen, [name for name, found in documents.items() if found])
+    in_file = _in_files(spec, {seen.master: configured})
+    differences = [*in_file, *_on_ports(spec, seen.tables, of_others)]
     reasons = [f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences]
-    reasons += [f"the file of {name} can't be read: {error}" for name, error in seen.unread.items()]
+    stale = [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
+    stale += [
+        f"standby: {d.field} is {d.observed}, wanted {d.wanted}; it is brought up to date"
+        for d in _in_files(spec, documents)
+    ]
     if reasons:
         # The managers' own words explain why the wire is not as the file asks.
         reasons += seen.files[seen.master].problems
     return Observed(
         id=format_pkey(spec.pkey),
         status=Status.PENDING if reasons else Status.SETTLED,
-        reason=_listing(reasons),
+        reason=_listing([*reasons, *stale]),
         differences=tuple(differences),
         facts=_facts(spec, seen),
     )
 
 
-def _if_absent(spec: PartitionSpec, seen: Seen) -> Observed:
-    """Nothing shows it any more: absent, unless something that could show it was not read."""
+def _if_absent(spec: PartitionSpec, seen: Seen, standbys: Sequence[str]) -> Observed:
+    """Neither the master's file nor the wire shows it: absent, unless something that could show it was not read.
+
+    Standbys that still have it, or could not be asked, are named in the proof; what becomes of the P_Key then is the
+    release's business.
+    """
     unreadable = {p.port_guid: p.unreachable for p in seen.tables.ports if p.unreachable}
     read = {p.port_guid for p in seen.tables.ports}
-    reasons = [f"the file of {name} can't be read: {error}" for name, error in seen.unread.items()]
+    reasons = [] if seen.files[seen.master].digest else [f"the file of {seen.master} is missing"]
     for guid in spec.members:
         if guid in unreadable or (guid not in read and guid in seen.known_ports):
             why = unreadable.get(guid, "not seen on the fabric")
@@ -77,10 +89,12 @@ def _if_absent(spec: PartitionSpec, seen: Seen) -> Observed:
     vacant = [f"leaf {format_guid(v.switch_guid)} port {v.port}" for v in _vacant(spec.pkey, seen.tables)]
     reasons += [f"vacant {place} still has the key" for place in vacant]
     if not reasons:
-        files, ports = ", ".join(sorted(seen.files)), sum(1 for p in seen.tables.ports if not p.unreachable)
-        return Observed.absent(
-            f"in no file of {files}, and in no table of {ports} host ports and their leaf ports"
-        )
+        ports = sum(1 for p in seen.tables.ports if not p.unreachable)
+        without = ", ".join(n for n in sorted(seen.files) if n not in standbys)
+        stale = [f"standby {name} is still told of it" for name in standbys]
+        stale += [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
+        proof = f"in no file of {without}, and in no table of {ports} host ports and their leaf ports"
+        return Observed.absent("; but ".join([proof, *stale]))
     return Observed(
         id=format_pkey(spec.pkey),
         status=Status.PENDING,

@@ -1,0 +1,122 @@
+"""What weft's section has to be before a change edits it: from all managers' files and from weft's own records. Pure.
+
+No file is taken for the whole truth, and neither is the database:
+
+- A partition that the database wants and that the master's file lacks was lost there (the file was replaced, restored
+  or edited): it is put back, unless its key or its ports are somebody else's by now.
+- A partition that any file has and that the database doesn't know stays, and is written to the others too: the
+  database may have been restored from an older dump. Whose it is, is the audit's business.
+- A partition that the database knows to be over goes: an old file brought it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.drivers.opensm.agents import Files
+from weft.model.agentapi import AgentPartitions, WeftPartitionDocument
+from weft.model.ids import format_guid, format_pkey
+from weft.model.mark import Mark
+from weft.model.resources import PartitionSpec
+
+Section = dict[int, WeftPartitionDocument]
+"""weft's section: P_Key (15 bits) -> partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a change starts from.
+
+    Attributes:
+        files: as they were read.
+        section: what weft's section has to be if nothing else is wanted.
+        wanted: marks (as text) of partitions that the database wants: no change may drop one of them.
+        restored: partitions that the master's file had lost.
+        dropped: partitions that were over and in the master's file all the same.
+        problems: what could not be put back and why, each a sentence.
+    """
+
+    files: Files
+    section: Mapping[int, WeftPartitionDocument]
+    wanted: frozenset[str] = frozenset()
+    restored: tuple[WeftPartitionDocument, ...] = ()
+    dropped: tuple[WeftPartitionDocument, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def section_of(file: AgentPartitions) -> Section:
+    return {d.pkey: d for d in file.weft}
+
+
+def marks_of(files: Files) -> set[Mark]:
+    """Marks of everything in weft's section of any file."""
+    marks = (Mark.parse(d.mark) for file in files.read.values() for d in file.weft)
+    return {m for m in marks if m is not None}
+
+
+def base_section(
+    files: Files, master: str, wanted: Mapping[Mark, PartitionSpec], known: Mapping[Mark, bool]
+) -> Base:
+    """See the module's docstring; `wanted` and `known` are those of `Ledger`, read after the files were."""
+    over = {m.text() for m, ended in known.items() if ended}
+    asked = {m.text(): spec for m, spec in wanted.items()}
+    mine = section_of(files.read[master])
+    section: Section = {k: d for k, d in mine.items() if d.mark not in over}
+    marks = {d.mark for d in section.values()} | {m.text() for m in known} | asked.keys()
+    for name in sorted(files.read.keys() - {master}):
+        for document in files.read[name].weft:
+            if document.pkey in section or document.mark in marks:
+                continue
+            if not foreign(document.pkey, files):
+                section[document.pkey] = document
+                marks.add(document.mark)
+    unknown = {g: d.pkey for d in section.values() if d.mark not in asked for g in d.members}
+    restored: list[WeftPartitionDocument] = []
+    problems: list[str] = []
+    there = {d.mark for d in section.values()}
+    for mark, spec in sorted(asked.items(), key=lambda item: item[1].pkey):
+        if mark in there:
+            continue
+        document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=tuple(sorted(set(spec.members))))
+        if why := _why_not(document, section, unknown, files):
+            problems.append(f"partition {format_pkey(spec.pkey)} ({mark}) is lost and not put back: {why}")
+            continue
+        section[spec.pkey] = document
+        restored.append(document)
+    return Base(
+        files=files,
+        section=section,
+        wanted=frozenset(asked),
+        restored=tuple(restored),
+        dropped=tuple(d for d in mine.values() if d.mark in over),
+        problems=tuple(problems),
+    )
+
+
+def _why_not(
+    document: WeftPartitionDocument,
+    section: Mapping[int, WeftPartitionDocument],
+    unknown: Mapping[int, int],
+    files: Files,
+) -> str:
+    """Why a lost partition can't simply be put back; empty: it can."""
+    if other := section.get(document.pkey):
+        return f"its P_Key is now that of {other.mark}"
+    if name := foreign(document.pkey, files):
+        return f"its P_Key is now defined by somebody else in the file of {name}"
+    taken = [g for g in document.members if g in unknown]
+    if taken:
+        return (
+            f"port {format_guid(taken[0])} is now a member of {format_pkey(unknown[taken[0]])}, which the database"
+            " doesn't know: if the database was restored, run an audit"
+        )
+    return ""
+
+
+def foreign(pkey: int, files: Files) -> str:
+    """Name of an agent in whose file somebody else defines the key; empty: none."""
+    for name, file in sorted(files.read.items()):
+        if any(p.pkey == pkey for p in file.configured) and not any(d.pkey == pkey for d in file.weft):
+            return name
+    return ""

@@ -1,0 +1,69 @@
+"""Keeps the fabrics' managers level, with nobody's order: a standby that was away must not take over with an old file.
+
+It looks at every fabric from time to time. Each manager that can be reached is brought to what the database wants; and
+the P_Keys of released pods that a manager could not be shown to have forgotten are free again once it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from weft.engine.database import Database
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.fabric import ManagerFiles
+
+log = logging.getLogger(__name__)
+
+LEVEL_EVERY = 60.0
+"""Seconds between two looks."""
+
+
+class FabricKeeper:
+    """Any number may run: a change of a file is taken only if the file still is the one that was read."""
+
+    def __init__(self, database: Database, world: Callable[[], World], every: float = LEVEL_EVERY) -> None:
+        self._database, self._world, self._every = database, world, every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fabrics", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Start no further look; one that waits for a silent agent ends with the process."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self.tend()
+            except WeftError as error:
+                log.warning("fabrics: %s", error)
+            except Exception:
+                log.exception("fabrics: defect in weft")
+
+    def tend(self) -> None:
+        """One look at every fabric; one that can't be asked stands in no other's way."""
+        for name, fabric in sorted(self._world().fabrics.items()):
+            try:
+                self._give_back(name, fabric.level())
+            except WeftError as error:
+                log.warning("fabric %s can't be brought level: %s", name, error)
+
+    def _give_back(self, fabric: str, files: ManagerFiles) -> None:
+        there = {name: list(partitions) for name, partitions in files.read.items()}
+        with self._database.transaction() as tx:
+            for manager in {row["manager"] for row in tx.rows("stale_keys", fabric=fabric)}:
+                if manager in files.unread:
+                    continue
+                rows = tx.rows(
+                    "give_back_stale_keys", fabric=fabric, manager=manager, there=there.get(manager, [])
+                )
+                if rows:
+                    tx.run("hurry_queue")
+                    numbers = ", ".join(f"{row['number']:#x}" for row in rows)
+                    log.info("fabric %s: %s was read without %s: free again", fabric, manager, numbers)

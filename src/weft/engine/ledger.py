@@ -1,0 +1,47 @@
+"""The database's word on a fabric's partitions, for the driver that writes them: `weft.ports.ledger.Ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from weft.engine.database import Database
+from weft.model.mark import Mark
+from weft.model.resources import PartitionSpec
+
+
+class FabricLedger:
+    """Partitions of one fabric, read afresh at each call. Raises `TemporaryError` if the database is away."""
+
+    def __init__(self, database: Database, fabric: str) -> None:
+        self._database, self._fabric = database, fabric
+
+    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+        with self._database.transaction() as tx:
+            rows = tx.rows("partitions_wanted", fabric=self._fabric)
+        return {
+            Mark(row["site"], str(row["pod_id"]), row["key"]): PartitionSpec.model_validate(row["spec"])
+            for row in rows
+        }
+
+    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        pods = {pod for m in marks if (pod := _uuid(m.pod_id)) is not None}
+        if not pods:
+            return {}
+        with self._database.transaction() as tx:
+            rows = tx.rows("partitions_of", pods=list(pods))
+        over = {(str(row["pod_id"]), row["key"]): bool(row["over"]) for row in rows}
+        return {m: over[m.pod_id, m.key] for m in marks if (m.pod_id, m.key) in over}
+
+    def tell(self, pod_id: str, message: str) -> None:
+        with self._database.transaction() as tx:
+            tx.run("tell_pod", pod_id=pod_id, message=message)
+            tx.run("wake_pod", id=pod_id)
+            tx.run("notify", pod_id=pod_id)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None  # somebody's hand in the file: the database knows no such pod

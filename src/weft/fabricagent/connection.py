@@ -1,0 +1,95 @@
+"""What a connection may cost: how many there are, and how long each step of one may take in all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import OrderedDict
+
+
+class Connections:
+    """Counts connections. Safe for threads.
+
+    Whoever has shown a certificate keeps its place. Of those that haven't, the oldest makes room for the newest: any
+    number of silent ones can't keep a client of ours out for long, nor hold more threads than there are places.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._strangers: OrderedDict[int, socket.socket] = OrderedDict()
+        self._known: set[int] = set()
+
+    def enter(self, connection: socket.socket) -> bool:
+        """Take a place; False: there is none."""
+        with self._lock:
+            if len(self._known) + len(self._strangers) >= self._most:
+                if not self._strangers:
+                    return False
+                _, oldest = self._strangers.popitem(last=False)
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its own thread ends it
+            self._strangers[id(connection)] = connection
+            return True
+
+    def met(self, connection: socket.socket) -> None:
+        """It has shown a certificate."""
+        with self._lock:
+            if self._strangers.pop(id(connection), None) is not None:
+                self._known.add(id(connection))
+
+    def leave(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._strangers.pop(id(connection), None)
+            self._known.discard(id(connection))
+
+
+def handshake(connection: ssl.SSLSocket, seconds: float) -> None:
+    """The whole handshake in so many seconds. Raises `OSError`."""
+    end = time.monotonic() + seconds
+    connection.settimeout(0.0)
+    while True:
+        try:
+            connection.do_handshake()
+            return
+        except ssl.SSLWantReadError:
+            _wait(connection, end, reading=True)
+        except ssl.SSLWantWriteError:
+            _wait(connection, end, reading=False)
+
+
+def _wait(connection: socket.socket, end: float, reading: bool) -> None:
+    left = end - time.monotonic()
+    readers, writers = ([connection], []) if reading else ([], [connection])
+    if left <= 0 or not any(select.select(readers, writers, [], left)):
+        raise TimeoutError("the handshake took too long")
+
+
+class DeadlineReader(io.RawIOBase):
+    """Reads a connection until a moment, not for a time after each octet."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._end = 0.0
+
+    def buffered(self) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def within(self, seconds: float) -> None:
+        """What is read from now on must be there by then."""
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("it was not all there in time")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)

@@ -1,0 +1,42 @@
+"""Port: what weft's own records say of a fabric's partitions, for the driver that writes them outside.
+
+What a manager is told can be lost: a file is replaced by configuration management, restored from a copy, emptied by a
+careless hand. So a driver never takes it for the whole truth: before each change it asks the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from weft.model.mark import Mark
+from weft.model.resources import PartitionSpec
+
+
+class Ledger(Protocol):
+    """Partitions of one fabric. Every call may raise `TemporaryError`: then nothing is changed outside."""
+
+    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+        """Partitions of live pods that were made, and that nobody has asked to take away."""
+        ...
+
+    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        """Those of them that are on record, wanted or not -> whether it is over: seen gone after its release."""
+        ...
+
+    def tell(self, pod_id: str, message: str) -> None:
+        """Say on a pod what happened to its partition."""
+        ...
+
+
+class NoLedger:
+    """Nothing is on record: what the managers are told is all that is known. For tools and tests of a bare fabric."""
+
+    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+        return {}
+
+    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        return {}
+
+    def tell(self, pod_id: str, message: str) -> None:
+        return
