@@ -3,13 +3,18 @@
 Every change is one transaction, fully synchronised to disk with a rollback journal: after ``kill -9`` at
 any point the file holds the state before or after the change, never a half. One process holds the file
 at a time (an exclusive lock that the kernel drops with the process).
+
+Each row carries a digest of itself, and one row the sum of all the others' digests: a file that its disk damaged is
+refused, whatever the damage made of it, and never read as another state. Digests are no signatures: who may write the
+file may write any state.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +22,7 @@ from typing import Any
 
 from openvipu.model.codec import decode, encode
 from openvipu.model.errors import StateError
-from openvipu.model.partition import Partition
+from openvipu.model.partition import Partition, Removed
 from openvipu.model.site import Agent, Allocation, Cluster, User
 from openvipu.model.state import Settings, State
 
@@ -28,10 +33,28 @@ KINDS: Mapping[str, type] = MappingProxyType(
         "allocations": Allocation,
         "users": User,
         "partitions": Partition,
+        "removed": Removed,
     }
 )
-VERSION = 1
-"""Layout of the file. A file of another layout is refused."""
+VERSION = 2
+"""Layout of the file. One of layout 1, which had no digests, is given them when it is opened; others are refused."""
+
+TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE thing (kind TEXT, id TEXT, body TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (kind, id))",
+)
+TABLES_1 = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL)",
+    "CREATE TABLE thing (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))",
+)
+
+SUM = "sum"
+"""The row of ``meta`` with the sum of all other rows' digests."""
+
+Row = tuple[str, str, str]
+"""Kind ("meta" for the table of that name), id and body."""
+Digests = dict[tuple[str, str], int]
+"""Digests of all rows by kind and id, but that of their sum."""
 
 Step = Callable[[str], None]
 """Called with the name of each step; the crash tests kill the process in it."""
@@ -40,9 +63,12 @@ Step = Callable[[str], None]
 class Store:
     """The state file, open."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, state: State, step: Step) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, state: State, digests: Digests, step: Step
+    ) -> None:
         self.path = path
         self.state = state
+        self._digests = digests
         self._connection = connection
         self._step = step
 
@@ -66,14 +92,11 @@ class Store:
         connection = _connect(path)
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL)")
-            connection.execute(
-                "CREATE TABLE thing (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
-            )
-            rows = {"version": VERSION, "settings": encode(settings), "generation": 0}
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)", [(key, json.dumps(body)) for key, body in rows.items()]
-            )
+            for table in TABLES:
+                connection.execute(table)
+            digests: Digests = {}
+            meta = {"version": VERSION, "settings": encode(settings), "generation": 0}
+            _put(connection, [("meta", key, json.dumps(body)) for key, body in meta.items()], digests)
         connection.close()
 
     @classmethod
@@ -83,45 +106,74 @@ class Store:
             raise StateError(f"state file {path} doesn't exist; make it with --init")
         try:
             connection = _connect(path)
-            state = _read_or_close(connection, str(path))
+            state, digests = _read_or_close(connection, str(path))
         except sqlite3.OperationalError as error:
             raise StateError(f"state file {path} can't be used: {error}") from None
         except (sqlite3.Error, UnicodeDecodeError) as error:
             # SQLite's own words may quote bytes of a damaged file that are no text
             raise StateError(f"state file {path} is damaged: {error}") from None
-        return cls(path, connection, state, step)
+        return cls(path, connection, state, digests, step)
 
     def save(self, new: State) -> None:
         """Write the difference to ``new`` in one transaction, then make it the current state."""
         self._step("before-transaction")
+        digests = dict(self._digests)
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
+                rows: list[Row] = []
                 if new.generation != self.state.generation:
-                    self._put_meta("generation", new.generation)
+                    rows.append(("meta", "generation", json.dumps(new.generation)))
                 for kind in KINDS:
-                    self._save_kind(kind, getattr(self.state, kind), getattr(new, kind))
+                    rows += self._changes(kind, getattr(self.state, kind), getattr(new, kind), digests)
+                _put(self._connection, rows, digests)
                 self._step("in-transaction")
         except sqlite3.Error as error:
             raise StateError(f"state file {self.path} can't be written: {error}") from None
         self._step("after-transaction")
-        self.state = new
+        self.state, self._digests = new, digests
 
     def close(self) -> None:
         self._connection.close()
 
-    def _save_kind(self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def _changes(
+        self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any], digests: Digests
+    ) -> list[Row]:
+        """The rows to be written; what is gone is deleted here, in ``digests`` too."""
         if old is new:
-            return
+            return []
         gone = [(kind, id_) for id_ in old if id_ not in new]
-        changed = [
+        self._connection.executemany("DELETE FROM thing WHERE kind = ? AND id = ?", gone)
+        for key in gone:
+            del digests[key]
+        return [
             (kind, id_, json.dumps(encode(value))) for id_, value in new.items() if old.get(id_) is not value
         ]
-        self._connection.executemany("DELETE FROM thing WHERE kind = ? AND id = ?", gone)
-        self._connection.executemany("INSERT OR REPLACE INTO thing VALUES (?, ?, ?)", changed)
 
-    def _put_meta(self, key: str, body: Any) -> None:
-        self._connection.execute("UPDATE meta SET body = ? WHERE key = ?", (json.dumps(body), key))
+
+def _digest(row: Row) -> str:
+    """Hex SHA-256 of a row; JSON keeps its parts apart."""
+    return hashlib.sha256(json.dumps(row).encode()).hexdigest()
+
+
+def _total(digests: Iterable[int]) -> str:
+    """The sum of digests: it doesn't depend on their order, and shows a row that is missing."""
+    return f"{sum(digests) % (1 << 256):064x}"
+
+
+def _put(connection: sqlite3.Connection, rows: Iterable[Row], digests: Digests) -> None:
+    """Write these rows, and the sum of all digests."""
+    for row in rows:
+        _write(connection, row)
+        digests[row[:2]] = int(_digest(row), 16)
+    _write(connection, ("meta", SUM, json.dumps(_total(digests.values()))))
+
+
+def _write(connection: sqlite3.Connection, row: Row) -> None:
+    if row[0] == "meta":
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (*row[1:], _digest(row)))
+    else:
+        connection.execute("INSERT OR REPLACE INTO thing VALUES (?, ?, ?, ?)", (*row, _digest(row)))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -138,26 +190,77 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _read_or_close(connection: sqlite3.Connection, where: str) -> State:
+def _read_or_close(connection: sqlite3.Connection, where: str) -> tuple[State, Digests]:
     try:
+        _check_database(connection, where)
         return _read(connection, where)
     except BaseException:
         connection.close()
         raise
 
 
-def _read(connection: sqlite3.Connection, where: str) -> State:
-    meta = {
-        str(key): _json(body, f"{where}: {key}")
-        for key, body in connection.execute("SELECT key, body FROM meta")
-    }
+def _check_database(connection: sqlite3.Connection, where: str) -> None:
+    """SQLite's own check, then the tables as they were made; a file of layout 1 becomes one of this layout."""
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise StateError(f"state file {where} is damaged: {str(found)[:200]!r}")
+    order = "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY name"
+    tables = tuple(sql for (sql,) in connection.execute(order))
+    if tables == TABLES_1:
+        _add_digests(connection, where)
+    elif tables != TABLES:
+        raise StateError(f"state file {where} is damaged: its tables are not those of layout {VERSION}")
+
+
+def _add_digests(connection: sqlite3.Connection, where: str) -> None:
+    """From layout 1, in one transaction: what can't be read as a state there is refused before anything is changed."""
+    meta = dict(connection.execute("SELECT key, body FROM meta"))
+    things = list(connection.execute("SELECT kind, id, body FROM thing ORDER BY rowid"))
+    if meta.get("version") != "1":
+        raise StateError(f"{where}: layout {meta.get('version')!r} is not the 1 of its tables")
+    _state_of({str(key): _json(body, f"{where}: {key}") for key, body in meta.items()}, things, where)
+    meta["version"] = json.dumps(VERSION)
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for name, table in zip(("meta", "thing"), TABLES, strict=True):
+            connection.execute(f"DROP TABLE {name}")
+            connection.execute(table)
+        _put(connection, [*(("meta", key, body) for key, body in meta.items()), *things], {})
+
+
+_EVERY_ROW = """
+    SELECT kind, id, body, digest FROM (SELECT 'meta' AS kind, key AS id, body, digest, rowid AS place FROM meta
+    UNION ALL SELECT kind, id, body, digest, rowid FROM thing) ORDER BY place
+"""
+
+
+def _read(connection: sqlite3.Connection, where: str) -> tuple[State, Digests]:
+    rows: list[Row] = []
+    digests: Digests = {}
+    meta: dict[str, Any] = {}
+    for kind, id_, body, digest in connection.execute(_EVERY_ROW):
+        row = (kind, id_, body)
+        if not all(isinstance(part, str) for part in row) or _digest(row) != digest:
+            raise StateError(f"{where}: {str(kind)[:20]} {str(id_)[:140]!r} doesn't fit its digest")
+        digests[kind, id_] = int(digest, 16)
+        if kind == "meta":
+            meta[id_] = _json(body, f"{where}: {id_}")
+        else:
+            rows.append(row)
     if meta.get("version") != VERSION:
         raise StateError(f"{where}: layout {meta.get('version')!r} is not the {VERSION} of this program")
+    digests.pop(("meta", SUM), None)
+    if meta.get(SUM) != _total(digests.values()):
+        raise StateError(f"{where}: rows are missing, or are of another time than the rest")
+    return _state_of(meta, rows, where), digests
+
+
+def _state_of(meta: Mapping[str, Any], rows: Iterable[Row], where: str) -> State:
     generation = meta.get("generation")
     if not isinstance(generation, int) or isinstance(generation, bool) or generation < 0:
         raise StateError(f"{where}: generation must be a whole number, found {generation!r}")
     things: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
-    for kind, id_, body in connection.execute("SELECT kind, id, body FROM thing ORDER BY rowid"):
+    for kind, id_, body in rows:
         if kind not in KINDS:
             raise StateError(f"{where}: unknown kind {kind!r}")
         value = decode(KINDS[kind], _json(body, f"{where}: {kind} {id_!r}"), f"{where}: {kind} {id_!r}")

@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["openvipu"]):
     from openvipu.model.codec import decode, encode
     from openvipu.model.errors import Refusal, StateError
     from openvipu.model.partition import Partition
-    from openvipu.model.state import Settings
+    from openvipu.model.state import Settings, State
     from openvipu.proto import agent_pb2, vipuuser_pb2
     from openvipu.rules.shape import check_requirements
     from openvipu.services.wire import requirements
@@ -61,7 +61,9 @@ def database(data: bytes) -> None:
         whole[int.from_bytes(data[place : place + 2]) % len(whole)] = data[place + 2]
     FILE.write_bytes(whole)
     with contextlib.suppress(StateError):
-        Store.open(FILE).close()
+        store = Store.open(FILE)
+        store.close()
+        assert store.state == State(Settings("c", "k"))
 
 
 def beacon(data: bytes) -> None:

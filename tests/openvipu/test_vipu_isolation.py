@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from vipuhouse import POD4, POD16, POD64, Controller, controlling, new_config, r
 from openvipu.agent.binding import Binding
 from openvipu.clients.main import vipu
 from openvipu.controller import authority
+from openvipu.model.codec import encode
 from openvipu.model.errors import BadRequest, Forbidden, StateError
 from openvipu.proto import admin_pb2, admin_pb2_grpc, agent_pb2, agent_pb2_grpc, catalog_pb2, version_pb2
 from openvipu.proto import vipuuser_pb2 as pb
@@ -229,6 +231,13 @@ def test_a_binding_survives_the_agents_restart(tmp_path: Path) -> None:
     with pytest.raises(Forbidden, match="belongs to another controller"):
         again.claim("blue", "key2")
     assert "key" not in path.read_text().replace("key_hash", "")
+    # an owner that the disk made of another one opens the door to nobody
+    path.write_text(path.read_text().replace("red", "rad"))
+    with pytest.raises(StateError, match="doesn't fit its digest"):
+        Binding(path)
+    # what an agent without digests wrote is read
+    path.write_text(json.dumps(encode(again.owner)))
+    assert Binding(path).owner == again.owner
     again.release()
     assert Binding(path).owner is None
     path.write_text("{")

@@ -11,6 +11,7 @@ from vipuhouse import POD4, Controller, controlling, new_config, refused, until
 
 from openvipu.hardware.fabric import Fault
 from openvipu.model.errors import StateError
+from openvipu.proto import admin_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.sim.pod import PodConfig, SimulatedPod
 
@@ -336,3 +337,36 @@ def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
         with controlling(pod, config) as controller:
             controller.wait("p", pb.PS_ACTIVE)
             controller.create_active("q", 2)
+
+
+def test_removed_is_answered_after_a_restart(tmp_path: Path) -> None:
+    """A client that polls for the end of its partition is told REMOVED, whenever the controller was restarted."""
+    with SimulatedPod(PodConfig(POD4, port=0)) as pod:
+        config = new_config(tmp_path)
+        with controlling(pod, config) as controller:
+            controller.add_agents()
+            controller.add_cluster("c")
+            controller.create_active("p", 2)
+            controller.remove_whole("p")
+        for _ in range(2):
+            with controlling(pod, config) as controller:
+                assert controller.status("p").ready_state == pb.PS_REMOVED
+        with controlling(pod, config) as controller:
+            controller.create_active("p", 2)
+            assert controller.status("p").ready_state == pb.PS_ACTIVE
+
+
+def test_one_tenants_many_removals_push_out_nobodys(pod16: Controller) -> None:
+    """Each allocation's last 128 removed names are remembered by themselves; with the allocation they go."""
+    pod16.add_allocation("busy", agents=("ipum1",))
+    pod16.add_allocation("quiet", agents=("ipum2",))
+    pod16.create_active("once", 4, allocation_id="quiet")
+    pod16.remove_whole("once")
+    for number in range(130):
+        pod16.create(f"p{number}", 4, allocation_id="busy")
+        pod16.remove_whole(f"p{number}")
+    assert pod16.status("once").ready_state == pb.PS_REMOVED
+    assert pod16.status("p2").ready_state == pb.PS_REMOVED
+    assert refused(lambda: pod16.status("p1"))[0] is grpc.StatusCode.NOT_FOUND
+    pod16.admin.RemoveAllocation(admin_pb2.RemoveAllocationRequest(id="busy"))
+    assert refused(lambda: pod16.status("p2"))[0] is grpc.StatusCode.NOT_FOUND

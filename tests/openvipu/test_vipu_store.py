@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import random
 import signal
 import sqlite3
 import subprocess
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 from test_vipu_rules import MESH16, admit, site, whole
 from vipuhouse import POD16, Controller, controlling, new_config, until
 
+from openvipu.model.codec import encode
 from openvipu.model.errors import StateError
-from openvipu.model.partition import Operation, Ready
+from openvipu.model.partition import Operation, Ready, Removed
 from openvipu.model.site import User
 from openvipu.model.state import Settings, State
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -145,7 +148,7 @@ def test_a_started_init_can_be_repeated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("UPDATE meta SET body = '2' WHERE key = 'version'", "layout 2 is not the 1"),
+        ("UPDATE meta SET body = '3' WHERE key = 'version'", "layout 3 is not the 2"),
         ("UPDATE meta SET body = '-1' WHERE key = 'generation'", "generation must be a whole number"),
         ("UPDATE meta SET body = 'null' WHERE key = 'settings'", "settings: expected an object, found null"),
         ("UPDATE thing SET body = '{' WHERE kind = 'users'", "users 'alice': the text is not JSON"),
@@ -155,18 +158,35 @@ def test_a_started_init_can_be_repeated(tmp_path: Path) -> None:
         ("DELETE FROM thing WHERE kind = 'clusters'", "names 'c', which doesn't exist"),
         ("DELETE FROM thing WHERE id = 'a3'", "names 'a3', which doesn't exist"),
         ("DELETE FROM thing WHERE kind = 'allocations'", "names 'all', which doesn't exist"),
-        ("DROP TABLE thing", "can't be used: no such table: thing"),
+        ("DROP TABLE thing", "its tables are not those of layout 2"),
+        ("CREATE TABLE more (a)", "its tables are not those of layout 2"),
     ],
 )
 def test_a_wrong_state_is_refused_with_the_place(tmp_path: Path, statement: str, words: str) -> None:
-    """Every kind of damage is one sentence that names the place."""
+    """What isn't a whole state is one sentence that names the place, though all digests fit."""
     written(tmp_path / "s", full_state()).close()
     connection = sqlite3.connect(tmp_path / "s")
     with connection:
         connection.execute(statement)
+        if "TABLE" not in statement:
+            _sign(connection)
     connection.close()
     with pytest.raises(StateError, match=words):
         Store.open(tmp_path / "s")
+
+
+def _sign(connection: sqlite3.Connection) -> None:
+    """Give every row the digest of what is in it now, and the file their sum."""
+    total = 0
+    rows = list(connection.execute("SELECT 'meta', key, body FROM meta WHERE key <> 'sum'"))
+    for kind, id_, body in [*rows, *connection.execute("SELECT kind, id, body FROM thing")]:
+        digest = hashlib.sha256(json.dumps((kind, id_, body)).encode()).hexdigest()
+        total += int(digest, 16)
+        connection.execute("UPDATE meta SET digest = ? WHERE key = ? AND ? = 'meta'", (digest, id_, kind))
+        connection.execute("UPDATE thing SET digest = ? WHERE kind = ? AND id = ?", (digest, kind, id_))
+    body = json.dumps(f"{total % (1 << 256):064x}")
+    digest = hashlib.sha256(json.dumps(("meta", "sum", body)).encode()).hexdigest()
+    connection.execute("UPDATE meta SET body = ?, digest = ? WHERE key = 'sum'", (body, digest))
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -211,3 +231,111 @@ def test_any_wrong_value_in_any_field_is_refused_or_read(data: st.DataObject) ->
         check_consistency(replace(state, partitions={"p": partition}), "state")
     except StateError as error:
         assert str(error)
+
+
+def _damaged(whole: bytes, dice: random.Random) -> bytes:
+    """One of the ways in which disks and people spoil a file."""
+    spoilt = bytearray(whole)
+    place = dice.randrange(len(spoilt))
+    match dice.randrange(7):
+        case 0:  # a bit
+            spoilt[place] ^= 1 << dice.randrange(8)
+        case 1:  # a digit or letter turns into another: the text stays JSON
+            texts = [at for at, byte in enumerate(spoilt) if chr(byte).isalnum()]
+            spoilt[dice.choice(texts)] = ord(dice.choice("0123456789abcxyz"))
+        case 2:  # some bytes
+            for at in range(place, min(place + dice.randrange(2, 64), len(spoilt))):
+                spoilt[at] = dice.randrange(256)
+        case 3:  # a sector of zeros
+            start = place - place % 512
+            spoilt[start : start + 512] = bytes(512)
+        case 4:  # a page in the place of another
+            other = dice.randrange(len(spoilt) // 4096) * 4096
+            start = place - place % 4096
+            spoilt[start : start + 4096] = whole[other : other + 4096]
+        case 5:  # cut off
+            del spoilt[place:]
+        case _:  # two words change places
+            other = dice.randrange(len(spoilt) - 8)
+            near = min(place, len(spoilt) - 8)
+            spoilt[near : near + 8], spoilt[other : other + 8] = (
+                spoilt[other : other + 8],
+                spoilt[near : near + 8],
+            )
+    return bytes(spoilt)
+
+
+def test_a_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
+    """A thousand random damages: each is refused in a sentence, or reads as exactly the state that was written."""
+    state = full_state().with_removed(Removed("gone", "all"))
+    path = tmp_path / "s"
+    written(path, state).close()
+    whole_file = path.read_bytes()
+    dice = random.Random(20261122)
+    refused = 0
+    for number in range(1000):
+        path.write_bytes(_damaged(whole_file, dice))
+        try:
+            store = Store.open(path)
+        except StateError as error:
+            refused += 1
+            assert len(str(error)) < 1000, number
+            continue
+        assert store.state == state, number
+        store.close()
+    # most bytes of the file are not used by anything; still most of these damages hit something
+    assert refused > 400
+
+
+def test_rows_of_another_time_are_refused(tmp_path: Path) -> None:
+    """A row that is gone, and an older row that is whole in itself, don't fit the sum of the rest."""
+    state = full_state()
+    path = tmp_path / "s"
+    written(path, state).close()
+    with sqlite3.connect(path) as connection:
+        old = connection.execute("SELECT * FROM thing WHERE kind = 'partitions'").fetchone()
+    connection.close()
+    store = Store.open(path)
+    store.save(replace(state.with_partition(replace(state.partitions["p"], retries=2)), generation=7))
+    store.close()
+    saved = path.read_bytes()
+    for statement, values in (
+        ("INSERT OR REPLACE INTO thing VALUES (?, ?, ?, ?)", old),
+        ("DELETE FROM thing WHERE kind = 'users'", ()),
+    ):
+        path.write_bytes(saved)
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement, values)
+        connection.close()
+        with pytest.raises(StateError, match="rows are missing, or are of another time"):
+            Store.open(path)
+
+
+def test_a_file_of_the_first_layout_is_read_and_given_digests(tmp_path: Path) -> None:
+    """What an openvipu without digests wrote is read as it is, once; from then on damage is told."""
+    state = full_state()
+    path = tmp_path / "s"
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, body TEXT NOT NULL)")
+        connection.execute(
+            "CREATE TABLE thing (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
+        )
+        meta = {"version": 1, "settings": encode(state.settings), "generation": state.generation}
+        for key, body in meta.items():
+            connection.execute("INSERT INTO meta VALUES (?, ?)", (key, json.dumps(body)))
+        for kind in ("agents", "clusters", "allocations", "users", "partitions"):
+            for id_, value in getattr(state, kind).items():
+                connection.execute(
+                    "INSERT INTO thing VALUES (?, ?, ?)", (kind, id_, json.dumps(encode(value)))
+                )
+    connection.close()
+    for _ in range(2):
+        store = Store.open(path)
+        assert store.state == state
+        store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE thing SET body = replace(body, '\"00\"', '\"01\"') WHERE kind = 'users'")
+    connection.close()
+    with pytest.raises(StateError, match="users 'alice' doesn't fit its digest"):
+        Store.open(path)

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 from openvipu.model.codec import decode, encode
 from openvipu.model.errors import Forbidden, StateError
@@ -61,8 +62,9 @@ class Binding:
     def _set(self, owner: Owner | None) -> None:
         if self._path is not None:
             unfinished = self._path.with_name(self._path.name + ".new")
+            unfinished.touch(mode=0o600)
             with unfinished.open("w") as file:
-                json.dump(encode(owner) if owner else None, file)
+                json.dump({**encode(owner), "digest": _digest(owner)} if owner else None, file)
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.chmod(0o600)
@@ -75,7 +77,18 @@ def _read(path: Path) -> Owner | None:
         body = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise StateError(f"agent state {path} can't be read: {error}") from None
-    return None if body is None else decode(Owner, body, f"agent state {path}")
+    if body is None:
+        return None
+    # files of the first layout have no digest; a damage can't take it out of one that has
+    digest = cast("dict[str, Any]", body).pop("digest", None) if isinstance(body, dict) else None
+    owner = decode(Owner, body, f"agent state {path}")
+    if digest is not None and digest != _digest(owner):
+        raise StateError(f"agent state {path} is damaged: its text doesn't fit its digest")
+    return owner
+
+
+def _digest(owner: Owner) -> str:
+    return hashlib.sha256(json.dumps(encode(owner), sort_keys=True).encode()).hexdigest()
 
 
 def _hash(key: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,15 +11,11 @@ from typing import TypeVar
 from openvipu.controller.fleet import Fleet
 from openvipu.controller.health import Health
 from openvipu.controller.lanes import Lanes
-from openvipu.model.partition import Partition
 from openvipu.model.state import State
 from openvipu.rules.admission import Visible
 from openvipu.store import Step, Store
 
 T = TypeVar("T")
-
-REMEMBERED = 128
-"""Removed partitions whose status is still answered with REMOVED; bounded, so nothing grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,6 @@ class Core:
         self.testing: set[str] = set()
         self._store = store
         self._lock = threading.Lock()
-        self._removed: OrderedDict[str, str] = OrderedDict()
 
     @property
     def state(self) -> State:
@@ -77,18 +71,10 @@ class Core:
                 self._store.save(new)
             return result
 
-    def remember_removed(self, partition: Partition) -> None:
-        with self._lock:
-            self._removed[partition.id] = partition.allocation_id
-            self._removed.move_to_end(partition.id)
-            while len(self._removed) > REMEMBERED:
-                self._removed.popitem(last=False)
-
     def was_removed(self, partition_id: str, visible: Visible) -> bool:
         """Was there such a partition lately, and might this user see it?"""
-        with self._lock:
-            allocation_id = self._removed.get(partition_id)
-        return allocation_id is not None and (visible is None or allocation_id in visible)
+        removed = self.state.removed.get(partition_id)
+        return removed is not None and (visible is None or removed.allocation_id in visible)
 
     def close(self) -> None:
         """Finish what runs, then close agents' channels and the state file."""

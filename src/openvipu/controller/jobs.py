@@ -89,9 +89,7 @@ class Jobs:
             return
         for agent_id in errors:
             self._core.health.dirty(agent_id)
-        # first, so that whoever asks in between is told of a removal and not of a name that never was
-        self._core.remember_removed(partition)
-        self._core.change(lambda state: (state.without_partition(id_), None))
+        self._core.change(lambda state: (lifecycle.removed(state, partition), None))
 
     def repair(self, id_: str, generation: int, errors: tuple[str, ...]) -> None:
         """An active partition was found broken: start the automatic resets, or call it failed."""

@@ -120,6 +120,14 @@ class PlacedIpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """A partition that is gone, as long as somebody may still ask for its status."""
+
+    id: str
+    allocation_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A partition as it is stored. ``generation`` grows with every new setting of the hardware."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from openvipu.model.errors import NotFound
-from openvipu.model.partition import Partition
+from openvipu.model.partition import Partition, Removed
 from openvipu.model.site import Agent, Allocation, Cluster, User
 
 T = TypeVar("T")
@@ -37,7 +37,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that survives a restart. ``generation`` is the last one given to a partition."""
+    """Everything that survives a restart. ``generation`` is the last one given to a partition.
+
+    ``removed`` holds partitions that are gone, the last one at the end.
+    """
 
     settings: Settings
     generation: int = 0
@@ -46,6 +49,7 @@ class State:
     allocations: Mapping[str, Allocation] = field(default_factory=_empty)
     users: Mapping[str, User] = field(default_factory=_empty)
     partitions: Mapping[str, Partition] = field(default_factory=_empty)
+    removed: Mapping[str, Removed] = field(default_factory=_empty)
 
     def agent(self, id_: str) -> Agent:
         return _find(self.agents, "agent", id_)
@@ -91,6 +95,14 @@ class State:
 
     def without_partition(self, id_: str) -> State:
         return replace(self, partitions=_drop(self.partitions, id_))
+
+    def with_removed(self, removed: Removed) -> State:
+        """At the end, also if one of this name was removed before."""
+        return replace(self, removed=_put(_drop(self.removed, removed.id), removed.id, removed))
+
+    def without_removed(self, ids: Collection[str]) -> State:
+        left = {id_: entry for id_, entry in self.removed.items() if id_ not in ids}
+        return replace(self, removed=MappingProxyType(left))
 
 
 def _find(things: Mapping[str, T], kind: str, id_: str) -> T:

@@ -69,6 +69,10 @@ def without(state: State, id_: str) -> State:
         if allocation.id in user.allocation_ids:
             left = tuple(entry for entry in user.allocation_ids if entry != allocation.id)
             state = state.with_user(replace(user, allocation_ids=left))
+    # an allocation of the same name may later be another tenant's, who shall not learn these names
+    state = state.without_removed(
+        [entry.id for entry in state.removed.values() if entry.allocation_id == id_]
+    )
     return state.without_allocation(id_)
 
 

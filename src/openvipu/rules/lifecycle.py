@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openvipu.model.errors import Conflict
-from openvipu.model.partition import Operation, Partition, Ready
+from openvipu.model.partition import Operation, Partition, Ready, Removed
+from openvipu.model.state import State
 
 MAX_AUTO_RESETS = 3
 """Tries before a partition is FAILED. The number of the closed controller isn't public: our choice."""
@@ -74,6 +75,20 @@ def resetting(partition: Partition, relocatable: bool) -> Partition:
 def removing(partition: Partition, force: bool) -> Partition:
     """The removal begins. A second request for it is no error; ``force`` once given stays."""
     return replace(partition, operation=Operation.REMOVING, force_removal=partition.force_removal or force)
+
+
+REMEMBERED = 128
+"""Removed partitions of one allocation whose status is still answered with REMOVED; bounded, so nothing grows."""
+
+
+def removed(state: State, partition: Partition) -> State:
+    """The state without the partition, which a client that polls for its end goes on to be told, after a restart too.
+
+    Each allocation has a memory of its own: one tenant's many partitions don't push out another's.
+    """
+    gone = state.without_partition(partition.id).with_removed(Removed(partition.id, partition.allocation_id))
+    own = [entry.id for entry in gone.removed.values() if entry.allocation_id == partition.allocation_id]
+    return gone.without_removed(own[:-REMEMBERED]) if len(own) > REMEMBERED else gone
 
 
 def backoff_seconds(base: float, retries: int) -> float:
