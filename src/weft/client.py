@@ -182,8 +182,10 @@ class Client:
             return self._ask("POST", "/v1/audit", {"repair": True}, extra_time=1800)
         return self._ask("GET", "/v1/audit", extra_time=600)
 
-    def audit_log(self, after: int = 0, limit: int = 1000) -> list[Json]:
-        return self._ask("GET", f"/v1/audit-log?after={after}&limit={limit}")["entries"]
+    def audit_log(self, **search: Any) -> list[Json]:
+        """Newest first. Args: the fields of `weft.model.views.AuditLogSearch`; None is left out."""
+        query = urlencode({k: v for k, v in search.items() if v is not None})
+        return self._ask("GET", "/v1/audit-log" + (f"?{query}" if query else ""))["entries"]
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, extra_time: float = 0.0

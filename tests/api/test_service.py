@@ -175,7 +175,9 @@ class _Pods(Collector):
         (b'"\xff"', 400, "UTF-8"),
         (b'{"name": "a", "name": "b"}', 400, "twice"),
         (b'{"name": NaN}', 400, "NaN"),
-        (b"[" * 100_000, 400, "nested"),
+        (b"[" * 4_900, 400, "nested"),
+        (b"[" * 100_000, 413, "5000 values"),
+        (b"{" + b",".join(b'"f%d":1' % n for n in range(6_000)) + b"}", 413, "5000 values"),
         (b'{"name": ' + b"9" * 10_000 + b"}", 400, "JSON"),
         (b'{"name": "tr\\u0000ain"}', 400, "NUL"),
         (b'{"nodes": {"tr\\u0000ain": 1}}', 400, "NUL"),
@@ -186,7 +188,7 @@ class _Pods(Collector):
             "colour",
         ),
         (b'{"name": "x", "nodes": {"count": 0, "flavor": "f", "image": "i"}}', 400, "nodes.count"),
-        (b'"' + b"x" * (1 << 20) + b'"', 413, "1 MiB"),
+        (b'"' + b"x" * (1 << 18) + b'"', 413, "256 KiB"),
     ],
 )
 def test_bad_bodies_are_told_what_is_wrong(api: Client, body: bytes, status: int, says: str) -> None:

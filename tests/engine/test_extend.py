@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
+import psycopg
 import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
@@ -13,6 +16,7 @@ from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
 from weft.model.site import ProjectLimits
+from weft.model.views import PodView
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database
@@ -67,6 +71,43 @@ def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock:
     house.worker.tend_queue()
     ready = house.run(ends, PodState.READY)
     assert ready.lease_end == now + timedelta(hours=8)
+
+
+def test_of_two_extensions_at_once_the_later_end_stays(
+    house: House, clock: HandClock, database_url: str
+) -> None:
+    """Both have read the lease before either has the lock; the one that comes second sees what the first has done."""
+    pod, tenant, now = house.ready(make("run", 1, duration="1h")), house.request(), clock.now()
+    ends = [now + timedelta(hours=9), now + timedelta(hours=5)]
+    with (
+        ThreadPoolExecutor(2) as pool,
+        psycopg.connect(database_url) as holder,
+        psycopg.connect(database_url, autocommit=True) as watch,
+    ):
+        holder.execute("SELECT pg_advisory_xact_lock(hashtext('weft.capacity'))")
+        asked: list[Future[PodView]] = []
+        for end in ends:
+            asked.append(pool.submit(house.service.extend_pod, tenant, "run", end))
+            _wait_for_locks(watch, len(asked))
+        holder.rollback()
+        assert asked[0].result().lease_end == ends[0]
+        with pytest.raises(InputError, match="later than the lease's end"):
+            asked[1].result()
+    assert look(house, pod).lease_end == ends[0]
+
+
+def _wait_for_locks(watch: psycopg.Connection, count: int) -> None:
+    """Until so many wait for an advisory lock of this database."""
+    waiting = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if watch.execute(waiting).fetchone() == (count,):
+            return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits for the lock")
 
 
 def test_an_order_that_was_taken_back_is_not_extended(house: House, clock: HandClock) -> None:

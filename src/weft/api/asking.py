@@ -1,7 +1,7 @@
 """From an HTTP request to what a verb takes: who asks, and a checked body; and from a value to an answer.
 
-The caller is checked before a byte of the body is read, and bodies are parsed in the handler's thread, so that
-neither a stranger nor a large site file holds up the others.
+The caller, and whether it may do this at all, are checked before a byte of the body is read or a parameter is looked
+at. Bodies are bounded in bytes and in values before they are parsed, and parsed in the handler's thread.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, cast
 
+import anyio
 from fastapi import Depends, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import APIKeyHeader
@@ -23,7 +24,13 @@ from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
 from weft.ports.cloud import Identity
 
+KIB = 1 << 10
 MIB = 1 << 20
+BODY_SECONDS = 20.0
+BODY_RATE = 512 * KIB
+"""A body must be in after so many seconds, and one more for each so many bytes that it may have at most."""
+LONGEST_NAME = 255
+"""Characters of a name in an address."""
 _M = TypeVar("_M", bound=BaseModel)
 
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
@@ -44,12 +51,19 @@ def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> R
     except WeftError as error:
         raise redact.error(error) from error  # who isn't known yet is no operator
     http.state.caller = caller
-    return Request(caller, http.client.host if http.client else "", http.state.request_id)
+    address = http.client.host if http.client else ""
+    return Request(caller, address, http.state.request_id, _user_agent(http))
+
+
+def _user_agent(http: HttpRequest) -> str:
+    """What the client calls itself, for the log: short, and nothing that would steer a terminal."""
+    given = http.headers.get("user-agent", "")[:200]
+    return given.encode("ascii", "backslashreplace").decode() if given.isprintable() else ""
 
 
 def path_name(name: str) -> str:
-    """The name in the address. Raises `NotFoundError` for one that can't be anywhere: the database has no NUL."""
-    if "\0" in name:
+    """The name in the address. Raises `NotFoundError` for one that can't be anywhere."""
+    if "\0" in name or len(name) > LONGEST_NAME:  # the database has no NUL
         raise NotFoundError("there is nothing of that name")
     return name
 
@@ -59,8 +73,31 @@ Named = Annotated[str, Depends(path_name)]
 Door = Annotated[Verbs, Depends(verbs_of)]
 
 
-def raw_body(limit: int) -> Callable[..., Any]:
-    """A dependency that reads a JSON body of at most `limit` bytes, after the caller was checked."""
+def may(rule: str) -> Any:
+    """A dependency: the request of a caller whom the policy lets do `rule` at all. It comes first in a route."""
+
+    def allowed(request: Asker, verbs: Door) -> Request:
+        verbs.may(request, rule)
+        return request
+
+    return Depends(allowed)
+
+
+def may_with(rule: str) -> Any:
+    """The same for the pod in the address: who may not see it is told that there is none, whatever else was sent."""
+
+    def allowed(request: Asker, verbs: Door, name: Named) -> Request:
+        verbs.may(request, rule, name)
+        return request
+
+    return Depends(allowed)
+
+
+def raw_body(limit: int, most: int) -> Callable[..., Any]:
+    """A dependency that reads a JSON body of at most `limit` bytes and about `most` values.
+
+    A route names it after `may`, so that nothing is read for those who may not do what they ask.
+    """
 
     async def read(http: HttpRequest, request: Asker) -> bytes:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -69,24 +106,37 @@ def raw_body(limit: int) -> Callable[..., Any]:
         length = http.headers.get("content-length", "")
         if length.isdigit() and int(length) > limit:
             raise _too_large(limit)
-        body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > limit:
-                raise _too_large(limit)
-        return bytes(body)
+        try:
+            with anyio.fail_after(BODY_SECONDS + limit / BODY_RATE):
+                return await _read(http, limit, most)
+        except TimeoutError:
+            raise HTTPException(408, "the body did not come in time") from None
 
     return read
 
 
+async def _read(http: HttpRequest, limit: int, most: int) -> bytes:
+    body = bytearray()
+    values = 0
+    async for chunk in http.stream():
+        body += chunk
+        values += sum(chunk.count(sign) for sign in b",[{")
+        if len(body) > limit:
+            raise _too_large(limit)
+        if values > most:
+            raise HTTPException(413, f"the body has more than {most} values, which is the most here")
+    return bytes(body)
+
+
 def _too_large(limit: int) -> HTTPException:
-    return HTTPException(
-        413, f"the body is larger than {limit // MIB} MiB, which is the most that is read here"
-    )
+    size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit // KIB} KiB"
+    return HTTPException(413, f"the body is larger than {size}, which is the most that is read here")
 
 
-SmallBody = Annotated[bytes, Depends(raw_body(MIB))]
-LargeBody = Annotated[bytes, Depends(raw_body(64 * MIB))]
+SmallBody = Annotated[bytes, Depends(raw_body(256 * KIB, 5_000))]
+"""An order: user data of 48 KiB, escaped, is most of it."""
+LargeBody = Annotated[bytes, Depends(raw_body(64 * MIB, 3_000_000))]
+"""A site: 100 to 150 values a node."""
 
 
 def json_object(body: bytes) -> dict[str, object]:
@@ -133,8 +183,8 @@ def body_schema(model: type[BaseModel]) -> dict[str, Any]:
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twin = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"the name {twin!r} is given twice in one object")
     return value
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, document
+from weft.api.asking import Door, Named, SmallBody, answer, body_schema, document, may
 from weft.api.documents import ReservationList
+from weft.app.verbs import Request
 from weft.model.ids import Duration
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import CapacityView
@@ -20,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["capacity"])
 
 @router.get("/capacity", response_model=CapacityView)
 def capacity(
-    request: Asker,
+    request: Annotated[Request, may("capacity:show")],
     verbs: Door,
     accelerator: Annotated[
         str | None, Query(description="Only nodes with accelerators of this type; ipu: IPUs.")
@@ -35,7 +36,7 @@ def capacity(
 
 
 @router.get("/reservations", response_model=ReservationList)
-def reservations(request: Asker, verbs: Door) -> Response:
+def reservations(request: Annotated[Request, may("reservations:list")], verbs: Door) -> Response:
     """What is set aside for projects, now or later."""
     return answer(ReservationList(reservations=tuple(verbs.reservations(request))))
 
@@ -43,13 +44,17 @@ def reservations(request: Asker, verbs: Door) -> Response:
 @router.post(
     "/reservations", response_model=ReservationView, status_code=201, openapi_extra=body_schema(Reservation)
 )
-def create_reservation(request: Asker, verbs: Door, body: SmallBody) -> Response:
+def create_reservation(
+    request: Annotated[Request, may("reservations:change")], verbs: Door, body: SmallBody
+) -> Response:
     """Set nodes aside for a project."""
     made = verbs.create_reservation(request, document(Reservation, body))
     return answer(made, 201, f"/v1/reservations/{made.name}")
 
 
 @router.delete("/reservations/{name}", response_model=ReservationView)
-def delete_reservation(request: Asker, verbs: Door, name: Named) -> Response:
+def delete_reservation(
+    request: Annotated[Request, may("reservations:change")], verbs: Door, name: Named
+) -> Response:
     """Set aside no longer."""
     return answer(verbs.delete_reservation(request, name))

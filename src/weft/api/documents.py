@@ -69,6 +69,7 @@ class Problem(Document):
     instance: str = ""
     request_id: str = ""
     errors: tuple[InputProblem, ...] = Field(default=(), description="Bad input: one for each value.")
+    more_errors: int = Field(default=0, description="How many values are wrong beside those.")
     explanation: dict[str, object] = Field(default_factory=dict, description="Why an order was refused.")
     asked: str = Field(default="", description="Failed outside: what was asked.")
     of: str = Field(default="", description="… of whom.")

@@ -9,7 +9,9 @@ import re
 import time
 import uuid
 from typing import Any
+from urllib.parse import quote
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.api.metrics import Metrics
@@ -21,6 +23,8 @@ HEADER = b"x-openstack-request-id"
 _GIVEN = re.compile(r"req-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+LONGEST_PATH = 300
+"""Characters of a path in the log."""
 _log = logging.getLogger("weft.api")
 
 
@@ -81,8 +85,10 @@ class Edge:
         try:
             with self._metrics.in_flight.track_inprogress():
                 await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            pass  # nobody is there for an answer; `note` says that it was cut off
         except Exception:
-            _log.exception("%s %s failed", scope["method"], scope["path"])
+            _log.exception("%s %s failed", scope["method"], _path(scope))
             if status:
                 raise  # half an answer is out: only cutting the connection tells the client
             await _send_failure(scope, send_with_id, request_id)
@@ -101,7 +107,7 @@ class Edge:
             level,
             "%s %s %s %.0f ms user=%s project=%s from=%s global=%s",
             method,
-            scope["path"].encode("ascii", "backslashreplace").decode(),
+            _path(scope),
             status or "cut off",
             seconds * 1000,
             caller.user_id if caller else "-",
@@ -109,6 +115,11 @@ class Edge:
             client[0] if client else "-",
             _global_id(scope),
         )
+
+
+def _path(scope: Scope) -> str:
+    """The path for a line of the log: one word, whatever was sent, so that nobody writes lines or fields into it."""
+    return quote(scope["path"], safe="/:@!$&'()*+,;=~", errors="backslashreplace")[:LONGEST_PATH]
 
 
 def _global_id(scope: Scope) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import (
-    Asker,
     Door,
     LargeBody,
     Named,
@@ -15,23 +14,25 @@ from weft.api.asking import (
     answer,
     body_schema,
     document,
+    may,
     plain_object,
 )
 from weft.api.documents import AuditLog, NodeList, QuarantineRequest, RepairRequest
+from weft.app.verbs import Request
 from weft.model.site import Site
-from weft.model.views import AuditReport, FabricComparison, NodeView, SiteView
+from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 
 router = APIRouter(prefix="/v1", tags=["operator"])
 
 
 @router.get("/site", response_model=SiteView)
-def show_site(request: Asker, verbs: Door) -> Response:
+def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Response:
     """The site in force, with the live state of its fabrics' managers."""
     return answer(verbs.show_site(request))
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(Site))
-def apply_site(request: Asker, verbs: Door, body: LargeBody) -> Response:
+def apply_site(request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody) -> Response:
     """Put a site into force; its generation grows."""
     return answer(verbs.apply_site(request, plain_object(body)))
 
@@ -40,53 +41,58 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; none: the 
 
 
 @router.get("/site/differences", response_model=FabricComparison)
-def compare_fabric(request: Asker, verbs: Door, fabric: Fabric = None) -> Response:
+def compare_fabric(
+    request: Annotated[Request, may("site:show")], verbs: Door, fabric: Fabric = None
+) -> Response:
     """The cables of the site in force against those that the fabric manager discovers now."""
     return answer(verbs.compare_fabric(request, fabric))
 
 
 @router.post("/site/take-in-cables", response_model=SiteView)
-def take_in_cables(request: Asker, verbs: Door, fabric: Fabric = None) -> Response:
+def take_in_cables(
+    request: Annotated[Request, may("site:apply")], verbs: Door, fabric: Fabric = None
+) -> Response:
     """Put a new generation of the site in force, with the cables as they are discovered now."""
     return answer(verbs.take_in_cables(request, fabric))
 
 
 @router.get("/nodes", response_model=NodeList)
-def nodes(request: Asker, verbs: Door) -> Response:
+def nodes(request: Annotated[Request, may("nodes:list")], verbs: Door) -> Response:
     """Nodes, and who holds them."""
     return answer(NodeList(nodes=tuple(verbs.nodes(request))))
 
 
 @router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
-def quarantine_node(request: Asker, verbs: Door, name: Named, body: SmallBody) -> Response:
+def quarantine_node(
+    request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named, body: SmallBody
+) -> Response:
     """Keep a node from being ordered."""
     return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
-def clear_node(request: Asker, verbs: Door, name: Named) -> Response:
+def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named) -> Response:
     """Let a node be ordered again."""
     return answer(verbs.clear_node(request, name))
 
 
 @router.get("/audit", response_model=AuditReport)
-def audit(request: Asker, verbs: Door) -> Response:
+def audit(request: Annotated[Request, may("audit:check")], verbs: Door) -> Response:
     """Everything outside compared with what is owned; changes nothing."""
     return answer(verbs.audit(request))
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
-def repair(request: Asker, verbs: Door, body: SmallBody) -> Response:
+def repair(request: Annotated[Request, may("audit:repair")], verbs: Door, body: SmallBody) -> Response:
     """The same, and mend what is weft's."""
     return answer(verbs.audit(request, repair=document(RepairRequest, body).repair))
 
 
 @router.get("/audit-log", response_model=AuditLog)
 def audit_log(
-    request: Asker,
+    request: Annotated[Request, may("audit_log:list")],
     verbs: Door,
-    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="Only entries with a higher sequence.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 1000,
+    search: Annotated[AuditLogSearch, Query()],
 ) -> Response:
-    """Who did what, when, from where, with what outcome."""
-    return answer(AuditLog(entries=tuple(verbs.audit_log(request, after, limit))))
+    """Who did what, when, from where, with what outcome; the newest first."""
+    return answer(AuditLog(entries=tuple(verbs.audit_log(request, search))))

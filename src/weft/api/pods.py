@@ -10,9 +10,21 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 
-from weft.api.asking import Asker, Door, Named, SmallBody, answer, body_schema, document, plain_object
+from weft.api.asking import (
+    Asker,
+    Door,
+    Named,
+    SmallBody,
+    answer,
+    body_schema,
+    document,
+    may,
+    may_with,
+    plain_object,
+)
 from weft.api.documents import EventList, ExtendRequest, PodList
 from weft.app.orderfile import load_order
+from weft.app.verbs import Request
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
@@ -28,20 +40,22 @@ _order = body_schema(Order)
 
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
-def plan_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
+def plan_pod(request: Annotated[Request, may("pods:plan")], verbs: Door, body: SmallBody) -> Response:
     """What an order would be, without touching anything."""
     return answer(verbs.plan_pod(request, load_order(plain_object(body))))
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
-def create_pod(request: Asker, verbs: Door, body: SmallBody) -> Response:
+def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, body: SmallBody) -> Response:
     """Order a pod; it goes on by itself, follow it by its events."""
     pod = verbs.create_pod(request, load_order(plain_object(body)))
     return answer(pod, 202, f"/v1/pods/{pod.id}")
 
 
 @router.get("", response_model=PodList)
-def list_pods(request: Asker, verbs: Door, all_projects: bool = False) -> Response:
+def list_pods(
+    request: Annotated[Request, may("pods:list")], verbs: Door, all_projects: bool = False
+) -> Response:
     """Live pods, and released ones of the last day, by name."""
     return answer(PodList(pods=tuple(verbs.list_pods(request, all_projects))))
 
@@ -54,7 +68,7 @@ def show_pod(request: Asker, verbs: Door, name: Named) -> Response:
 
 @router.get("/{name}/events", response_model=EventList)
 async def pod_events(
-    request: Asker,
+    request: Annotated[Request, may_with("pods:events")],
     verbs: Door,
     http: HttpRequest,
     name: Named,
@@ -81,7 +95,9 @@ def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
 @router.post(
     "/{name}/extend", response_model=PodView, status_code=202, openapi_extra=body_schema(ExtendRequest)
 )
-def extend_pod(request: Asker, verbs: Door, name: Named, body: SmallBody) -> Response:
+def extend_pod(
+    request: Annotated[Request, may_with("pods:extend")], verbs: Door, name: Named, body: SmallBody
+) -> Response:
     """Give a pod's lease a later end."""
     return answer(verbs.extend_pod(request, name, document(ExtendRequest, body).until), 202)
 

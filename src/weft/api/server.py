@@ -10,6 +10,7 @@ import sys
 import uvicorn
 
 from weft.api.app import create_app
+from weft.api.connections import configured
 from weft.api.edge import log_request_ids
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
@@ -50,10 +51,7 @@ def serve(settings: ServeSettings) -> int:
         if worker:
             worker.start()
         try:
-            config = uvicorn.Config(
-                app, settings.host, settings.port, log_level="warning", timeout_graceful_shutdown=5
-            )
-            _Server(config).run()
+            _Server(configured(app, settings.host, settings.port)).run()
         finally:
             if worker:
                 worker.stop()

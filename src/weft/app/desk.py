@@ -39,22 +39,36 @@ class Desk:
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:
         """Who did what, when, from where, and with what outcome; a refusal is logged too."""
-        outcome = "done"
+        with self._refusals(request, action, subject):
+            yield
+        self._write(request, action, subject, "done", counted=False)
+
+    @contextmanager
+    def _refusals(self, request: Request, action: str, subject: str) -> Generator[None]:
+        """Only what is not done is logged."""
         try:
             yield
         except WeftError as error:
-            outcome = f"{type(error).__name__}: {error}"
+            counted = not self._policy.is_operator(request.caller)
+            self._write(request, action, subject, f"{type(error).__name__}: {error}", counted)
             raise
         except Exception as error:
-            outcome = f"defect: {type(error).__name__}"
+            self._write(request, action, subject, f"defect: {type(error).__name__}", counted=False)
             raise
-        finally:
-            self._store.log(
-                user_name=request.caller.user_name,
-                project_id=request.caller.project_id,
-                action=action,
-                subject=subject,
-                address=request.address,
-                request_id=request.request_id,
-                outcome=outcome[:500],
-            )
+
+    def _write(self, request: Request, action: str, subject: str, outcome: str, counted: bool) -> None:
+        caller = request.caller
+        self._store.log(
+            user_id=caller.user_id,
+            user_name=caller.user_name,
+            user_domain_id=caller.user_domain_id,
+            project_id=caller.project_id,
+            project_domain_id=caller.project_domain_id,
+            action=action,
+            subject=subject[:255],
+            address=request.address,
+            user_agent=request.user_agent,
+            request_id=request.request_id,
+            outcome=outcome[:500],
+            counted=counted,
+        )

@@ -17,6 +17,8 @@ from weft.model.ids import DURATION
 
 D = TypeVar("D", bound=BaseModel)
 
+MOST_ERRORS = 200
+"""Of one document that are told; the others are counted."""
 _PATTERNS = {
     r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": "letters, digits, '.', '_' and '-', not at an end, at most 63",
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', not at an end, at most 40",
@@ -49,9 +51,9 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputErrors(
-            by_line([_error(model, e, where) for e in error.errors(include_url=False)])
-        ) from None
+        found = error.errors(include_url=False)
+        told = by_line([_error(model, e, where) for e in found[:MOST_ERRORS]])
+        raise InputErrors(told, more=len(found) - len(told)) from None
 
 
 def by_line(errors: list[InputError]) -> list[InputError]:

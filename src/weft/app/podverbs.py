@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime
 from uuid import uuid4
 
 from weft.app.desk import Desk, project_id
+from weft.app.policy import CHANGES
 from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.agenda import window_of
@@ -18,6 +20,7 @@ from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
+from weft.model.problems import Shown
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import EventView, PodSummary, PodView
@@ -33,6 +36,15 @@ LONGEST_WAIT = 30.0
 
 class PodVerbs(Desk):
     """See `weft.app.verbs.Verbs`."""
+
+    def may(self, request: Request, rule: str, pod: str | None = None) -> None:
+        """A refusal of what would change something is logged; the verb itself asks again."""
+        caller = request.caller
+        with self._refusals(request, rule, pod or "") if rule in CHANGES else nullcontext():
+            if pod is not None:
+                self._find(request, rule, pod)
+            else:
+                self._policy.check(rule, caller, caller.project_id)
 
     def plan_pod(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
@@ -124,6 +136,8 @@ class PodVerbs(Desk):
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
                 capacity, at = read_capacity(tx, self._clock.now()), self._clock.now()
+                # As it is under the lock: another extension may have come first, and the later end stays.
+                pod = self._store.pod_under(tx, pod.id)
                 if pod.placed is None and pod.state is PodState.PENDING:
                     if not lengthen_waiting(tx, pod, until, capacity, site):
                         raise ConflictError(f"pod {pod.name} doesn't wait any more: try again")
@@ -160,7 +174,8 @@ class PodVerbs(Desk):
         """The caller's own project, where it may do this."""
         project = request.caller.project_id
         if project is None:
-            raise InputError("scope", "system", "a token for a project, since pods belong to projects")
+            scope = "the system" if request.caller.system else "no project"
+            raise InputError("scope", Shown(scope), "a token for a project, since pods belong to projects")
         self._policy.check(rule, request.caller, project)
         return project
 

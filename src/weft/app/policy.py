@@ -144,6 +144,11 @@ _RULES = (
     ),
 )
 
+CHANGES = frozenset(
+    rule.name for rule in _RULES if rule.operations[0]["method"] != "GET" and rule.name != "pods:plan"
+)
+"""Rules of what changes something."""
+
 
 def list_rules() -> list[oslo.RuleDefault]:
     """All rules with their defaults: entry point `oslo.policy.policies`, for oslopolicy-sample-generator."""

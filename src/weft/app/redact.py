@@ -36,6 +36,7 @@ from weft.model.resources import (
 )
 from weft.model.views import (
     AuditLogEntry,
+    AuditLogSearch,
     AuditReport,
     CapacityView,
     EventView,
@@ -184,6 +185,10 @@ class RedactedVerbs:
         self._verbs = verbs
         self._policy = policy
 
+    def may(self, request: Request, rule: str, pod: str | None = None) -> None:
+        with self._errors(request):
+            self._verbs.may(request, rule, pod)
+
     def plan_pod(self, request: Request, order: Order) -> Plan:
         with self._errors(request):
             return self._for(request, plan)(self._verbs.plan_pod(request, order))
@@ -238,9 +243,9 @@ class RedactedVerbs:
         with self._errors(request):
             return self._verbs.audit(request, repair)
 
-    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
+    def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         with self._errors(request):
-            return self._verbs.audit_log(request, after, limit)
+            return self._verbs.audit_log(request, search)
 
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
         with self._errors(request):

@@ -9,7 +9,7 @@ from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
-from weft.model.views import AuditLogEntry, AuditReport, FabricComparison, NodeView, SiteView
+from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabricdiff import fabric_differences, take_in
 
 
@@ -24,9 +24,9 @@ class SiteVerbs(Desk):
             self._policy.check("audit:repair", request.caller)
             return self._auditor().repair()
 
-    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
+    def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._policy.check("audit_log:list", request.caller)
-        return self._store.audit_log(after, min(max(limit, 1), 10_000))
+        return self._store.audit_log(search)
 
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
         with self._logged(request, "site apply", str(document.get("name", ""))[:63]):

@@ -17,6 +17,7 @@ from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import (
     AuditLogEntry,
+    AuditLogSearch,
     AuditReport,
     CapacityView,
     EventView,
@@ -37,10 +38,19 @@ class Request:
     caller: Caller
     address: str
     request_id: str
+    user_agent: str = ""
 
 
 class Verbs(Protocol):
     """See the module's docstring. `RefusedError` carries the explanation as `detail`."""
+
+    def may(self, request: Request, rule: str, pod: str | None = None) -> None:
+        """Raise what a verb that asks this rule would raise of a caller who may not do it, before anything is read.
+
+        Args:
+            pod: name or id of the pod that it is about; None: the caller's own project, or the site.
+        """
+        ...
 
     def plan_pod(self, request: Request, order: Order) -> Plan: ...
 
@@ -86,7 +96,7 @@ class Verbs(Protocol):
 
     def audit(self, request: Request, repair: bool = False) -> AuditReport: ...
 
-    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]: ...
+    def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]: ...
 
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView: ...
 

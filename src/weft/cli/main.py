@@ -24,7 +24,10 @@ PROVIDERS: dict[str, tuple[str, str]] = {
         "weft.cli.operator",
         "compare everything outside with what is owned; exit 1 if anything is wrong",
     ),
-    "audit-log": ("weft.cli.operator", "show who did what, when, from where, with what outcome"),
+    "audit-log": (
+        "weft.cli.operator",
+        "show who did what, when, from where, with what outcome; the newest first",
+    ),
     "receipt": ("weft.cli.receipt", "check receipts"),
     "serve": ("weft.cli.serve", "run the HTTP API, and a worker in the same process"),
     "worker": ("weft.cli.serve", "run only workers, beside a `weft serve` on the same database"),
@@ -74,6 +77,8 @@ def report(error: WeftError, as_json: bool = False) -> int:
 
     for one in error.errors if isinstance(error, InputErrors) else [error]:
         warn(f"weft: {sentence(one)}")
+    if isinstance(error, InputErrors) and error.more:
+        warn(f"weft: … and {error.more} more")
     if isinstance(error, RefusedError) and not as_json:
         from weft.cli.text import refusal
 

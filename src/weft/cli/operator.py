@@ -47,10 +47,18 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--repair", action="store_true", help="mend what is weft's")
     parser = leaf(
-        subparsers, "audit-log", audit_log, "show who did what, when, from where, with what outcome"
+        subparsers,
+        "audit-log",
+        audit_log,
+        "show who did what, when, from where, with what outcome; the newest first",
     )
-    parser.add_argument("--after", metavar="N", type=int, default=0, help="only entries after this sequence")
-    parser.add_argument("--limit", metavar="N", type=int, default=1000, help="at most so many (1 to 1000)")
+    parser.add_argument("--since", metavar="TIME", help="only from this time, such as 2027-01-31T18:00Z")
+    parser.add_argument("--user", metavar="USER", help="only of this user, by id or name")
+    parser.add_argument("--project", metavar="ID", help="only of this project, by id")
+    parser.add_argument("--action", metavar="ACTION", help="only this action, such as 'pod create'")
+    parser.add_argument("--after", metavar="N", type=int, help="only entries after this sequence")
+    parser.add_argument("--before", metavar="N", type=int, help="only entries before it: the next page")
+    parser.add_argument("--limit", metavar="N", type=int, help="at most so many (1 to 1000; default 1000)")
 
 
 def node_list(args: argparse.Namespace) -> int:
@@ -145,14 +153,17 @@ def audit(args: argparse.Namespace) -> int:
 
 
 def audit_log(args: argparse.Namespace) -> int:
-    entries = client_of(args).audit_log(args.after, args.limit)
+    names = ("since", "user", "project", "action", "after", "before", "limit")
+    entries = client_of(args).audit_log(**{name: getattr(args, name) for name in names})
     if args.json:
         write_json(entries)
     else:
         columns = (
             "sequence",
-            "at",
+            "last_at",
+            "times",
             "user",
+            "user_id",
             "project_id",
             "action",
             "subject",

@@ -288,12 +288,27 @@ SELECT sequence, at, type, message, key FROM event
 WHERE pod_id = %(pod_id)s AND sequence > %(after)s ORDER BY sequence LIMIT 1000;
 
 -- name: insert_audit_log
-INSERT INTO audit_log (at, user_name, project_id, action, subject, address, request_id, outcome)
-VALUES (%(at)s, %(user_name)s, %(project_id)s, %(action)s, %(subject)s, %(address)s, %(request_id)s, %(outcome)s);
+-- With `counted`, a further one like it within the hour is counted in the row that is there, which tells of the last one.
+INSERT INTO audit_log (at, last_at, user_id, user_name, user_domain_id, project_id, project_domain_id, action, subject,
+    address, user_agent, request_id, outcome, refused_in)
+VALUES (now(), now(), %(user_id)s, %(user_name)s, %(user_domain_id)s, %(project_id)s, %(project_domain_id)s, %(action)s,
+    %(subject)s, %(address)s, %(user_agent)s, %(request_id)s, %(outcome)s,
+    CASE WHEN %(counted)s THEN date_trunc('hour', now()) END)
+ON CONFLICT (user_id, coalesce(project_id, ''), action, refused_in) WHERE refused_in IS NOT NULL DO UPDATE
+SET times = audit_log.times + 1, last_at = excluded.last_at, subject = excluded.subject, address = excluded.address,
+    user_agent = excluded.user_agent, request_id = excluded.request_id, outcome = excluded.outcome;
 
 -- name: audit_log
-SELECT sequence, at, user_name AS "user", project_id, action, subject, address, request_id, outcome
-FROM audit_log WHERE sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
+-- The newest first.
+SELECT sequence, at, last_at, times, user_id, user_name AS "user", user_domain_id, project_id, project_domain_id, action,
+    subject, address, user_agent, request_id, outcome
+FROM audit_log
+WHERE sequence > %(after)s AND sequence < coalesce(%(before)s, sequence + 1)
+  AND (%(since)s::timestamptz IS NULL OR last_at >= %(since)s)
+  AND (%(user)s::text IS NULL OR %(user)s IN (user_id, user_name))
+  AND (%(project)s::text IS NULL OR %(project)s = project_id)
+  AND (%(action)s::text IS NULL OR %(action)s = action)
+ORDER BY sequence DESC LIMIT %(limit)s;
 
 -- name: insert_receipt
 INSERT INTO receipt (pod_id, document, at) VALUES (%(pod_id)s, %(document)s, %(at)s);

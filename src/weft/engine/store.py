@@ -19,7 +19,7 @@ from weft.model.plan import Plan
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
-from weft.model.views import AuditLogEntry, EventView, PodSummary
+from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
 from weft.planning.book import when
 from weft.ports.clock import Clock
 
@@ -180,6 +180,14 @@ class Store:
         return PodRecord.of(row)
 
     @staticmethod
+    def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
+        """A pod as the caller's transaction sees it. Raises `NotFoundError`."""
+        row = tx.row("pod_by_id", id=pod_id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {pod_id}")
+        return PodRecord.of(row)
+
+    @staticmethod
     def _by_id(tx: Tx, name: str) -> Row | None:
         try:
             return tx.row("pod_by_id", id=UUID(name))
@@ -279,13 +287,14 @@ class Store:
         return SignedReceipt.model_validate(row["document"]) if row else None
 
     def log(self, **entry: Any) -> None:
-        """Write the audit log: user_name, project_id, action, subject, address, request_id, outcome."""
+        """Write the audit log; the values are those of `insert_audit_log`."""
         with self.database.transaction() as tx:
-            tx.run("insert_audit_log", at=self.clock.now(), **entry)
+            tx.run("insert_audit_log", **entry)
 
-    def audit_log(self, after: int, limit: int) -> list[AuditLogEntry]:
+    def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
+        """The newest first."""
         with self.database.transaction() as tx:
-            rows = tx.rows("audit_log", after=after, limit=limit)
+            rows = tx.rows("audit_log", **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]
 
     def secret(self, name: str, first: bytes) -> bytes:

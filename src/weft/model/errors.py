@@ -30,13 +30,19 @@ class InputError(WeftError):
 
 
 class InputErrors(InputError):  # noqa: N818 - the plural says what it is
-    """Several `InputError`s of one document, in the order of its lines; `str()` has one line each."""
+    """Several `InputError`s of one document, in the order of its lines; `str()` has one line each.
 
-    def __init__(self, errors: list[InputError]) -> None:
+    Args:
+        more: how many there are beside these; nobody reads thousands of them.
+    """
+
+    def __init__(self, errors: list[InputError], more: int = 0) -> None:
         first = errors[0]
         super().__init__(first.field, first.value, first.allowed, first.where)
         self.errors = errors
-        self.args = ("\n".join(str(e) for e in errors),)
+        self.more = more
+        lines = [str(e) for e in errors]
+        self.args = ("\n".join([*lines, f"… and {more} more"] if more else lines),)
 
 
 class NotFoundError(WeftError):

@@ -62,6 +62,8 @@ TABLE: tuple[Row, ...] = (  # subclasses first: the first row that fits counts
 _BY_SLUG = {row.slug: row for row in TABLE}
 _BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
 _LONGEST_VALUE = 200
+MOST_ERRORS = 100
+"""Wrong values in one problem document; the others are counted as `more_errors`."""
 
 
 def row_of(error: WeftError) -> Row:
@@ -77,7 +79,8 @@ def exit_code(error: WeftError) -> int:
 def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> dict[str, object]:
     """The problem document of an error, ready for JSON.
 
-    Beside the members of RFC 9457: `request_id`; `errors` (field, value, allowed, where) of bad input;
+    Beside the members of RFC 9457: `request_id`; `errors` (field, value, allowed, where) of bad input, the first
+    `MOST_ERRORS` of them, with the number of the others as `more_errors`;
     `explanation` of a refused order; `asked`, `of`, `answer`, `then` of what failed outside, with
     `retry_after` in seconds if it is worth trying again.
     """
@@ -93,9 +96,14 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
     if request_id:
         problem["request_id"] = request_id
     if isinstance(error, InputError):
-        several = error.errors if isinstance(error, InputErrors) else [error]
-        problem["errors"] = [_input(e) for e in several]
-        problem["detail"] = "\n".join(sentence(e) for e in several)
+        several, more = (error.errors, error.more) if isinstance(error, InputErrors) else ([error], 0)
+        told = several[:MOST_ERRORS]
+        problem["errors"] = [_input(e) for e in told]
+        lines = [sentence(e) for e in told]
+        if more := more + len(several) - len(told):
+            problem["more_errors"] = more
+            lines.append(f"… and {more} more")
+        problem["detail"] = "\n".join(lines)
     elif isinstance(error, RefusedError):
         problem["explanation"] = error.detail
     elif isinstance(error, OutsideError):
@@ -123,7 +131,7 @@ def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
 
 def _input(error: InputError) -> dict[str, object]:
     return {
-        "field": error.field,
+        "field": _cut(error.field),
         "value": None if error.value is None else shorten(error.value),
         "allowed": error.allowed,
         "where": error.where,
@@ -132,15 +140,18 @@ def _input(error: InputError) -> dict[str, object]:
 
 def sentence(error: WeftError) -> str:
     """The error's sentence, with a value that is too long cut short."""
-    if not isinstance(error, InputError) or isinstance(error, InputErrors) or error.value is None:
+    if not isinstance(error, InputError) or isinstance(error, InputErrors):
         return str(error)
-    shown = Shown(shorten(error.value))
-    return str(InputError(error.field, shown, error.allowed, error.where))
+    shown = None if error.value is None else Shown(shorten(error.value))
+    return str(InputError(_cut(error.field), shown, error.allowed, error.where))
 
 
 def shorten(value: object) -> str:
     """`repr` of a value, cut to a length that a person can read and that any encoding can carry."""
-    text = value.text if isinstance(value, Shown) else repr(value)
+    return _cut(value.text if isinstance(value, Shown) else repr(value))
+
+
+def _cut(text: str) -> str:
     if len(text) > _LONGEST_VALUE:
         text = f"{text[:_LONGEST_VALUE]}… ({len(text)} characters)"
     return text.encode("utf-8", "backslashreplace").decode()
@@ -173,7 +184,9 @@ def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
             )
     if not errors:
         return InputError("request", Shown("what was sent"), detail)
-    return errors[0] if len(errors) == 1 else InputErrors(errors)
+    more = problem.get("more_errors")
+    left = more if isinstance(more, int) else 0
+    return errors[0] if len(errors) == 1 and not left else InputErrors(errors, left)
 
 
 def _read_outside(error: type[OutsideError], problem: Mapping[str, object], detail: str) -> OutsideError:

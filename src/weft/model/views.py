@@ -6,17 +6,20 @@ A tenant sees its own pods with node, rack and leaf names; GUIDs, hosts' address
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
 from weft.model.fabric import FabricDifference, FabricStatus
+from weft.model.ids import Instant
 from weft.model.order import Level, Order
 from weft.model.placement import PlacedNode
 from weft.model.pod import PodState
 from weft.model.resources import Difference, Kind
 from weft.model.site import AcceleratorCount
+
+Searched = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 
 
 class ResourceView(Document):
@@ -138,13 +141,36 @@ class AuditLogEntry(Document):
 
     sequence: int
     at: datetime
-    user: str
+    last_at: datetime = Field(description="When it was so for the last time; the rest tells of that time.")
+    times: int = Field(
+        default=1,
+        description="How often in the hour; what was refused to others than operators is counted together.",
+    )
+    user: str = Field(description="Name of the user; the id says who it is.")
+    user_id: str | None = Field(description="None in rows of an earlier weft.")
+    user_domain_id: str | None
     project_id: str | None
+    project_domain_id: str | None
     action: str
     subject: str
     address: str
+    user_agent: str
     request_id: str
     outcome: str
+
+
+class AuditLogSearch(Document):
+    """Which entries of the audit log; the newest come first."""
+
+    after: int = Field(default=0, ge=0, le=2**63 - 1, description="Only entries with a higher sequence.")
+    before: int | None = Field(
+        default=None, ge=0, le=2**63 - 1, description="Only entries with a lower sequence: the next page."
+    )
+    since: Instant | None = Field(default=None, description="Only entries of this time, with zone, or later.")
+    user: Searched | None = Field(default=None, description="Only of this user, by id or name.")
+    project: Searched | None = Field(default=None, description="Only of this project, by id.")
+    action: Searched | None = Field(default=None, description="Only this action, such as `pod create`.")
+    limit: int = Field(default=1000, ge=1, le=1000, description="At most so many.")
 
 
 class SiteView(Document):

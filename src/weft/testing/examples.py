@@ -193,14 +193,20 @@ def differences() -> tuple[FabricDifference, ...]:
 
 
 def log_entry(sequence: int, request: Request, action: str, subject: str) -> AuditLogEntry:
+    caller, now = request.caller, datetime.now(UTC)
     return AuditLogEntry(
         sequence=sequence,
-        at=datetime.now(UTC),
-        user=request.caller.user_name,
-        project_id=request.caller.project_id,
+        at=now,
+        last_at=now,
+        user=caller.user_name,
+        user_id=caller.user_id,
+        user_domain_id=caller.user_domain_id,
+        project_id=caller.project_id,
+        project_domain_id=caller.project_domain_id,
         action=action,
         subject=subject,
         address=request.address,
+        user_agent=request.user_agent,
         request_id=request.request_id,
         outcome="accepted",
     )

@@ -12,6 +12,8 @@ from typing import Any
 
 import uvicorn
 
+from weft.api.connections import configured
+
 
 @contextmanager
 def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[str]:
@@ -21,15 +23,7 @@ def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[
         certificate: PEM files of a certificate and its key, for https.
     """
     listener = _listener()
-    cert, key = certificate or (None, None)
-    config = uvicorn.Config(
-        app,
-        log_level="critical",
-        lifespan="off",
-        timeout_graceful_shutdown=5,
-        ssl_certfile=cert,
-        ssl_keyfile=key,
-    )
+    config = configured(app, certificate=certificate, log_level="critical")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -21,6 +21,7 @@ from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.views import (
     AuditLogEntry,
+    AuditLogSearch,
     AuditReport,
     EventView,
     FabricComparison,
@@ -89,6 +90,12 @@ class FakeVerbs(FakeTime):
         self._changed = threading.Condition(self._lock)
         self._sequence = 0
         self._generation = 0
+
+    def may(self, request: Request, rule: str, pod: str | None = None) -> None:
+        if pod is not None:
+            self._find(request, rule, pod)
+        else:
+            self.policy.check(rule, request.caller, request.caller.project_id)
 
     # -- pods
 
@@ -182,9 +189,11 @@ class FakeVerbs(FakeTime):
             at=examples.NOW, site="example", checked={"server": 4, "port": 8}, findings=self.findings
         )
 
-    def audit_log(self, request: Request, after: int = 0, limit: int = 1000) -> list[AuditLogEntry]:
+    def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._may(request, "audit_log:list", None)
-        return [e for e in self.log if e.sequence > after][:limit]
+        asked = search.action
+        found = [e for e in self.log if e.sequence > search.after and asked in (None, e.action)]
+        return found[::-1][: search.limit]
 
     def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
         self._may(request, "site:apply", None)

@@ -1,0 +1,148 @@
+"""Connections that bring nothing, or bring it too slowly, are closed; uvicorn by itself waits for them for ever.
+
+uvicorn times only a connection that stays open after an answer. Here a request's head must be in after `HEAD_SECONDS`,
+an answer must be taken after `ANSWER_SECONDS`, and of too many connections those go first that have waited longest
+without a request. Bodies are timed where they are read (`weft.api.asking`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from weft.model.problems import TYPE_PREFIX
+
+HEAD_SECONDS = 10.0
+"""From the connection, or the answer before, to the end of a request's head."""
+ANSWER_SECONDS = 60.0
+"""That a client may leave what was sent to it lying in the socket."""
+LARGEST_HEAD = 128 << 10
+"""Bytes of a request's line and headers."""
+MOST_CONNECTIONS = 1_000
+
+
+def most_connections() -> int:
+    """At most `MOST_CONNECTIONS`, and half of the files that this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 with limits; see the module's docstring."""
+
+    head_seconds = HEAD_SECONDS
+    answer_seconds = ANSWER_SECONDS
+    most = most_connections()
+
+    _head: asyncio.TimerHandle | None = None
+    _answer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._answering:
+            self._head = _cancelled(self._head)
+        elif not self.transport.is_closing():
+            self._await_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self._answering:
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._answer = self.loop.call_later(self.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._answer = _cancelled(self._answer)
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP gets a problem document too, and the connection ends."""
+        problem = {
+            "type": f"{TYPE_PREFIX}http",
+            "title": "Bad request",
+            "status": 400,
+            "detail": "not HTTP/1.1",
+        }
+        body = json.dumps(problem).encode()
+        headers = [
+            ("content-type", "application/problem+json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    @property
+    def _answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+    def _await_head(self) -> None:
+        if self._head is None:  # what trickles in doesn't start the time anew
+            self._head = self.loop.call_later(self.head_seconds, self.transport.abort)
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited longest for a request; if all are busy, this one."""
+        waiting = [c for c in self.connections if isinstance(c, BoundedProtocol) and c._head is not None]
+        oldest = min(waiting, key=lambda c: c._head.when() if c._head else 0.0, default=self)
+        oldest.transport.abort()
+
+    def _stop_timers(self) -> None:
+        self._head, self._answer = _cancelled(self._head), _cancelled(self._answer)
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def configured(
+    app: Any,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    certificate: tuple[Path, Path] | None = None,
+    log_level: str = "warning",
+) -> uvicorn.Config:
+    """uvicorn as weft runs it, with its limits; the tests serve with it too.
+
+    Args:
+        certificate: PEM files of a certificate, with those between it and its authority, and of its key; None: no TLS.
+    """
+    chain, key = certificate or (None, None)
+    return uvicorn.Config(
+        app,
+        host,
+        port,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        timeout_graceful_shutdown=5,
+        log_level=log_level,
+        ssl_certfile=chain,
+        ssl_keyfile=key,
+    )

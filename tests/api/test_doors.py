@@ -1,0 +1,220 @@
+"""The doors themselves: who may is asked before anything is read, and nobody holds a connection for nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from httpx import Client
+
+from weft.api import connections
+from weft.api.app import create_app
+from weft.api.connections import BoundedProtocol
+from weft.testing.callers import by, tokens
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity, FakeVerbs
+
+OPEN = {"/", "/v1", "/healthz", "/readyz", "/metrics"}
+"""Addresses that need no token."""
+
+
+def operations() -> list[tuple[str, str]]:
+    """Method and path of everything in the schema that needs a token."""
+    schema = create_app(FakeVerbs(), FakeIdentity()).openapi()
+    return [
+        (method.upper(), path)
+        for path, each in schema["paths"].items()
+        if path not in OPEN
+        for method in each
+    ]
+
+
+@pytest.mark.parametrize(("method", "path"), operations())
+def test_who_may_is_asked_before_anything_is_looked_at(api: Client, method: str, path: str) -> None:
+    """Garbage as body, name and parameters: 401 without a token, 403 or 404 without a role, never what is wrong."""
+    url = path.replace("{name}", "nix") + "?wait=x&limit=x&level=x&all_projects=x&after=x&duration=x"
+    for headers, allowed in ((by(""), {401}), (by("roleless"), {403, 404})):
+        for content, kind in (
+            (b"{", "application/json"),
+            (b"x", "text/plain"),
+            (b"[" * 300_000, "application/json"),
+        ):
+            answer = api.request(method, url, content=content, headers={**headers, "Content-Type": kind})
+            assert answer.status_code in allowed, answer.text
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+class Counting:
+    """An ASGI application that counts the bytes which the one inside has asked for."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.read = app, 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted() -> Any:
+            message = await receive()
+            self.read += len(message.get("body", b""))
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def test_a_readers_site_is_not_read_at_all() -> None:
+    """6 MiB of a site from somebody who may not apply one cost nothing: not a byte is taken in."""
+    counting = Counting(create_app(FakeVerbs(), FakeIdentity(tokens())))
+    with served(counting) as url:
+        body = b'{"name":"x","nodes":[' + b"{}," * (2 << 20) + b"{}]}"
+        kind = {"Content-Type": "application/json"}
+        for who in ("a-reader", "a-admin", "another-domains-admin", "system-reader"):
+            answer = httpx.put(f"{url}/v1/site", content=body, headers={**by(who), **kind}, trust_env=False)
+            assert answer.status_code == 403
+        assert counting.read == 0
+        answer = httpx.put(
+            f"{url}/v1/site", content=body, headers={**by("operator"), **kind}, trust_env=False
+        )
+        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
+
+
+def test_thousands_of_wrong_fields_are_counted_and_not_told(api: Client) -> None:
+    """The answer stays small however much is wrong, and however long its names are."""
+    wrong: dict[str, object] = {f"field-{n}": n for n in range(4_000)}
+    answer = api.post("/v1/pods", json=wrong)
+    problem = answer.json()
+    assert answer.status_code == 400 and len(answer.content) < 100_000
+    assert (len(problem["errors"]), problem["more_errors"]) == (100, 3_902)
+    assert problem["detail"].endswith("… and 3902 more")
+    assert len(api.post("/v1/pods", json={"x" * 200_000: 1}).content) < 10_000
+
+
+def test_a_name_given_twice_is_found_at_once(api: Client) -> None:
+    """Also at the end of thousands."""
+    body = b"{" + b",".join(b'"f%d":1' % n for n in range(4_900)) + b',"f4899":1}'
+    answer = api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
+    assert "'f4899' is given twice" in answer.json()["detail"]
+
+
+@dataclass
+class Door:
+    """A server with short times, and sockets to it."""
+
+    host: str
+    port: int
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        made = socket.create_connection((self.host, self.port), timeout=20)
+        made.sendall(sent)
+        return made
+
+
+@pytest.fixture
+def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.4)
+    monkeypatch.setattr(BoundedProtocol, "most", 40)
+    with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
+        parts = httpx.URL(url)
+        yield Door(parts.host, parts.port or 0)
+
+
+def closed(one: socket.socket) -> bool:
+    """Whether the other side closes it, without an answer."""
+    try:
+        return one.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/pods HTTP/1.1\r\nHost: x\r\n", b"GET"])
+def test_what_never_becomes_a_request_is_closed(door: Door, sent: bytes) -> None:
+    """Silent and half-sent connections end by themselves, 20 of them too."""
+    waiting = [door.connect(sent) for _ in range(20)]
+    assert all(closed(one) for one in waiting)
+
+
+def test_a_head_that_trickles_in_is_closed(door: Door) -> None:
+    """A byte now and then doesn't start the time anew."""
+    one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
+    started = time.monotonic()
+    with pytest.raises(OSError):
+        while time.monotonic() < started + 15:
+            one.sendall(b"a")
+            time.sleep(0.05)
+    assert time.monotonic() < started + 10
+
+
+def test_the_time_runs_anew_after_an_answer(door: Door) -> None:
+    """A connection that stays open and begins a second request, and doesn't end it, is closed too."""
+    one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"200" in one.recv(4096)
+    one.sendall(b"GET /hea")
+    while data := one.recv(4096):
+        assert b"200" not in data
+
+
+def test_of_too_many_connections_the_oldest_silent_one_goes(door: Door) -> None:
+    """Who asks something is served, however many sit there in silence."""
+    silent = [door.connect() for _ in range(60)]
+    answer = httpx.get(f"http://{door.host}:{door.port}/healthz", trust_env=False)
+    assert answer.text == "ok\n"
+    assert all(closed(one) for one in silent)
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """408, and not a thread nor a connection for ever."""
+    from weft.api import asking
+
+    monkeypatch.setattr(asking, "BODY_SECONDS", 0.2)
+    head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
+    with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
+        parts = httpx.URL(url)
+        one = Door(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        assert b" 408 " in one.recv(4096)
+
+
+def test_a_client_that_goes_away_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """In the middle of its body: one line in the log, no trace, and no 500 in the metrics."""
+    head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
+    with (
+        caplog.at_level(logging.INFO, "weft.api"),
+        served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url,
+    ):
+        parts = httpx.URL(url)
+        one = Door(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        one.close()
+        deadline = time.monotonic() + 10
+        while "cut off" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.02)
+        metrics = httpx.get(f"{url}/metrics", trust_env=False).text
+    assert "cut off" in caplog.text
+    assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
+    assert 'status="500"' not in metrics
+
+
+def test_what_is_no_http_gets_a_problem(door: Door) -> None:
+    """And not a line of plain text."""
+    one = door.connect(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+    answer = b"".join(iter(lambda: one.recv(4096), b""))
+    assert b" 400 " in answer and b"application/problem+json" in answer
+    json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+def test_a_line_of_the_log_is_one_request(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the path decodes to, it stays one word on one line."""
+    with caplog.at_level(logging.INFO, "weft.api"):
+        api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")
+    (line,) = [r.getMessage() for r in caplog.records if r.name == "weft.api"]
+    assert "\n" not in line and "\x1b" not in line and "\u2028" not in line
+    assert line.split()[1].startswith("/v1/pods/x") and "user=root" in line.split()[1]
+    assert line.count(" user=") == 1
+
+
+def test_limits_are_on_in_the_server_that_is_shipped() -> None:
+    """`weft serve` and the tests run uvicorn with one configuration."""
+    config = connections.configured(None)
+    assert config.http is BoundedProtocol and config.h11_max_incomplete_event_size
