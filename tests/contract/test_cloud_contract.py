@@ -11,6 +11,7 @@ from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
 from weft.model.resources import Graph, Kind, PortSpec, SecurityGroupSpec, Status, SubnetSpec
+from weft.ports.occupants import Ended
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cloud)])
@@ -24,8 +25,12 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
-    """Everything of a graph is created, seen settled without differences, deleted, and seen to be absent."""
+    """Everything of a graph is created, seen settled without differences, deleted, and seen to be absent.
+
+    Meanwhile each host has its server on it and nothing else, by Nova and by Placement, and in the end nothing.
+    """
     assert bench.find() == {}
+    assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
     bench.create_all()
     seen = bench.wait_settled()
     assert set(seen) == {r.key for r in bench.graph.resources}
@@ -37,9 +42,27 @@ def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
         assert rdma["address"] == f"10.77.1.{10 + number}"
     assert seen["network/rdma"].facts["segment"] == bench.segment
     assert seen["floating_ip/first"].facts["address"]
+    servers = {host: seen[f"server/{host}"].id for host in bench.hosts}
+    now, listed = bench.facts.on_hosts(bench.hosts), bench.facts.servers_on_hosts()
+    for host, server in servers.items():
+        assert [(o.id, o.nova, o.placement) for o in now[host].occupants] == [(server, True, True)]
+        assert (now[host].unknown, now[host].down) == ("", "")
+        assert [(o.id, o.nova, o.placement) for o in listed[host].occupants] == [(server, True, False)]
     bench.delete_all()
     assert bench.find() == {}
     assert bench.marked() == []
+    assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
+    project = bench.scope.project_id
+    assert {e.how for e in bench.facts.endings(project, servers.values()).values()} == {Ended.DESTROYED}
+
+
+def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
+    """It is not free: perhaps its cell doesn't answer. Nor is a server known to have ended whose id Nova doesn't know."""
+    seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
+    assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
+    assert "no-such-host" not in bench.facts.servers_on_hosts()
+    nobody = "00000000-0000-4000-8000-000000000000"
+    assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.UNKNOWN
 
 
 def test_create_twice_gives_the_same_things(bench: Bench) -> None:

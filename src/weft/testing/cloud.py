@@ -12,17 +12,19 @@ second whole adapter on one host, more than the quota. It passes the contract su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
-from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError
+from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
 from weft.model.hostneeds import too_small
 from weft.model.order import Order
 from weft.model.quota import needed_quota
 from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outcome, Resource
 from weft.ports.cloud import Caller, QuotaRow
+from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
-from weft.testing.cloud_rules import refusal_of_creation, used_quota
+from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_state import IMMUTABLE, Fault, caller, wanted_fields
 from weft.testing.cloud_store import CloudStore
 
@@ -210,3 +212,43 @@ class FakeCloud(CloudStore):
     def hosts(self) -> Mapping[str, str]:
         self._call("facts", None)
         return dict(self.offers.hosts)
+
+    # -- Occupants -------------------------------------------------------------------------------------------
+
+    def servers_on_hosts(self) -> Mapping[str, OnHost]:
+        self._call("occupants", None)
+        with self._lock:
+            seen = {h: self._on_host(h) for h in self.offers.hosts.keys() - self.offers.unreadable}
+        return {
+            h: replace(
+                one, occupants=tuple(replace(o, placement=False) for o in one.occupants if o.nova), unknown=""
+            )
+            for h, one in seen.items()
+        }
+
+    def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
+        try:
+            self._call("occupants", None)
+        except OutsideError as error:
+            return dict.fromkeys(hosts, OnHost(unknown=str(error)))
+        with self._lock:
+            return {host: self._on_host(host) for host in hosts}
+
+    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+        try:
+            self._call("endings", None)
+        except OutsideError as error:
+            return dict.fromkeys(servers, Ending(Ended.UNKNOWN, str(error)))
+        with self._lock:
+            self._forget_the_gone()
+            unknown = Ending(Ended.UNKNOWN, "Nova has no record of its actions")
+            return {server: self._endings.get(server, unknown) for server in servers}
+
+    def _on_host(self, host: str) -> OnHost:
+        state = self.offers.hosts.get(host)
+        if state is None or host in self.offers.unreadable:
+            return OnHost(unknown=f"Nova lists no hypervisor of host {host}")
+        servers = {t.id: Occupant(t.id, "", True, True) for t in self.servers if host_of(t) == host}
+        claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
+        both = {**claims, **servers}
+        return OnHost(tuple(both[i] for i in sorted(both)), down="" if state == "up" else state)

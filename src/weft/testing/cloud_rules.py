@@ -76,6 +76,11 @@ def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
     return ""
 
 
+def host_of(server: Thing) -> str:
+    """Nova host that a server is on; a broken one, or one that is shelved, is on none."""
+    return "" if server.broken else str(server.fields.get("host") or "")
+
+
 def bind_ports(server: Thing, things: Mapping[str, Thing], away: bool = False) -> None:
     """A server's ports are bound on its host when it comes, and unbound when it goes."""
     if server.kind is not Kind.SERVER:

@@ -194,6 +194,10 @@ class Offers:
     """(project, quota's name as in `weft.model.quota`) -> limit; none: without limit."""
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
     """Nova host -> `up`, or why not."""
+    claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Nova host -> consumers besides its servers that Placement has allocations of it for."""
+    unreadable: set[str] = field(default_factory=set[str])
+    """Nova hosts of a cell that doesn't answer."""
     tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])
 
     def unfit(self, host: str, image: str, flavor: str) -> str | None:

@@ -12,8 +12,9 @@ from weft.model.errors import OutsideError, PermanentError, TemporaryError, Unkn
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.clock import Clock
+from weft.ports.occupants import Ended, Ending
 from weft.ports.resources import Scope
-from weft.testing.cloud_rules import bind_ports, failed_boot, refusal_of_deletion
+from weft.testing.cloud_rules import bind_ports, failed_boot, host_of, refusal_of_deletion
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
 REQUEST_SECONDS = 0.2
@@ -47,6 +48,7 @@ class CloudStore:
         self.calls: Counter[str] = Counter()
         self._seeded = Seeded(random.Random(seed))
         self._things: dict[str, Thing] = {}
+        self._endings: dict[str, Ending] = {}
         self._sequence = 0
         self._lock = threading.RLock()
 
@@ -89,7 +91,7 @@ class CloudStore:
     def lose(self, thing: Thing) -> None:
         """Somebody deletes it by hand."""
         with self._lock:
-            self._things.pop(thing.id, None)
+            self._end(self._things.pop(thing.id, thing))
 
     def things(self, kind: Kind | None = None) -> list[Thing]:
         """Everything that is there, oldest first."""
@@ -155,8 +157,20 @@ class CloudStore:
     def _forget_the_gone(self) -> None:
         now = self.clock.monotonic()
         for thing in [t for t in self._things.values() if t.gone_at is not None and t.gone_at <= now]:
-            del self._things[thing.id]
+            self._end(self._things.pop(thing.id))
             bind_ports(thing, self._things, away=True)
+
+    def _end(self, thing: Thing) -> None:
+        """Write down how a server ended: where its nova-compute is down, in Nova's database alone."""
+        if thing.kind is not Kind.SERVER:
+            return
+        host = host_of(thing)
+        if not host:
+            self._endings[thing.id] = Ending(Ended.NEVER_RAN, "it never had a host")
+        elif not self.offers.hosts.get(host, "down").startswith("down"):
+            self._endings[thing.id] = Ending(Ended.DESTROYED, "destroyed by its host", self.clock.now())
+        else:
+            self._endings[thing.id] = Ending(Ended.NOT_DESTROYED, f"deleted while {host} was down")
 
     def _each(
         self, verb: str, wanted: Sequence[Resource], one: Callable[[Resource], Outcome]

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.lookups import Lookups
+from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.session import Json, Project, Service, Sessions
 from weft.model.errors import InputError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
@@ -35,7 +36,7 @@ _NOVA = {
 }
 
 
-class OpenStackFacts:
+class OpenStackFacts(OpenStackOccupants):
     """`CloudFacts`.
 
     Args:
@@ -43,7 +44,7 @@ class OpenStackFacts:
     """
 
     def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
-        self._sessions = sessions
+        super().__init__(sessions)
         self._external = external_network
         self._lookups = Lookups()
 

@@ -1,0 +1,199 @@
+"""What is on Nova's hosts, by Nova and by Placement, and how servers ended.
+
+Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: of all projects and, unlike the listing of servers,
+with those that are soft-deleted; a host whose cell doesn't answer is left out), "Servers - run an action: Instance
+Actions" (kept for deleted servers too, microversion 2.21; with events for the owner from 2.51), Placement's "List
+resource provider allocations".
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
+from weft.drivers.openstack.session import Json, Project, Sessions
+from weft.model.errors import OutsideError, UnknownError
+from weft.ports.occupants import Ended, Ending, Occupant, OnHost
+
+FRESH = 30.0
+"""Seconds that a listing of all hosts counts as new. Nova takes about 9 ms for each host of it."""
+STALE = 300.0
+"""Seconds after which it isn't used at all while a new one is made."""
+MOST_ACTIONS = 50
+"""Actions of one server that are looked at, the newest first."""
+UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
+"""No answer, and an answer that isn't what Nova or Placement would say."""
+_OFF_ITS_HOST = frozenset(
+    {"compute_terminate_instance", "compute_shelve_instance", "compute_shelve_offload_instance"}
+)
+"""Events of nova-compute after which it runs nothing of the server; any other means that it had it."""
+
+
+class OpenStackOccupants:
+    """`Occupants`. Safe to use from many threads."""
+
+    def __init__(self, sessions: Sessions, requests: int = 8) -> None:
+        self._sessions = sessions
+        self._asking = ThreadPoolExecutor(requests, thread_name_prefix="occupants")
+        self._renewal = threading.Lock()
+        self._listed: tuple[float, Mapping[str, OnHost]] | None = None
+        self._ids: dict[str, tuple[str, ...]] = {}
+
+    def servers_on_hosts(self) -> Mapping[str, OnHost]:
+        """The last listing, while a new one is made beside it once it is `FRESH` no more."""
+        listed = self._listed
+        if listed is None or time.monotonic() - listed[0] > STALE:
+            with self._renewal:
+                if self._listed is listed:  # nobody else has made one meanwhile
+                    try:
+                        self._list()
+                    except OutsideError:
+                        raise
+                    except UNREADABLE as error:
+                        raise UnknownError("list what is on the hosts", "Nova", _sentence(error)) from error
+                listed = self._listed
+        elif time.monotonic() - listed[0] > FRESH and self._renewal.acquire(blocking=False):
+            threading.Thread(target=self._renew, name="list-hosts", daemon=True).start()
+        assert listed is not None
+        return listed[1]
+
+    def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
+        wanted = sorted(set(hosts))
+        if not wanted:
+            return {}
+        try:
+            if not self._ids.keys() >= set(wanted):
+                self._list_ids()
+        except UNREADABLE as error:
+            return dict.fromkeys(wanted, OnHost(unknown=_sentence(error)))
+        return dict(zip(wanted, self._asking.map(self._on_host, wanted), strict=True))
+
+    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+        project, wanted = self._sessions.project(project_id), sorted(set(servers))
+
+        def one(server: str) -> Ending:
+            try:
+                return _ending(project, server)
+            except UNREADABLE as error:
+                return Ending(Ended.UNKNOWN, _sentence(error))
+
+        return dict(zip(wanted, self._asking.map(one, wanted), strict=True))
+
+    # -- listing all ------------------------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """In a thread of its own, which holds the lock of renewals."""
+        try:
+            self._list()
+        except UNREADABLE:
+            pass  # the old one goes stale; who asks then is told
+        finally:
+            self._renewal.release()
+
+    def _list(self) -> None:
+        started = time.monotonic()
+        found: dict[str, OnHost] = {}
+        for row in self._hypervisors(with_servers=True):
+            host = row["service"]["host"]
+            servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
+            found[host] = OnHost(tuple(servers[i] for i in sorted(servers)), down=_down(row))
+        self._listed = (started, found)
+
+    def _list_ids(self) -> None:
+        ids: dict[str, list[str]] = {}
+        for row in self._hypervisors(with_servers=False):
+            ids.setdefault(row["service"]["host"], []).append(row["id"])
+        self._ids = {host: tuple(own) for host, own in ids.items()}
+
+    def _hypervisors(self, with_servers: bool) -> list[Json]:
+        asked = "list what is on the hosts" if with_servers else "list hypervisors"
+        params = {"with_servers": "true"} if with_servers else None
+        own = self._sessions.own().compute
+        return own.listing(asked, "/os-hypervisors/detail", "hypervisors", params)
+
+    # -- looking at one ---------------------------------------------------------------------------------------------
+
+    def _on_host(self, host: str) -> OnHost:
+        ids = self._ids.get(host)
+        if not ids:
+            return OnHost(
+                unknown=f"Nova lists no hypervisor of host {host}: it has none, or its cell is down"
+            )
+        own, seen, down = self._sessions.own(), dict[str, Occupant](), ""
+        try:
+            for provider in ids:
+                row = _hypervisor(own, host, provider)
+                down = down or _down(row)
+                seen.update((o.id, o) for o in _servers(row))
+            for provider in ids:
+                for consumer in _consumers(own, host, provider):
+                    known = seen.get(consumer)
+                    seen[consumer] = Occupant(
+                        consumer, known.name if known else "", nova=known is not None, placement=True
+                    )
+        except UNREADABLE as error:
+            self._ids = {h: i for h, i in self._ids.items() if h != host}  # it may have another id by now
+            return OnHost(tuple(seen[i] for i in sorted(seen)), unknown=_sentence(error), down=down)
+        return OnHost(tuple(seen[i] for i in sorted(seen)), down=down)
+
+
+def _hypervisor(own: Project, host: str, provider: str) -> Json:
+    asked = f"look what is on host {host}"
+    row = own.compute.item(asked, f"/os-hypervisors/{provider}", "hypervisor", {"with_servers": "true"})
+    if row["service"]["host"] != host:
+        raise UnknownError(asked, "Nova", f"hypervisor {provider} is not that of this host any more")
+    return row
+
+
+def _consumers(own: Project, host: str, provider: str) -> list[str]:
+    asked = f"list the allocations on host {host}"
+    headers = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
+    answer = own.placement.ask(asked, "GET", f"/resource_providers/{provider}/allocations", headers=headers)
+    return [str(consumer) for consumer in own.placement.part(asked, answer, "allocations")]
+
+
+def _servers(row: Json) -> list[Occupant]:
+    """Before microversion 2.75 there is no `servers` where there are none."""
+    rows: Sequence[Json] = row.get("servers") or ()
+    return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True) for s in rows]
+
+
+def _down(row: Json) -> str:
+    return "" if row.get("state") == "up" else f"nova-compute is {row.get('state')}"
+
+
+def _ending(project: Project, server: str) -> Ending:
+    path = f"/servers/{server}/os-instance-actions"
+    asked = f"read how server {server} ended"
+    answer = project.compute.ask(asked, "GET", path, params={"limit": MOST_ACTIONS}, ok=(404,))
+    if answer.status == 404:
+        return Ending(Ended.UNKNOWN, f"Nova's record of its actions can't be read: {answer.sentence()}")
+    actions = project.compute.rows(asked, answer, "instanceActions")
+    for action in sorted(actions, key=lambda a: str(a["start_time"]), reverse=True):
+        told = project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction")
+        events: list[Json] = [e for e in told["events"] if str(e["event"]).startswith("compute_")]
+        if events:
+            return _judged(max(events, key=lambda e: (str(e["start_time"]), str(e.get("finish_time")))))
+    if len(actions) >= MOST_ACTIONS:
+        return Ending(Ended.UNKNOWN, f"its last {MOST_ACTIONS} actions in Nova name no nova-compute")
+    return Ending(Ended.NEVER_RAN, "Nova's record names no nova-compute that ever had it")
+
+
+def _judged(event: Json) -> Ending:
+    name, result, at = str(event["event"]), event.get("result"), event.get("finish_time")
+    if at is None:
+        return Ending(Ended.UNKNOWN, f"{name} hasn't ended yet")
+    if name in _OFF_ITS_HOST and result == "Success":
+        moment = datetime.fromisoformat(str(at)).replace(tzinfo=UTC)
+        return Ending(Ended.DESTROYED, f"{name}: Success at {at}", moment)
+    last = f"the last that a nova-compute did with it was {name} ({result}, {at})"
+    return Ending(Ended.NOT_DESTROYED, f"{last}: Nova deleted it without its nova-compute, so it may run on")
+
+
+def _sentence(error: Exception) -> str:
+    known = isinstance(error, OutsideError)
+    return str(error) if known else f"the answer can't be read: {type(error).__name__}: {error}"
