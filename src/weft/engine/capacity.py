@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from weft.engine.database import Row, Tx
@@ -14,6 +14,9 @@ from weft.model.site import Site
 from weft.planning.book import Book, Keep
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import NO_TERMS, Terms
+
+GONE_FOR = timedelta(minutes=15)
+"""Longer than a listing of what is on the hosts is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Capacity:
         promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and what the pod will ask of its leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of places on shared hosts.
+        gone: servers that weft saw go within the last `GONE_FOR`.
     """
 
     holds: Mapping[str, Row]
@@ -36,6 +40,7 @@ class Capacity:
     promises: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
     places: Sequence[Row] = ()
+    gone: frozenset[str] = frozenset()
 
     def occupancy(self) -> Occupancy:
         return Occupancy(
@@ -112,6 +117,7 @@ def read_capacity(tx: Tx, now: datetime) -> Capacity:
         promises=tx.rows("promises"),
         reservations=tx.rows("reservations", at=now),
         places=tx.rows("place_holds"),
+        gone=frozenset(r["outside_id"] for r in tx.rows("servers_gone", since=now - GONE_FOR)),
         used=UsedNumbers(
             pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
             vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},

@@ -97,15 +97,26 @@ class Dispatcher:
         self,
         chosen: Waiter,
         ground: Ground,
-        grounds: Mapping[str, Ground | WeftError],
+        grounds: dict[str, Ground | WeftError],
         denied: dict[UUID, str],
         seen: Capacity,
     ) -> bool:
-        """Ask for quotas, which takes its time, then decide again under the lock; a refusal goes into `denied`."""
+        """Ask for quotas and what is on the nodes, which takes its time, then decide again under the lock.
+
+        A refusal goes into `denied`; nodes that somebody else is on go from the ground.
+        """
         first = self._plan(chosen, ground, seen)
         reason = first if isinstance(first, str) else _over_quota(ground, chosen, first)
-        if reason:
+        if isinstance(first, str) or reason:
             denied[chosen.id] = reason
+            return False
+        try:
+            without = ground.without_occupied(first)
+        except WeftError as error:
+            denied[chosen.id] = str(error)
+            return False
+        if without is not None:
+            grounds[first.cloud] = without
             return False
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
@@ -116,6 +127,8 @@ class Dispatcher:
             if isinstance(plan, str):
                 denied[chosen.id] = plan
                 return False
+            if not set(first.placement.held).issuperset(plan.placement.held):
+                return False  # what is on these nobody has looked at yet
             self._start(tx, chosen, plan)
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True

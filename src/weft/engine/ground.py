@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
+from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_nodes
 from weft.engine.world import World
 from weft.model.errors import InputError, RefusedError, UnknownError, WeftError
 from weft.model.order import Order
@@ -23,6 +24,7 @@ from weft.planning.plan import (
     resolve_flavor,
 )
 from weft.planning.portkeys import PortKeys, crowded
+from weft.ports.occupants import OnHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Ground:
         silent: fabric -> why it can't be asked: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
             known. What was not asked about isn't here.
+        on_nodes: node -> what the cloud lists on its host, where that is anything or isn't known. A little old.
         ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
     """
 
@@ -60,6 +63,7 @@ class Ground:
     world: World
     down: dict[str, str]
     pkeys: dict[str, frozenset[int]]
+    on_nodes: Mapping[str, OnHost] = field(default_factory=dict[str, OnHost])
     ports: tuple[tuple[PortKeys, int], ...] = ()
     boots: Mapping[str, Mapping[str, str] | WeftError] = field(
         default_factory=dict[str, Mapping[str, str] | WeftError]
@@ -110,6 +114,15 @@ class Ground:
         line = timeline(book, self.site, where, health, window.now)
         line.cancel(window.pod)
         return advise(made, line, ask, book, window.start, window.end, window.until, window.now)
+
+    def without_occupied(self, plan: Plan) -> Ground | None:
+        """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the ground without those nodes.
+
+        Raises `UnknownError` if it can't be told of any of them.
+        """
+        facts = self.world.clouds[plan.cloud]
+        reasons = look_before_claim(facts, self.site, plan.cloud, plan.placement.held)
+        return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:
         """Raise `RefusedError` for an order that would not fit even if nobody else were there."""
@@ -171,7 +184,9 @@ def look_around(
             continue
         pkeys[name] = files.pkeys
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
-    return Ground(site, world, down, pkeys, tuple(ports), _boots(site, world, cloud, orders), silent)
+    there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
+    boots = _boots(site, world, cloud, orders)
+    return Ground(site, world, down, pkeys, there, tuple(ports), boots, silent)
 
 
 def _fabrics(site: Site, cloud: str, orders: Iterable[tuple[str, Order]]) -> list[str]:
@@ -224,6 +239,7 @@ def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupan
             for n in site.nodes
             if ground.silent and n.hcas and {h.fabric for h in n.hcas} <= ground.silent.keys()
         }
+        down |= not_free(ground.on_nodes, capacity.holds, capacity.gone)
         down |= ground.down
         unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
         for port, entries in ground.ports:

@@ -29,6 +29,11 @@ SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.cre
     p.project_id, p.lease_end, p.wanted, false AS spare, p.apart_from, p.exclusive, p.bisection_gbps
 FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
 
+-- name: servers_gone
+-- Servers that were seen to be gone lately: a listing that is a little older may still show them.
+SELECT outside_id FROM resource
+WHERE kind = 'server' AND state = 'absent' AND finished_at > %(since)s AND outside_id IS NOT NULL;
+
 -- name: promises
 -- Which nodes orders that wait will have.
 SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id,

@@ -1,0 +1,7 @@
+-- What is really on nodes.
+
+-- Why a node's adapters are out of its pod's partition: something else is on it, or its server isn't. Empty: they are in.
+ALTER TABLE node_hold ADD COLUMN withheld text NOT NULL DEFAULT '';
+
+-- Servers are looked up by whoever places an order, and tombstones of old pods must not be read for that.
+CREATE INDEX resource_server_gone ON resource (finished_at) WHERE kind = 'server' AND state = 'absent';

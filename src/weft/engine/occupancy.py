@@ -1,0 +1,68 @@
+"""Nodes that somebody else is on: what Nova and Placement say of a host, against what weft has in its own book."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from weft.model.errors import UnknownError
+from weft.model.site import Node, Site
+from weft.ports.occupants import Occupants, OnHost
+
+log = logging.getLogger(__name__)
+
+FOREIGN = "something is on its host that is none of weft's"
+"""For everybody: whose it is, and what, is for operators alone."""
+UNLISTED = "the cloud doesn't say what is on its host"
+
+
+def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) -> list[Node]:
+    """Nodes of a cloud that are given whole, so that nobody else may be on them; of these names, if there are any."""
+    if names is None:
+        return [n for n in site.nodes if n.role == "compute" and n.cloud == cloud]
+    found = (site.node_by_name.get(name) for name in sorted(set(names)))
+    return [n for n in found if n is not None and n.role == "compute" and n.cloud == cloud]
+
+
+def on_nodes(nodes: Iterable[Node], listed: Mapping[str, OnHost]) -> dict[str, OnHost]:
+    """Node -> what a listing of all hosts shows on it, where that is anything, or isn't known."""
+    unlisted = OnHost(unknown=UNLISTED)
+    seen = {n.name: listed.get(n.nova_host, unlisted) for n in nodes}
+    return {name: one for name, one in seen.items() if one.occupants or one.unknown}
+
+
+def not_free(seen: Mapping[str, OnHost], held: Collection[str], gone: Collection[str]) -> dict[str, str]:
+    """Node -> why it can't be given, by a listing that may be a little old.
+
+    Args:
+        held: nodes that pods hold: what is on them is looked at on its own, when the pod is.
+        gone: servers that weft itself saw go since then.
+    """
+    reasons: dict[str, str] = {}
+    for node, one in seen.items():
+        if node in held:
+            continue
+        if one.unknown:
+            reasons[node] = UNLISTED
+        elif any(o.id not in gone for o in one.occupants):
+            reasons[node] = FOREIGN
+    return reasons
+
+
+def look_before_claim(facts: Occupants, site: Site, cloud: str, names: Collection[str]) -> dict[str, str]:
+    """Look, now, at nodes that nobody holds and that are about to be given to a pod; node -> why it can't be.
+
+    Raises `UnknownError` if nothing is known of any of them. What was seen is in the log: it is for operators alone.
+    """
+    nodes = whole_nodes(site, cloud, names)
+    seen = facts.on_hosts([n.nova_host for n in nodes])
+    if nodes and all(seen[n.nova_host].unknown for n in nodes):
+        raise UnknownError("look what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
+    reasons: dict[str, str] = {}
+    for node in nodes:
+        one = seen[node.nova_host]
+        if one.unknown or one.occupants:
+            reasons[node.name] = UNLISTED if one.unknown else FOREIGN
+            detail = one.unknown or ", ".join(o.text() for o in one.occupants)
+            log.warning("node %s is free in weft's book and given to nobody: %s", node.name, detail)
+    return reasons
