@@ -57,7 +57,7 @@ def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
 
 
 def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
-    """It is not free: perhaps its cell doesn't answer. Nor is a server known to have ended whose id Nova doesn't know."""
+    """It is not free: perhaps its cell doesn't answer. Nor has a server ended that Nova has no record of."""
     seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
     assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
     assert "no-such-host" not in bench.facts.servers_on_hosts()

@@ -66,7 +66,8 @@ class CloudStore:
         """Plant a fault for the next `times` calls that fit (None: until it is lifted).
 
         Args:
-            verb: find, create, update, delete, marked, remove, check, facts; by default what suits the fault.
+            verb: find, create, update, delete, marked, remove, check, facts, occupants, endings; by default what
+                suits the fault.
             key: pattern of the resource's key. Without one, a fault of the whole call (lost answer, error 500,
                 unreachable, refused) raises for the whole batch; with one it is that resource's outcome.
             reason: what the cloud says.
