@@ -7,7 +7,7 @@ server that knows more fields. Errors are the `WeftError`s that the server raise
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -139,6 +139,9 @@ class Client:
     def retry_pod(self, name: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/retry")
 
+    def abandon_pod(self, name: str, reason: str) -> Json:
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/abandon", {"reason": reason})
+
     def capacity(
         self, accelerator: str | None = None, level: str | None = None, duration: str | None = None
     ) -> Json:
@@ -176,10 +179,13 @@ class Client:
     def clear_node(self, node: str) -> Json:
         return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/quarantine")
 
-    def audit(self, repair: bool = False) -> Json:
+    def audit(self, repair: bool = False, unknown_pods: Sequence[str] = ()) -> Json:
         """Looks at everything outside: give it time."""
         if repair:
-            return self._ask("POST", "/v1/audit", {"repair": True}, extra_time=1800)
+            body: dict[str, Any] = {"repair": True}
+            if unknown_pods:
+                body["unknown_pods"] = list(unknown_pods)
+            return self._ask("POST", "/v1/audit", body, extra_time=1800)
         return self._ask("GET", "/v1/audit", extra_time=600)
 
     def audit_log(self, **search: Any) -> list[Json]:

@@ -104,3 +104,24 @@ def test_changes_are_logged_with_who_and_from_where(api: Client, verbs: FakeVerb
     after = entry["sequence"]
     assert api.get(f"/v1/audit-log?after={after}", headers=by("operator")).json() == {"entries": []}
     assert api.get("/v1/audit-log?limit=0", headers=by("operator")).status_code == 400
+
+
+def test_only_operators_abandon_a_pod(api: Client) -> None:
+    """403 for whoever may release it, 409 before its release, 202 for an operator."""
+    order = {"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}}
+    pod = api.post("/v1/pods", json=order, headers=by("a-member")).json()["id"]
+    asked = {"reason": "its project is deleted"}
+    assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("a-member")).status_code == 403
+    assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("operator")).status_code == 409
+    api.post(f"/v1/pods/{pod}/release", headers=by("a-member"))
+    assert api.post(f"/v1/pods/{pod}/abandon", json={}, headers=by("operator")).status_code == 400
+    assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("operator")).status_code == 202
+
+
+def test_unknown_pods_are_ids(api: Client) -> None:
+    """What an operator confirms is an id, or `all`; anything else is told."""
+    olga = by("operator")
+    wrong = api.post("/v1/audit", json={"repair": True, "unknown_pods": ["train"]}, headers=olga)
+    assert wrong.status_code == 400 and "unknown_pods" in wrong.text
+    right = {"repair": True, "unknown_pods": ["all", "00000000-1111-2222-3333-444444444444"]}
+    assert api.post("/v1/audit", json=right, headers=olga).status_code == 200

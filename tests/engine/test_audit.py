@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from datetime import timedelta
 
 import pytest
 from tests.engine.house import ORDER, House
@@ -72,8 +73,10 @@ def test_an_orphan_is_found_and_removed(house: House) -> None:
         Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("elsewhere", ghost, "network/rdma")
     )
     house.cloud.add(Kind.NETWORK, "private", "team-a", None)
+    for thing in house.cloud.things():
+        thing.created = house.clock.now() - timedelta(hours=1)
     assert [f.category for f in check(house).findings] == ["orphan"]
-    report = check(house, repair=True)
+    report = house.service.audit(house.operator, repair=True, unknown_pods=(ghost,))
     assert [f.repaired for f in report.findings] == [True]
     assert len(house.cloud.things()) == 2
 

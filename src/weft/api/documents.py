@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -38,10 +38,26 @@ class ExtendRequest(Document):
     until: Instant = Field(description="When the lease ends, with time zone.")
 
 
+class AbandonRequest(Document):
+    """Body of POST /v1/pods/{name}/abandon."""
+
+    reason: str = Field(
+        min_length=1, max_length=500, description="Why; the pod's project reads it in the receipt."
+    )
+
+
+UnknownPod = Annotated[str, Field(pattern=r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
+
+
 class RepairRequest(Document):
     """Body of POST /v1/audit."""
 
     repair: Literal[True] = Field(description="Mend what is weft's.")
+    unknown_pods: Annotated[tuple[UnknownPod, ...], Field(max_length=1000)] = Field(
+        default=(),
+        description="Ids of pods that the database doesn't know and whose things are removed all the same; "
+        "`all`: of any. After a restore of the database from an older dump they may be somebody's.",
+    )
 
 
 class QuarantineRequest(Document):

@@ -85,7 +85,8 @@ def audit(request: Annotated[Request, may("audit:check")], verbs: Door) -> Respo
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
 def repair(request: Annotated[Request, may("audit:repair")], verbs: Door, body: SmallBody) -> Response:
     """The same, and mend what is weft's."""
-    return answer(verbs.audit(request, repair=document(RepairRequest, body).repair))
+    wanted = document(RepairRequest, body)
+    return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods))
 
 
 @router.get("/audit-log", response_model=AuditLog)

@@ -22,7 +22,7 @@ from weft.api.asking import (
     may_with,
     plain_object,
 )
-from weft.api.documents import EventList, ExtendRequest, PodList
+from weft.api.documents import AbandonRequest, EventList, ExtendRequest, PodList
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
 from weft.model.order import Order
@@ -106,6 +106,16 @@ def extend_pod(
 def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
     """Try a pod again that FAILED, from where it failed."""
     return answer(verbs.retry_pod(request, name), 202)
+
+
+@router.post(
+    "/{name}/abandon", response_model=PodView, status_code=202, openapi_extra=body_schema(AbandonRequest)
+)
+def abandon_pod(
+    request: Annotated[Request, may_with("pods:abandon")], verbs: Door, name: Named, body: SmallBody
+) -> Response:
+    """End a release that doesn't come to an end: the receipt says so and is never clean. For operators."""
+    return answer(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason), 202)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)

@@ -173,6 +173,14 @@ class PodVerbs(Desk):
                 raise ConflictError(f"pod {pod.name} is {state}: only a pod that FAILED can be tried again")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
+    def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
+        """An operator ends a release that doesn't come to an end; the loop does it at its next visit."""
+        with self._logged(request, "pod abandon", name):
+            pod = self._find(request, "pods:abandon", name)
+            if not self._store.abandon(pod.id, request.caller.user_name, reason):
+                raise ConflictError(_not_abandoned(self._store.find_pod(str(pod.id), None)))
+            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name)
         receipt = self._store.receipt(pod.id)
@@ -266,3 +274,16 @@ def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity, site: 
     why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
     if why is not None:
         raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
+
+
+def _not_abandoned(pod: PodRecord) -> str:
+    """Why a pod can't be abandoned now."""
+    if pod.state in ENDED:
+        return f"pod {pod.name} is {pod.state}: there is nothing to abandon"
+    if pod.abandoned is not None:
+        return f"pod {pod.name}: {pod.abandoned.by} has asked for it already; its loop is at it"
+    if pod.wanted == "absent":
+        return f"pod {pod.name} is {pod.state}: its release begins in a moment, and may come to its end by itself"
+    return (
+        f"pod {pod.name} is {pod.state}: release it first; only a release that doesn't end can be abandoned"
+    )

@@ -99,6 +99,13 @@ _RULES = (
         "/v1/pods/{name}/retry",
         "POST",
     ),
+    _documented(
+        "pods:abandon",
+        "rule:operator",
+        "End a release that doesn't come to an end; its receipt is never clean.",
+        "/v1/pods/{name}/abandon",
+        "POST",
+    ),
     _documented("capacity:show", _READER, "See what could be ordered, now and later.", "/v1/capacity"),
     _documented(
         "reservations:list", _OPERATOR_READS, "List what is set aside for projects.", "/v1/reservations"

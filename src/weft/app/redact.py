@@ -8,7 +8,7 @@ names of hosts, addresses of services and agents, and, in explanations, which ot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TypeVar, cast
@@ -223,6 +223,10 @@ class RedactedVerbs:
         with self._errors(request):
             return self._for(request, pod)(self._verbs.retry_pod(request, name))
 
+    def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
+        with self._errors(request):
+            return self._for(request, pod)(self._verbs.abandon_pod(request, name, reason))
+
     def capacity(
         self,
         request: Request,
@@ -239,9 +243,9 @@ class RedactedVerbs:
 
     # The rest is the operator's own: by the default policy no tenant gets an answer at all.
 
-    def audit(self, request: Request, repair: bool = False) -> AuditReport:
+    def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
         with self._errors(request):
-            return self._verbs.audit(request, repair)
+            return self._verbs.audit(request, repair, unknown_pods)
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         with self._errors(request):

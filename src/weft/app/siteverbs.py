@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.app.desk import Desk
 from weft.app.show import node_views, site_view
 from weft.app.sitefile import load_site
@@ -16,13 +18,14 @@ from weft.planning.fabricdiff import fabric_differences, take_in
 class SiteVerbs(Desk):
     """See `weft.app.verbs.Verbs`."""
 
-    def audit(self, request: Request, repair: bool = False) -> AuditReport:
+    def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
         if not repair:
             self._policy.check("audit:check", request.caller)
             return self._auditor().check()
-        with self._logged(request, "audit repair", "everything"):
+        subject = f"everything, unknown pods {', '.join(unknown_pods)}" if unknown_pods else "everything"
+        with self._logged(request, "audit repair", subject[:500]):
             self._policy.check("audit:repair", request.caller)
-            return self._auditor().repair()
+            return self._auditor().repair("all" if "all" in unknown_pods else frozenset(unknown_pods))
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._policy.check("audit_log:list", request.caller)

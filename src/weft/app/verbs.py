@@ -6,6 +6,7 @@ Every verb checks the caller's roles by policy, writes the audit log for a chang
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -76,6 +77,10 @@ class Verbs(Protocol):
         """A pod that FAILED goes back to where it failed."""
         ...
 
+    def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
+        """End a release that doesn't come to an end; its receipt is never clean. `ConflictError` in other states."""
+        ...
+
     def capacity(
         self,
         request: Request,
@@ -94,7 +99,13 @@ class Verbs(Protocol):
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt: ...
 
-    def audit(self, request: Request, repair: bool = False) -> AuditReport: ...
+    def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
+        """Compare; with `repair` mend what is weft's.
+
+        `unknown_pods`: ids of pods that the database doesn't know and whose things may be removed all the same
+        (`all`: of any): after a restore of the database they may be somebody's.
+        """
+        ...
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]: ...
 

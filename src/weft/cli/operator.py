@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, warn, write_json
+from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -46,6 +47,12 @@ def add_commands(subparsers: Subparsers) -> None:
         "compare everything outside with what is owned; exit 1 if anything is wrong",
     )
     parser.add_argument("--repair", action="store_true", help="mend what is weft's")
+    parser.add_argument(
+        "--unknown-pods",
+        metavar="ID[,ID…]",
+        help="with --repair: remove what bears the mark of these pods too, which the database doesn't know (all: of "
+        "any); not after the database was restored from an older dump: they may be somebody's",
+    )
     parser = leaf(
         subparsers,
         "audit-log",
@@ -133,7 +140,10 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def audit(args: argparse.Namespace) -> int:
-    report = client_of(args).audit(args.repair)
+    unknown = [i.strip() for i in args.unknown_pods.split(",") if i.strip()] if args.unknown_pods else []
+    if unknown and not args.repair:
+        raise InputError("--unknown-pods", args.unknown_pods, "it goes with --repair")
+    report = client_of(args).audit(args.repair, unknown)
     findings = report["findings"]
     left = [f for f in findings if not f.get("repaired")]
     if args.json:

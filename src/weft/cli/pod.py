@@ -59,6 +59,15 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "retry", retry, "try a pod again that FAILED, from where it failed")
     _name(parser)
     _waiting(parser, "READY")
+    parser = leaf(commands, "abandon", abandon, "end a release that doesn't come to an end (operators)")
+    _name(parser)
+    parser.add_argument(
+        "--reason",
+        metavar="TEXT",
+        required=True,
+        help="why; it stands in the receipt, which the pod's project may read",
+    )
+    _waiting(parser, "RELEASED")
     parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released pod")
     _name(parser)
 
@@ -157,6 +166,17 @@ def retry(args: argparse.Namespace) -> int:
 
         return _wait(client, args, pod, READY, max((e["sequence"] for e in seen), default=0))
     return _ordered(args, pod, "tried again")
+
+
+def abandon(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    seen = client.pod_events(args.name) if args.wait else []
+    pod = client.abandon_pod(args.name, args.reason)
+    if args.wait:
+        from weft.cli.follow import RELEASED
+
+        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
+    return _ordered(args, pod, "being abandoned")
 
 
 def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:

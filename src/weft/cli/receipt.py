@@ -67,9 +67,18 @@ def show_receipt(signed: Json) -> None:
         "quarantined",
     )
     say("\n".join(fields([(name.replace("_", " "), receipt[name]) for name in names if name in receipt])))
+    if abandoned := receipt.get("abandoned"):
+        say(f"abandoned by {abandoned['by']} at {abandoned['at']}: {abandoned['reason']}")
+        if abandoned["kept"]:
+            say(f"given to nobody until seen free: {', '.join(abandoned['kept'])}")
     say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
+    if corrections := signed.get("corrections"):
+        say("\nfound after it was signed:")
+        say("\n".join(table(("kind", "where", "subject", "found", "found_at", "gone_at"), corrections)))
     say("")
     say("\n".join(fields([("signed with", signed["algorithm"]), ("public key", signed["public_key"])])))
+    if signed.get("corrections"):
+        warn("weft: something was found after the receipt was signed, though it says that it was gone")
     if not receipt["clean"]:
         warn("weft: the receipt is not clean: not every trace was seen to be gone")
 

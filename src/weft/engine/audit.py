@@ -1,23 +1,30 @@
 """The audit: what exists outside that no live pod owns, what a pod owns that is missing or different, and what is
-foreign inside weft's range. `repair` mends what is weft's, and only that."""
+foreign inside weft's range. `repair` mends what is weft's, and only that.
+
+The outside is listed first and the database read after it: what is ordered meanwhile can't look like a stray.
+"""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID
 
+from weft.engine.outside import Outside, Wire, look_outside
+from weft.engine.owners import Claim, Owners
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.store import Store
+from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
 from weft.engine.verifier import verify
 from weft.engine.world import World
-from weft.model.errors import WeftError
+from weft.model.errors import NotFoundError, WeftError
 from weft.model.fabric import PortTable
-from weft.model.ids import FULL_MEMBER, format_pkey
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.pod import PodState
-from weft.model.resources import Kind, Marked, PartitionSpec
+from weft.model.resources import Kind, PartitionSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
-from weft.planning.fabriccheck import port_name
+from weft.planning.fabriccheck import Problem, port_name
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING})
@@ -28,49 +35,75 @@ MEND_PATIENCE = 120.0
 
 
 class Auditor:
-    """Reads everything afresh at each call."""
+    """Reads everything afresh at each call.
 
-    def __init__(self, store: Store, world: World, site: Site, clock: Clock) -> None:
-        self._store, self._world, self._site, self._clock = store, world, site, clock
+    Args:
+        pause: seconds between two looks at what a repair waits for.
+    """
+
+    def __init__(self, store: Store, world: World, site: Site, clock: Clock, pause: float = 0.5) -> None:
+        self._store, self._world, self._site, self._clock, self._pause = store, world, site, clock, pause
         self._findings: list[Finding] = []
         self._checked: dict[str, int] = {}
-        self._orphans: list[Marked] = []
+        self._strays: list[Stray] = []
         self._pods: dict[UUID, tuple[PodRecord, list[ResourceRecord]]] = {}
+        self._just_released: dict[str, frozenset[int]] = {}
 
     def check(self) -> AuditReport:
         """Look at everything; changes nothing."""
-        self._findings, self._checked, self._orphans = [], {}, []
-        self._pods = {p.id: (p, self._store.resources(p.id)) for p in self._store.live_pods()}
-        self._checked["pods"] = len(self._pods)
-        self._check_pods()
-        for where in sorted(self._world.resources):
-            self._check_marked(where)
-        for name in sorted(self._world.fabrics):
-            self._check_wire(name)
-        return self._report()
+        return self._check(())
 
-    def repair(self) -> AuditReport:
-        """Check, mend what is weft's, look again, and say of each finding whether it was seen mended."""
-        before = self.check().findings
-        for where in sorted({o.where for o in self._orphans}):
-            mine = [o for o in self._orphans if o.where == where]
-            try:
-                self._world.resources[where].remove_marked(mine)
-            except WeftError as error:
-                self._find("unknown", "repair", where, "orphans", f"they can't be removed: {error}")
-        sick = {f.pod for f in before if f.pod and f.category in ("missing", "different")}
-        for pod, _ in self._pods.values():
-            if pod.name in sick:
-                self._store.mend(pod.id)
+    def repair(self, confirmed: Confirmed = ()) -> AuditReport:
+        """Check, mend what is weft's, look again, and say of each finding whether it was seen mended.
+
+        Args:
+            confirmed: pods that the operator knows to be nobody's, though the database doesn't know them.
+        """
+        outside = self._look()
+        before = self._compare(outside, confirmed).findings
+        taken = TakeBack(self._store, self._world, self._clock, outside.began_at, confirmed, self._pause)
+        taken.remove(self._strays)
+        sick = {UUID(f.pod_id) for f in before if f.pod_id and f.category in ("missing", "different")}
+        sick &= self._pods.keys()
+        for pod_id in sick:
+            self._store.mend(pod_id)
         self._wait_mended(sick)
-        after = self.check()
+        after = self._check(confirmed)
         left = {_identity(f) for f in after.findings}
         known = {_identity(f) for f in before}
-        told = [f.model_copy(update={"repaired": _identity(f) not in left}) for f in before]
-        told += [
-            f.model_copy(update={"repaired": False}) for f in after.findings if _identity(f) not in known
-        ]
+        why = {thing_id: text for (_, thing_id), text in taken.left.items()}
+        told = [_told(f, _identity(f) not in left, why.get(f.id, "")) for f in before]
+        told += [_told(f, False, "") for f in after.findings if _identity(f) not in known]
         return after.model_copy(update={"findings": tuple(told)})
+
+    def _check(self, confirmed: Confirmed) -> AuditReport:
+        return self._compare(self._look(), confirmed)
+
+    def _look(self) -> Outside:
+        return look_outside(self._world, self._site.name, self._clock)
+
+    def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
+        self._findings, self._checked, self._strays = [], {}, []
+        self._read_pods(outside)
+        self._checked["pods"] = len(self._pods)
+        self._check_pods()
+        self._check_marked(outside, confirmed)
+        for name, wire in outside.wires.items():
+            if isinstance(wire, WeftError):
+                self._find("unknown", "fabric", name, name, str(wire))
+            else:
+                self._check_wire(name, wire)
+        return AuditReport(
+            at=self._clock.now(), site=self._site.name, checked=self._checked, findings=tuple(self._findings)
+        )
+
+    def _read_pods(self, outside: Outside) -> None:
+        self._pods = {p.id: (p, self._store.resources(p.id)) for p in self._store.live_pods()}
+        just: dict[str, set[int]] = {}
+        for pod in self._store.released_pods(outside.began_at):
+            if pod.plan.allotment.pkey is not None:
+                just.setdefault(pod.plan.fabric, set()).add(pod.plan.allotment.pkey)
+        self._just_released = {fabric: frozenset(keys) for fabric, keys in just.items()}
 
     # -- pods' own ----------------------------------------------------------------------------------------------
 
@@ -82,80 +115,88 @@ class Auditor:
                 verdict = verify(pod, records, self._world, self._site, pool)
                 for plane, number in verdict.looked_at.items():
                     self._checked[plane] = self._checked.get(plane, 0) + number
+                if verdict.problems and self._has_moved_on(pod):
+                    continue
+                by_key = {r.key: r for r in records}
                 for problem in verdict.problems:
-                    missing = problem.text.endswith("is not there")
-                    self._find(
-                        "unknown" if problem.unknown else "missing" if missing else "different",
-                        problem.key.split("/")[0] if problem.key else "fabric",
-                        pod.plan.fabric if problem.key is None else pod.plan.cloud,
-                        problem.key or ", ".join(problem.nodes) or pod.name,
-                        problem.text,
-                        pod=pod.name,
-                        repair="" if problem.unknown else "the pod's loop mends it, servers included",
-                    )
+                    self._find_problem(pod, problem, by_key.get(problem.key or ""))
 
-    # -- orphans ------------------------------------------------------------------------------------------------
-
-    def _check_marked(self, where: str) -> None:
+    def _has_moved_on(self, pod: PodRecord) -> bool:
+        """Whether the pod is being released, or worked on, since its row was read: what is missing is no wonder."""
         try:
-            things = self._world.resources[where].marked(self._site.name, ())
-        except WeftError as error:
-            self._find("unknown", "listing", where, where, str(error))
-            return
-        self._checked[f"things with weft's mark in {where}"] = len(things)
-        for thing in things:
-            if not self._owned(thing):
-                self._orphans.append(thing)
-                self._find(
-                    "orphan",
-                    thing.kind,
-                    where,
-                    f"{thing.name} {thing.id}".strip(),
-                    f"bears the mark of pod {thing.pod_id or 'unknown'}, and no live pod owns it",
-                    repair="it is removed after its mark is checked again",
-                )
+            now = self._store.find_pod(str(pod.id), None)
+        except NotFoundError:
+            return True
+        return now.wanted != "present" or now.state not in AT_REST
 
-    def _owned(self, thing: Marked) -> bool:
-        if thing.kind is Kind.PARTITION:
-            return any(
-                format_pkey(spec.pkey) == thing.id and thing.pod_id in (None, str(pod.id))
-                for pod, spec in self._partitions(thing.where)
+    def _find_problem(self, pod: PodRecord, problem: Problem, record: ResourceRecord | None) -> None:
+        missing = problem.text.endswith("is not there")
+        self._find(
+            "unknown" if problem.unknown else "missing" if missing else "different",
+            record.kind if record else "fabric",
+            record.resource.where if record else pod.plan.fabric,
+            problem.key or ", ".join(problem.nodes) or pod.name,
+            problem.text,
+            id=(record.outside_id if record else None) or "",
+            pod=pod.name,
+            pod_id=str(pod.id),
+            repair="" if problem.unknown else "the pod's loop mends it, servers included",
+        )
+
+    # -- strays -------------------------------------------------------------------------------------------------
+
+    def _check_marked(self, outside: Outside, confirmed: Confirmed) -> None:
+        for where, found in outside.marked.items():
+            if isinstance(found, WeftError):
+                self._find("unknown", "listing", where, where, str(found))
+            else:
+                self._checked[f"things with weft's mark in {where}"] = len(found)
+        things = outside.things()
+        with self._store.database.transaction() as tx:
+            owners = Owners.read(tx, things, outside.began_at)
+        for thing in things:
+            stray = Stray(thing, owners.of(thing))
+            if stray.ownership.claim is Claim.OWNED:
+                continue
+            self._strays.append(stray)
+            refused = why_not(stray, self._clock.now(), confirmed)
+            self._find(
+                "foreign" if stray.ownership.claim is Claim.COPIED else "orphan",
+                thing.kind,
+                thing.where,
+                f"{thing.name} {thing.id}".strip(),
+                stray.ownership.why,
+                id=thing.id,
+                pod=stray.ownership.pod,
+                pod_id=stray.ownership.pod_id,
+                repair=refused or "it is removed after it is checked again",
             )
-        for pod, records in self._pods.values():
-            if thing.pod_id and str(pod.id) == thing.pod_id:
-                mine = [r for r in records if r.kind is thing.kind and r.state is not RowState.ABSENT]
-                return any(
-                    r.outside_id == thing.id or (r.outside_id is None and r.resource.name == thing.name)
-                    for r in mine
-                )
-        return False
 
     # -- the wire -----------------------------------------------------------------------------------------------
 
-    def _check_wire(self, name: str) -> None:
+    def _check_wire(self, name: str, wire: Wire) -> None:
         """Keys inside weft's range that no partition of a live pod explains."""
-        reader, mine = self._world.fabrics[name], self._site.fabrics[name].segments
-        try:
-            configured, tables = reader.partitions(), reader.tables()
-            status = reader.status()
-        except WeftError as error:
-            self._find("unknown", "fabric", name, name, str(error))
-            return
-        for problem in [*status.problems, *(f"{m.name}: {p}" for m in status.managers for p in m.problems)]:
+        mine = self._site.fabrics[name].segments
+        for problem in [
+            *wire.status.problems,
+            *(f"{m.name}: {p}" for m in wire.status.managers for p in m.problems),
+        ]:
             self._find(
                 "different", "fabric manager", name, name, problem, repair="the fabric's operator must look"
             )
         owned = {spec.pkey: (pod, set(spec.members)) for pod, spec in self._partitions(name)}
-        marked = {o.id for o in self._orphans if o.where == name}
-        self._checked[f"host ports of {name}"] = len(tables)
-        self._checked[f"partitions of {name}"] = len(configured)
-        for pkey, partition in sorted(configured.items()):
-            if pkey in mine and pkey not in owned and format_pkey(pkey) not in marked:
+        told = {s.thing.id for s in self._strays if s.thing.where == name}
+        gone = self._just_released.get(name, frozenset())
+        self._checked[f"host ports of {name}"] = len(wire.tables)
+        self._checked[f"partitions of {name}"] = len(wire.partitions)
+        for pkey, partition in sorted(wire.partitions.items()):
+            if pkey in mine and pkey not in owned and pkey not in gone and format_pkey(pkey) not in told:
                 text = f"partition {partition.name or '(no name)'} is not weft's and lies inside weft's range"
                 self._find("foreign", "partition", name, format_pkey(pkey), text, repair=_NOT_OURS)
-        for guid, table in sorted(tables.items()):
+        for guid, table in sorted(wire.tables.items()):
             if table.unreachable:
-                self._find("unknown", "p_key", name, port_name(self._site, guid), table.unreachable)
+                port = port_name(self._site, guid)
+                self._find("unknown", "p_key", name, port, table.unreachable, id=format_guid(guid))
                 continue
             self._check_port(name, guid, table, owned)
 
@@ -164,19 +205,22 @@ class Auditor:
     ) -> None:
         mine = self._site.fabrics[fabric].segments
         leaf = frozenset(table.leaf_keys or ())
-        for pkey in sorted({k & ~FULL_MEMBER for k in table.keys | leaf} & set(mine.numbers())):
+        keys = {k & ~FULL_MEMBER for k in table.keys | leaf} & set(mine.numbers())
+        for pkey in sorted(keys - self._just_released.get(fabric, frozenset())):
             pod, members = owned.get(pkey, (None, set[int]()))
             if guid in members:
                 continue
             port = port_name(self._site, guid)
             on_leaf = not {pkey, FULL_MEMBER | pkey} & table.keys
             where = f"{table.leaf}[{table.leaf_port}] of {port}" if on_leaf else port
+            what: dict[str, Any] = {"id": f"{format_guid(guid)} {format_pkey(pkey)}"}
             if pod is not None:
                 text = f"{where} has {format_pkey(pkey)} of pod {pod.name} and is no member"
-                self._find("different", "p_key", fabric, port, text, pod.name, "the pod's loop mends it")
+                what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop mends it"}
+                self._find("different", "p_key", fabric, port, text, **what)
             else:
                 text = f"{where} has {format_pkey(pkey)}, inside weft's range, and no live pod holds that key"
-                self._find("foreign", "p_key", fabric, port, text, repair=_NOT_OURS)
+                self._find("foreign", "p_key", fabric, port, text, repair=_NOT_OURS, **what)
 
     def _partitions(self, fabric: str) -> list[tuple[PodRecord, PartitionSpec]]:
         """What live pods have, or are about to have or lose, on a fabric."""
@@ -191,45 +235,29 @@ class Auditor:
 
     # -- the rest -----------------------------------------------------------------------------------------------
 
-    def _wait_mended(self, names: set[str]) -> None:
+    def _wait_mended(self, ids: set[UUID]) -> None:
         deadline = self._clock.monotonic() + MEND_PATIENCE
-        while names and self._clock.monotonic() < deadline:
-            self._clock.sleep(0.5)
-            if not any(p.name in names and p.mend for p in self._store.live_pods()):
+        while ids and self._clock.monotonic() < deadline:
+            self._clock.sleep(self._pause)
+            if not any(p.id in ids and p.mend for p in self._store.live_pods()):
                 return
 
     def _find(
-        self,
-        category: str,
-        kind: str,
-        where: str,
-        subject: str,
-        what: str,
-        pod: str | None = None,
-        repair: str = "",
+        self, category: str, kind: Kind | str, where: str, subject: str, what: str, **more: Any
     ) -> None:
-        self._findings.append(
-            Finding.model_validate(
-                {
-                    "category": category,
-                    "kind": str(kind),
-                    "where": where,
-                    "subject": subject,
-                    "pod": pod,
-                    "what": what,
-                    "repair": repair,
-                }
-            )
-        )
-
-    def _report(self) -> AuditReport:
-        return AuditReport(
-            at=self._clock.now(), site=self._site.name, checked=self._checked, findings=tuple(self._findings)
-        )
+        """`more`: the other fields of `Finding`."""
+        known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
+        self._findings.append(Finding.model_validate({**known, **more}))
 
 
 _NOT_OURS = "nothing: it doesn't bear weft's mark; a person must look"
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:
-    return (finding.category, finding.kind, finding.where, finding.subject, finding.pod or "")
+    named = finding.id or finding.subject
+    return (finding.category, finding.kind, finding.where, named, finding.pod_id or "")
+
+
+def _told(finding: Finding, repaired: bool, why: str) -> Finding:
+    """A finding after a repair; `why`: why it could not be removed."""
+    return finding.model_copy(update={"repaired": repaired, "repair": why or finding.repair})

@@ -139,8 +139,23 @@ class Held:
                     tx.run("touch_queue", at=self._clock.now())
                     self._events(tx, [("release", f"{node} was read back clean and is free", None)])
 
-    def released(self, receipt: SignedReceipt) -> None:
-        """The end: receipt, capacity and state in one transaction. Capacity comes back here and not before."""
+    def nodes(self) -> frozenset[str]:
+        """Nodes that the pod still holds: single ones may have been given back."""
+        with self._database.transaction() as tx:
+            return frozenset(r["node"] for r in tx.rows("nodes_of", pod_id=self.pod.id))
+
+    def numbers(self) -> dict[str, int]:
+        """Space -> number that the pod holds."""
+        with self._database.transaction() as tx:
+            return {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=self.pod.id)}
+
+    def released(self, receipt: SignedReceipt, kept: Iterable[str] = (), reason: str = "") -> None:
+        """The end: receipt, capacity and state in one transaction. Capacity comes back here and not before.
+
+        Args:
+            kept: spaces whose numbers stay held.
+            reason: why it ended otherwise than it should.
+        """
         now = self._clock.now()
         check_transition(self.state, PodState.RELEASED)
         with self.write() as tx:
@@ -148,8 +163,8 @@ class Held:
                 "insert_receipt", pod_id=self.pod.id, document=Jsonb(receipt.model_dump(mode="json")), at=now
             )
             tx.run("give_back_nodes", pod_id=self.pod.id)
-            tx.run("give_back_numbers", pod_id=self.pod.id)
-            tx.run("set_pod_released", id=self.pod.id, at=now)
+            tx.run("give_back_numbers", pod_id=self.pod.id, kept=list(kept))
+            tx.run("set_pod_released", id=self.pod.id, at=now, reason=reason)
             tx.run("touch_queue", at=now)
             self._events(tx, [("receipt", "receipt signed", None), ("state", "RELEASED", None)])
         self.state = PodState.RELEASED

@@ -68,7 +68,8 @@ DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
-DELETE FROM number_hold WHERE pod_id = %(pod_id)s;
+-- But for those of spaces in `kept`.
+DELETE FROM number_hold WHERE pod_id = %(pod_id)s AND space <> ALL(%(kept)s);
 
 -- name: quarantines
 SELECT node, reason, since, pod_id FROM quarantine;
@@ -275,7 +276,7 @@ WHERE id = %(id)s;
 UPDATE pod SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: set_pod_released
-UPDATE pod SET state = 'RELEASED', reason = '', since = %(at)s, released_at = %(at)s WHERE id = %(id)s;
+UPDATE pod SET state = 'RELEASED', reason = %(reason)s, since = %(at)s, released_at = %(at)s WHERE id = %(id)s;
 
 -- name: update_resource
 UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,
@@ -363,3 +364,84 @@ UPDATE queue SET next_at = now() WHERE next_at > now();
 -- Partitions of these pods; over: seen gone after a release was asked for, which never changes again.
 SELECT r.pod_id, r.key, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
 FROM resource r JOIN pod p ON p.id = r.pod_id WHERE r.kind = 'partition' AND p.id = ANY(%(pods)s);
+
+-- name: owners_of
+-- Resource rows that know one of these ids, and all rows of these pods.
+SELECT r.pod_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
+    coalesce(r.document ->> 'owner', 'tenant') AS owner,
+    p.name AS pod, p.project_id, p.state AS pod_state, p.released_at
+FROM resource r JOIN pod p ON p.id = r.pod_id
+WHERE r.outside_id = ANY(%(ids)s) OR r.pod_id = ANY(%(pods)s);
+
+-- name: known_pods
+-- Which of these pods the database knows.
+SELECT id, name, project_id, state, released_at FROM pod WHERE id = ANY(%(pods)s);
+
+-- name: take_this_pod
+-- A pod out of turn, if no worker holds it; the token grows as in take_pod.
+UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second'
+WHERE id = %(id)s AND state <> 'RELEASED' AND plan IS NOT NULL AND (held_until IS NULL OR held_until < now())
+RETURNING *;
+
+-- name: pods_released_since
+-- Those that had something outside, the last released first.
+SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at >= %(since)s
+ORDER BY released_at DESC LIMIT %(limit)s;
+
+-- name: pods_with_numbers_kept
+-- Pods that were abandoned and whose P_Key, VLAN or places have not been seen free since.
+SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
+    AND id IN (SELECT pod_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
+
+-- name: nodes_of
+SELECT node FROM node_hold WHERE pod_id = %(pod_id)s;
+
+-- name: numbers_of
+SELECT space, number FROM number_hold WHERE pod_id = %(pod_id)s ORDER BY space, number;
+
+-- name: give_back_number
+DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND pod_id = %(pod_id)s;
+
+-- name: take_sweep
+-- One worker sweeps when it is due; if it dies over it, another does after the delay.
+UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
+
+-- name: end_sweep
+UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
+
+-- name: sweep_now
+UPDATE sweep SET next_at = %(at)s WHERE next_at > %(at)s;
+
+-- name: sweep
+SELECT next_at, ended_at, unread FROM sweep;
+
+-- name: set_swept
+UPDATE pod SET swept_at = %(at)s WHERE id = %(id)s;
+
+-- name: insert_trace
+-- A row only if it is news: not known, or gone in between.
+INSERT INTO trace (pod_id, kind, place, subject, what, found_at)
+VALUES (%(pod_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(at)s)
+ON CONFLICT (pod_id, kind, place, subject) DO UPDATE SET what = excluded.what, found_at = excluded.found_at,
+    gone_at = NULL WHERE trace.gone_at IS NOT NULL
+RETURNING id;
+
+-- name: end_trace
+UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
+
+-- name: traces
+-- Those that are still there, and those found since.
+SELECT t.id, t.pod_id, t.kind, t.place, t.subject, t.what, t.found_at, t.gone_at, p.name AS pod
+FROM trace t JOIN pod p ON p.id = t.pod_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
+ORDER BY t.id DESC LIMIT %(limit)s;
+
+-- name: traces_of
+SELECT id, kind, place, subject, what, found_at, gone_at FROM trace WHERE pod_id = %(pod_id)s ORDER BY id LIMIT 1000;
+
+-- name: count_traces
+SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM trace;
+
+-- name: abandon_pod
+-- Only one whose release was asked for, and which is not through.
+UPDATE pod SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, woken = woken + 1, next_at = now()
+WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at IS NULL RETURNING id;

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from weft.engine.held import Held, InterruptedWalkError
 from weft.engine.records import Change, ResourceRecord, RowState
-from weft.engine.release import ReadBack, Reader, make_receipt
+from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.pod import PodState
-from weft.model.receipt import Receipt, SignedReceipt
+from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.resources import Kind
 from weft.model.site import Site
 from weft.ports.clock import Clock
@@ -157,11 +157,15 @@ class Reconciler:
                 at_once = frozenset({Kind.PARTITION}) if self._overdue(held) else frozenset[Kind]()
                 Walker(held, self._world(), self._clock, self._settings, pool).tear_down(at_once)
             except WeftError as error:
+                if held.pod.abandoned is not None:
+                    return self._abandon(held, self._read_back(held))
                 if self._overdue(held):
                     self._keep_back(held, self._read_back(held))
                 raise error
         read = self._read_back(held)
         if not read.clean:
+            if held.pod.abandoned is not None:
+                return self._abandon(held, read)
             # A careless hand, or a late answer, may have brought back what was seen absent once.
             held.change(
                 Change(key, RowState.DELETING, reason="seen again after it was gone") for key in read.again
@@ -171,6 +175,20 @@ class Reconciler:
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
         quarantined = sorted(set(held.pod.held) & held.quarantined())
         held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
+        return Look(0.0)
+
+    def _abandon(self, held: Held, read: ReadBack) -> Look:
+        """End it as it is, as an operator asked: what wasn't seen clean is kept back, and the receipt says so."""
+        asked, mine = held.pod.abandoned, held.nodes()
+        assert asked is not None
+        held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items() if n in mine})
+        kept = unfree(read, held.numbers())
+        named = tuple(f"{space} {number}" for space, number in sorted(kept.items()))
+        abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
+        quarantined = sorted(mine & held.quarantined())
+        held.say("alarm", f"abandoned with this left: {read.reason() or 'nothing that could be seen'}")
+        receipt = self._sign(make_receipt(held.pod, read, quarantined, self._clock, abandoned))
+        held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
         return Look(0.0)
 
     def _read_back(self, held: Held) -> ReadBack:

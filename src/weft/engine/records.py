@@ -74,6 +74,15 @@ class ResourceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Abandonment:
+    """An operator ends a release that doesn't come to an end."""
+
+    by: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """One pod's row.
 
@@ -84,6 +93,8 @@ class PodRecord:
         fixed: its start was promised with the order; others that wait stand in the queue.
         position: its place in the queue, from 1.
         expected_start: when it is expected to start.
+        abandoned: an operator's wish to end its release as it is; None: there is none.
+        swept_at: when the sweep last looked for each single thing of it.
     """
 
     id: UUID
@@ -107,6 +118,8 @@ class PodRecord:
     fixed: bool
     position: int | None
     expected_start: datetime | None
+    abandoned: Abandonment | None
+    swept_at: datetime | None
 
     @property
     def plan(self) -> Plan:
@@ -156,6 +169,12 @@ class PodRecord:
             fixed=row["fixed"],
             position=row["position"],
             expected_start=row["expected_start"],
+            abandoned=(
+                Abandonment(row["abandoned_by"], row["abandoned_why"], row["abandoned_at"])
+                if row["abandoned_at"]
+                else None
+            ),
+            swept_at=row["swept_at"],
         )
 
 

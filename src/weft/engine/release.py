@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.engine.capacity import PKEYS
 from weft.engine.moves import seen_of
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import PortTable
 from weft.model.ids import format_guid, format_pkey
-from weft.model.receipt import Receipt, ReceiptItem
+from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
 from weft.model.site import Site
 from weft.planning.fabriccheck import check_clean, port_name
@@ -171,7 +172,24 @@ class Reader:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
 
 
-def make_receipt(pod: PodRecord, read: ReadBack, quarantined: Sequence[str], clock: Clock) -> Receipt:
+def unfree(read: ReadBack, numbers: Mapping[str, int]) -> dict[str, int]:
+    """Space -> number of those that may still be in use outside: not to be given to anybody.
+
+    A P_Key is a segment of a network too, and everything else is the cloud's: what isn't seen gone there keeps them.
+    """
+    dirty = {i.plane for i in read.items if i.result != "clean"} - {"database"}
+    cloud = bool(dirty - FABRIC_PLANES)
+    fabric = bool(dirty & FABRIC_PLANES)
+    return {s: n for s, n in numbers.items() if cloud or (fabric and s.startswith(PKEYS))}
+
+
+def make_receipt(
+    pod: PodRecord,
+    read: ReadBack,
+    quarantined: Sequence[str],
+    clock: Clock,
+    abandoned: Abandoned | None = None,
+) -> Receipt:
     """What will be signed."""
     return Receipt(
         site=pod.plan.site,
@@ -184,8 +202,9 @@ def make_receipt(pod: PodRecord, read: ReadBack, quarantined: Sequence[str], clo
         spares=pod.spares,
         pkey=format_pkey(pkey) if (pkey := pod.plan.allotment.pkey) is not None else "",
         items=read.items,
-        clean=read.clean,
+        clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
+        abandoned=abandoned,
     )
 
 

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
+from weft.engine.held import HOLD_SECONDS, Held
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
@@ -198,6 +199,11 @@ class Store:
         with self.database.transaction() as tx:
             return [PodRecord.of(row) for row in tx.rows("live_pods")]
 
+    def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
+        """Those that had something outside and were released since then, the last one first."""
+        with self.database.transaction() as tx:
+            return [PodRecord.of(row) for row in tx.rows("pods_released_since", since=since, limit=limit)]
+
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         with self.database.transaction() as tx:
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=pod_id)]
@@ -217,6 +223,23 @@ class Store:
                 tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=ended, key=None)
             tx.run("wake_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))
+        return asked
+
+    def take(self, pod_id: UUID, worker: str) -> Held | None:
+        """A pod out of turn, as a worker takes it; None if one has it in hand, or it is released."""
+        with self.database.transaction() as tx:
+            row = tx.row("take_this_pod", id=pod_id, worker=worker, hold=HOLD_SECONDS)
+        return None if row is None else Held(self.database, self.clock, PodRecord.of(row))
+
+    def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
+        """Ask for the end of a release as it is; False unless the pod is being released, or if it was asked before."""
+        now = self.clock.now()
+        with self.database.transaction() as tx:
+            asked = tx.row("abandon_pod", id=pod_id, by=by, why=reason, at=now) is not None
+            if asked:
+                message = f"abandon asked by {by}: {reason}"
+                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("notify", pod_id=str(pod_id))
         return asked
 
     def wake(self, pod_id: UUID) -> None:

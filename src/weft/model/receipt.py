@@ -20,6 +20,31 @@ class ReceiptItem(Document):
     at: datetime
 
 
+class Abandoned(Document):
+    """An operator ended a release that did not come to an end: what the items say is not clean may still be there."""
+
+    by: str = Field(description="Name of the operator.")
+    at: datetime = Field(description="When it was asked for.")
+    reason: str
+    kept: tuple[str, ...] = Field(
+        default=(),
+        description="Numbers that are given to nobody until they are seen free, such as `pkey/ib0 101`.",
+    )
+
+
+class Correction(Document):
+    """Something that was found after the receipt was signed, though an item of it says that it was gone."""
+
+    kind: str
+    where: str
+    subject: str = Field(description="Id, or port and P_Key.")
+    found: str = Field(description="What was seen.")
+    found_at: datetime
+    gone_at: datetime | None = Field(
+        default=None, description="When it was seen gone; null: it is still there."
+    )
+
+
 class Receipt(Document):
     """What the signature is over, as canonical JSON (sorted keys, no spaces, UTF-8)."""
 
@@ -43,6 +68,11 @@ class Receipt(Document):
     quarantined: tuple[str, ...] = Field(
         default=(), description="Nodes kept back because they weren't seen clean."
     )
+    abandoned: Abandoned | None = Field(
+        default=None,
+        exclude_if=lambda abandoned: abandoned is None,
+        description="An operator gave up on seeing all of it gone; left out otherwise. Never with `clean`.",
+    )
 
 
 class SignedReceipt(Document):
@@ -52,3 +82,8 @@ class SignedReceipt(Document):
     algorithm: Literal["Ed25519"] = "Ed25519"
     public_key: str
     signature: str
+    corrections: tuple[Correction, ...] = Field(
+        default=(),
+        exclude_if=lambda corrections: not corrections,
+        description="What has turned out to be wrong since; not covered by the signature. Left out if nothing has.",
+    )

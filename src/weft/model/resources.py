@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -287,7 +288,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Something outside that bears weft's mark, as the audit sees it."""
+    """Something outside that bears weft's mark, as the audit sees it.
+
+    Attributes:
+        pod_id: the pod that the mark names.
+        facts: `key`: the resource that the mark names; and what else was seen.
+        created: when the outside says that it was made; None: it doesn't say.
+    """
 
     kind: Kind
     where: str
@@ -296,3 +303,4 @@ class Marked:
     pod_id: str | None
     project_id: str | None
     facts: Mapping[str, object] = field(default_factory=dict)
+    created: datetime | None = None

@@ -114,14 +114,17 @@ class NodeView(Document):
 class Finding(Document):
     """One thing that isn't as it should be."""
 
-    category: Literal["orphan", "missing", "different", "foreign", "unknown"] = Field(
+    category: Literal["orphan", "missing", "different", "foreign", "late", "unknown"] = Field(
         description="orphan: bears weft's mark and no live pod owns it; missing or different: a pod's own; "
-        "foreign: not weft's, inside weft's range; unknown: could not be read."
+        "foreign: not weft's, inside weft's range or on a pod's network; late: found by the sweep after its pod's "
+        "receipt was signed; unknown: could not be read."
     )
     kind: str
     where: str
     subject: str
-    pod: str | None = None
+    id: str = Field(default="", description="Id outside of what it is about, if that has one.")
+    pod: str | None = Field(default=None, description="Name of the pod that it is about.")
+    pod_id: str | None = Field(default=None, description="Its id; of a pod that the database may not know.")
     what: str = Field(description="One sentence: what was seen and what was wanted.")
     repair: str = Field(default="", description="What `--repair` does, or why it does nothing.")
     repaired: bool | None = Field(default=None, description="With `--repair`: whether it was seen mended.")

@@ -70,5 +70,8 @@ class ResourceDriver(Protocol):
         ...
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        """id -> outcome: remove things that the audit found, after checking their mark again."""
+        """id -> outcome: remove things that the audit found, after checking their mark again.
+
+        An outcome without id and error means that the thing was seen to be absent: to know that it is gone, ask again.
+        """
         ...

@@ -139,6 +139,7 @@ class FakeCloud(CloudStore):
                 t.mark.pod_id,
                 t.project_id,
                 {"key": t.mark.key, **t.all_facts()},
+                t.created,
             )
             for t in self.things()
             if t.mark and t.mark.site == site and (not projects or t.project_id in projects)

@@ -108,6 +108,7 @@ class Thing:
     broken: str = ""
     stuck: str = ""
     undeletable: bool = False
+    created: datetime | None = None
 
     def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
         """As `find` shows it; `wanted` has ids for keys."""

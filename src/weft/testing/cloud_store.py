@@ -51,6 +51,11 @@ class CloudStore:
         self._endings: dict[str, Ending] = {}
         self._sequence = 0
         self._lock = threading.RLock()
+        self._meanwhile: dict[str, Callable[[], object]] = {}
+
+    def meanwhile(self, verb: str, work: Callable[[], object]) -> None:
+        """Do something right before the next call of a verb: what somebody else does in that moment."""
+        self._meanwhile[verb] = work
 
     def plant(
         self,
@@ -136,7 +141,7 @@ class CloudStore:
         settle = self._seeded.around(SETTLE_SECONDS.get(kind, 0.0)) * self.latency
         thing = Thing(
             kind, self._seeded.id(), name, project_id, mark, self._sequence, fields,
-            ready_at=self.clock.monotonic() + settle,
+            ready_at=self.clock.monotonic() + settle, created=self.clock.now(),
         )  # fmt: skip
         self._things[thing.id] = thing
         bind_ports(thing, self._things)
@@ -199,6 +204,8 @@ class CloudStore:
 
         A lost answer is returned, not raised: the work must be done first.
         """
+        if work := self._meanwhile.pop(verb, None):
+            work()
         with self._lock:
             self.calls[f"{verb} {kind}" if kind else verb] += 1
             seconds = self._seeded.around(REQUEST_SECONDS) * self.latency

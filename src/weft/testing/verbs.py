@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -172,6 +172,15 @@ class FakeVerbs(FakeTime):
             self._move(pod, PodState.WIRING, "retry asked")
             return pod.view
 
+    def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
+        pod = self._find(request, "pods:abandon", name)
+        with self._lock:
+            if pod.view.state is not PodState.RELEASING:
+                raise ConflictError(f"pod {pod.view.name} is {pod.view.state}: release it first")
+            self._event(pod, "release", f"abandon asked: {reason}")
+            self._write(request, "pods:abandon", pod.view.name)
+            return pod.view
+
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name).view
         if pod.state is not PodState.RELEASED:
@@ -180,10 +189,10 @@ class FakeVerbs(FakeTime):
 
     # -- the operator's
 
-    def audit(self, request: Request, repair: bool = False) -> AuditReport:
+    def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
         self._may(request, "audit:repair" if repair else "audit:check", None)
         if repair:
-            self._write(request, "audit:repair", "site")
+            self._write(request, "audit:repair", ", ".join(unknown_pods) or "site")
             self.findings = tuple(f.model_copy(update={"repaired": True}) for f in self.findings)
         return AuditReport(
             at=examples.NOW, site="example", checked={"server": 4, "port": 8}, findings=self.findings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
@@ -165,7 +166,8 @@ class OpenStackDriver:
         mark = row.mark
         assert mark is not None
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
-        return Marked(kind.kind, self.name, row.id, row.name, mark.pod_id, row.project_id, facts)
+        made = _moment(row.created)
+        return Marked(kind.kind, self.name, row.id, row.name, mark.pod_id, row.project_id, facts, made)
 
     def _call(self, scope: Scope, ids: Mapping[str, str], owner: str) -> Call:
         tenant, own = self._sessions.project(scope.project_id), self._sessions.own()
@@ -216,3 +218,12 @@ class OpenStackDriver:
 
     def _impossible(self, asked: str, why: str, then: str) -> PermanentError:
         return PermanentError(asked, f"cloud {self.name}", why, then)
+
+
+def _moment(text: str) -> datetime | None:
+    """ISO 8601 as the services give it, in UTC with or without saying so; None for none, and for what isn't one."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

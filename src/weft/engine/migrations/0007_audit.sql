@@ -1,0 +1,39 @@
+-- What the sweep needs: when it runs next, what it found, and when each released pod was looked at; and how a pod was
+-- abandoned.
+
+-- Whoever moves `next_at` on sweeps.
+CREATE TABLE sweep (
+    one       boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    next_at   timestamptz NOT NULL,
+    -- the last one that came to its end, and what it could not read (empty: it read everything)
+    ended_at  timestamptz,
+    unread    text        NOT NULL DEFAULT ''
+);
+INSERT INTO sweep (next_at) VALUES (now());
+
+-- Something of a released pod that was found outside after its receipt was signed.
+CREATE TABLE trace (
+    id            bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pod_id        uuid        NOT NULL,
+    kind          text        NOT NULL,
+    place         text        NOT NULL,
+    -- outside id, or the port and the key
+    subject       text        NOT NULL,
+    what          text        NOT NULL,
+    found_at      timestamptz NOT NULL,
+    -- when it was seen to be gone again; NULL: it is still there, as far as weft knows
+    gone_at       timestamptz,
+    UNIQUE (pod_id, kind, place, subject)
+);
+CREATE INDEX trace_found ON trace (found_at);
+
+ALTER TABLE pod
+    -- when the sweep last looked for each single thing of a released pod
+    ADD COLUMN swept_at timestamptz,
+    -- an operator ends a release that doesn't come to an end: who, why and when
+    ADD COLUMN abandoned_by text,
+    ADD COLUMN abandoned_why text,
+    ADD COLUMN abandoned_at timestamptz;
+CREATE INDEX pod_released ON pod (released_at) WHERE state = 'RELEASED';
+-- Whose a thing outside is, by its id.
+CREATE INDEX resource_outside ON resource (outside_id);

@@ -1,0 +1,63 @@
+"""What there is outside, read before the database is asked about it: nothing new can be taken for a stray then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.fabric import FabricStatus, Partition, PortTable
+from weft.model.resources import Marked
+from weft.ports.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One fabric: what its managers are told, and what stands in the ports' tables."""
+
+    partitions: Mapping[int, Partition]
+    tables: Mapping[int, PortTable]
+    status: FabricStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Everything that bears weft's mark, and the fabrics; in the place of what can't be read stands why.
+
+    Attributes:
+        began_at: a moment before the first question.
+        marked: cloud, fabric or IPU-POD -> things.
+        wires: by the fabrics' names.
+    """
+
+    began_at: datetime
+    marked: Mapping[str, Sequence[Marked] | WeftError]
+    wires: Mapping[str, Wire | WeftError]
+
+    def things(self) -> list[Marked]:
+        """All that could be listed."""
+        return [t for found in self.marked.values() if not isinstance(found, WeftError) for t in found]
+
+
+def look_outside(world: World, site: str, clock: Clock) -> Outside:
+    """Read it all; nothing is raised for what can't be read."""
+    began_at = clock.now()
+    marked = {where: _marked(world, where, site) for where in sorted(world.resources)}
+    return Outside(began_at, marked, {name: _wire(world, name) for name in sorted(world.fabrics)})
+
+
+def _marked(world: World, where: str, site: str) -> Sequence[Marked] | WeftError:
+    try:
+        return world.resources[where].marked(site, ())
+    except WeftError as error:
+        return error
+
+
+def _wire(world: World, name: str) -> Wire | WeftError:
+    reader = world.fabrics[name]
+    try:
+        return Wire(reader.partitions(), reader.tables(), reader.status())
+    except WeftError as error:
+        return error

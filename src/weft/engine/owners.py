@@ -1,0 +1,160 @@
+"""Whose a thing outside is: by its id first, by its mark only where no id is known.
+
+A mark is a text that a tenant can write. So it counts only where it says what weft itself would have written: a pod
+and a key that the database knows, of that kind, in that place, in that pod's project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from uuid import UUID
+
+from weft.engine.capacity import PKEYS
+from weft.engine.database import Row, Tx
+from weft.engine.records import RowState
+from weft.model.ids import parse_pkey
+from weft.model.resources import Kind, Marked
+
+
+class Claim(Enum):
+    """What a thing that bears weft's mark is."""
+
+    OWNED = "owned"
+    """A live pod's own, or in the making or on its way out: the loop sees to it."""
+    LEFT = "left"
+    """Of a pod that is RELEASED: weft's own, and its receipt said that it was gone."""
+    SECOND = "second"
+    """A live pod has another one under this key: a lost answer's."""
+    UNKNOWN_POD = "unknown pod"
+    """The database doesn't know the pod: a stray, or the database was restored from an older dump."""
+    COPIED = "copied"
+    """The mark says what weft would not have written there: somebody else wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What is known of a thing.
+
+    Attributes:
+        pod_id: the pod whose it is, or that its mark names.
+        pod: that pod's name, if the database knows it.
+        why: one sentence's end, for people.
+    """
+
+    claim: Claim
+    pod_id: str | None
+    pod: str | None
+    why: str
+
+
+class Owners:
+    """Answers from one reading of the database; `read` must come after the things were listed."""
+
+    def __init__(
+        self, rows: Iterable[Row], pods: Iterable[Row], held: Iterable[Row], listed_at: datetime
+    ) -> None:
+        self._by_id: dict[tuple[str, str], list[Row]] = {}
+        self._by_key: dict[tuple[str, str], Row] = {}
+        self._pods = {str(p["id"]): p for p in pods}
+        self._held = {(r["space"], r["number"]) for r in held}
+        self._listed_at = listed_at
+        for row in rows:
+            self._by_key[str(row["pod_id"]), row["key"]] = row
+            if row["outside_id"]:
+                self._by_id.setdefault((row["kind"], row["outside_id"]), []).append(row)
+
+    @classmethod
+    def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
+        """Args: listed_at: a moment before the listing began; what was released after it may have been in it."""
+        pods = sorted({p for t in things if (p := _uuid(t.pod_id))}, key=str)
+        rows = tx.rows("owners_of", ids=sorted({t.id for t in things}), pods=pods)
+        return cls(rows, tx.rows("known_pods", pods=pods), tx.rows("number_holds"), listed_at)
+
+    def of(self, thing: Marked) -> Ownership:
+        if thing.kind is Kind.PARTITION:
+            return self._of_partition(thing)
+        if thing.kind is Kind.VIPU_AGENT:
+            return self._of_agent(thing)
+        known = self._by_id.get((thing.kind, thing.id))
+        if known:
+            # A name that is an id (a key pair's) may have been given out twice: who lives comes first.
+            row = min(known, key=lambda r: r["pod_state"] == "RELEASED")
+            return self._of_row(row, "its id is known as that of")
+        pod = self._pods.get(str(_uuid(thing.pod_id)))
+        if pod is None:
+            return self._unknown(thing)
+        row = self._by_key.get((str(pod["id"]), str(thing.facts.get("key"))))
+        wrong = "has nothing of that key" if row is None else _unlike(row, thing)
+        if row is None or wrong:
+            why = f"it bears the mark of pod {pod['name']}, which {wrong}: weft did not write it there"
+            return Ownership(Claim.COPIED, str(pod["id"]), pod["name"], why)
+        if row["pod_state"] != "RELEASED" and row["outside_id"] and row["state"] == RowState.SETTLED:
+            why = f"it bears the mark of {row['key']} of pod {row['pod']}, whose own is {row['outside_id']}"
+            return Ownership(Claim.SECOND, str(row["pod_id"]), row["pod"], why)
+        return self._of_row(row, "it bears the mark of")
+
+    def _of_partition(self, thing: Marked) -> Ownership:
+        """A P_Key is many pods' in turn: the mark in weft's own section says whose, the holds say who has it now."""
+        had = [r for r in self._by_id.get((thing.kind, thing.id), []) if r["place"] == thing.where]
+        if thing.pod_id is not None:
+            mine = [r for r in had if str(r["pod_id"]) == thing.pod_id] or self._of_pod(thing)
+            return self._of_row(mine[0], "it bears the mark of") if mine else self._unknown(thing)
+        if (PKEYS + thing.where, parse_pkey(thing.id)) in self._held:
+            return Ownership(Claim.OWNED, None, None, "a pod holds its number")
+        if not had:
+            why = "no partition explains it, and the database knows no pod that had it"
+            return Ownership(Claim.UNKNOWN_POD, None, None, why)
+        last = max(had, key=lambda r: (r["pod_state"] != "RELEASED", r["released_at"]))
+        return self._of_row(last, "no partition explains it; it was last")
+
+    def _of_agent(self, thing: Marked) -> Ownership:
+        """An agent's id is its machine's, which is many pods' in turn: whom it is bound to says whose it is."""
+        mine = [r for r in self._of_pod(thing) if r["key"].rpartition("/")[2] == thing.id]
+        return self._of_row(mine[0], "it is bound to the controller of") if mine else self._unknown(thing)
+
+    def _of_pod(self, thing: Marked) -> list[Row]:
+        """Rows of the pod that the mark names which may be this thing's, those that know its id first."""
+        rows = [
+            r
+            for (pod, _), r in self._by_key.items()
+            if pod == thing.pod_id and r["kind"] == thing.kind and r["place"] == thing.where
+        ]
+        fitting = [r for r in rows if r["outside_id"] == thing.id or not r["outside_id"]]
+        return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
+
+    def _unknown(self, thing: Marked) -> Ownership:
+        pod = self._pods.get(str(_uuid(thing.pod_id)))
+        if pod is not None:
+            why = f"it bears the mark of pod {pod['name']}, which never had it"
+            return Ownership(Claim.COPIED, str(pod["id"]), pod["name"], why)
+        why = f"it bears the mark of pod {thing.pod_id}, which the database doesn't know"
+        return Ownership(Claim.UNKNOWN_POD, thing.pod_id, None, why)
+
+    def _of_row(self, row: Row, how: str) -> Ownership:
+        pod_id, name = str(row["pod_id"]), row["pod"]
+        text = f"{how} {row['key']} of pod {name}"
+        if row["pod_state"] != "RELEASED" or row["released_at"] >= self._listed_at:
+            return Ownership(Claim.OWNED, pod_id, name, text)
+        why = f"{text}, which was released at {row['released_at']:%Y-%m-%dT%H:%M:%SZ}"
+        return Ownership(Claim.LEFT, pod_id, name, why)
+
+
+def _unlike(row: Row, thing: Marked) -> str:
+    """In what the row that a mark names isn't like the thing that bears it; empty: it may be."""
+    if row["kind"] != thing.kind:
+        return f"has a {row['kind']} of that key"
+    if row["place"] != thing.where:
+        return f"has it in {row['place']}"
+    if row["owner"] == "tenant" and thing.project_id not in (None, row["project_id"]):
+        return "is another project's"
+    return ""
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,157 @@
+"""Takes back what is weft's own and nobody's any more: kind by kind, each seen gone before what it stood on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from weft.engine.held import Held
+from weft.engine.owners import Claim, Owners, Ownership
+from weft.engine.store import Store
+from weft.engine.world import World
+from weft.model.errors import TemporaryError, WeftError
+from weft.model.resources import Kind, Marked, Outcome
+from weft.ports.clock import Clock
+
+ORDER = (
+    Kind.VIPU_AGENT,
+    Kind.SERVER,
+    Kind.FLOATING_IP,
+    Kind.ROUTER,
+    Kind.PORT,
+    Kind.SUBNET,
+    Kind.NETWORK,
+    Kind.SECURITY_GROUP,
+    Kind.KEY_PAIR,
+)
+"""What needs others goes before them. A partition waits for nothing: without its key a server reaches nobody."""
+PATIENCE = 120.0
+"""Seconds for one kind to be seen gone."""
+PAUSE = 1.0
+YOUNG = timedelta(minutes=10)
+"""What is younger may still be in the making by somebody whom this database doesn't know of."""
+
+Confirmed = Collection[str] | Literal["all"]
+"""Ids of pods that the operator knows to be nobody's, though the database doesn't know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A thing outside that no live pod owns."""
+
+    thing: Marked
+    ownership: Ownership
+
+
+def why_not(stray: Stray, now: datetime, confirmed: Confirmed) -> str:
+    """Why it may not be removed; empty: it may."""
+    claim, created = stray.ownership.claim, stray.thing.created
+    if claim is Claim.OWNED:
+        return "a live pod owns it"
+    if claim is Claim.COPIED:
+        return "it isn't weft's: a person must look"
+    if claim in (Claim.SECOND, Claim.UNKNOWN_POD) and created is not None and now - created < YOUNG:
+        return f"it is younger than {YOUNG.seconds // 60} minutes: look again later"
+    if claim is Claim.UNKNOWN_POD and confirmed != "all" and stray.ownership.pod_id not in confirmed:
+        which = stray.ownership.pod_id or "all"
+        return (
+            f"if the database was not restored from an older dump: weft audit --repair --unknown-pods {which}"
+        )
+    return ""
+
+
+class TakeBack:
+    """One round of removals.
+
+    Args:
+        listed_at: when the listing began that the things are from.
+        pause: seconds between two looks at what is going.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        clock: Clock,
+        listed_at: datetime,
+        confirmed: Confirmed = (),
+        pause: float = PAUSE,
+    ) -> None:
+        self._store, self._world, self._clock = store, world, clock
+        self._listed_at, self._confirmed, self._pause = listed_at, confirmed, pause
+        self.left: dict[tuple[Kind, str], str] = {}
+        """What was to go and was not seen gone -> why."""
+
+    def remove(self, strays: Iterable[Stray]) -> None:
+        """Where a kind of a pod isn't seen gone, what it stands on stays."""
+        wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
+        stuck: set[tuple[str, str | None]] = set()
+        for kind in (Kind.PARTITION, *ORDER):
+            for where in sorted({s.thing.where for s in wanted}):
+                batch = [s for s in wanted if s.thing.kind is kind and s.thing.where == where]
+                ready = [s for s in batch if (where, s.ownership.pod_id) not in stuck]
+                for stray in (s for s in batch if s not in ready):
+                    self.left[kind, stray.thing.id] = "something that needs it is still there"
+                self._remove_kind(where, kind, ready)
+                stuck |= {(where, s.ownership.pod_id) for s in batch if (kind, s.thing.id) in self.left}
+
+    def _remove_kind(self, where: str, kind: Kind, batch: Sequence[Stray]) -> None:
+        """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""
+        seconds = {s.ownership.pod_id for s in batch if s.ownership.claim is Claim.SECOND}
+        self._until_gone(where, [s.thing for s in batch if s.ownership.claim is not Claim.SECOND])
+        for pod_id in sorted(p for p in seconds if p):
+            things = [s.thing for s in batch if s.ownership.pod_id == pod_id]
+            held = self._store.take(UUID(pod_id), "audit")
+            if held is None:
+                self.left.update({(kind, t.id): "its pod is being worked on: try again" for t in things})
+                continue
+            try:
+                self._until_gone(where, things, held)
+            finally:
+                held.give_up(0.0)
+
+    def _until_gone(self, where: str, things: list[Marked], held: Held | None = None) -> None:
+        deadline = self._clock.monotonic() + PATIENCE
+        while things := self._still_ours(things):
+            if held is not None:
+                held.extend()
+                if held.lost.is_set():
+                    return
+            things = self._once(where, things)
+            if not things:
+                return
+            if self._clock.monotonic() > deadline:
+                for thing in things:
+                    self.left.setdefault((thing.kind, thing.id), "it was not seen to go")
+                return
+            self._clock.sleep(self._pause)
+
+    def _once(self, where: str, things: list[Marked]) -> list[Marked]:
+        """Ask for removal; those to ask for again: not seen gone yet, or refused for a while. `left` says why."""
+        try:
+            outcomes = self._world.driver(where).remove_marked(things)
+        except WeftError as error:
+            outcomes = {t.id: Outcome(error=error) for t in things}
+        again: list[Marked] = []
+        for thing in things:
+            outcome = outcomes.get(thing.id, Outcome(thing.id))
+            self.left.pop((thing.kind, thing.id), None)
+            if outcome.error is not None:
+                self.left[thing.kind, thing.id] = str(outcome.error)
+            going = outcome.id is not None or isinstance(outcome.error, TemporaryError)
+            # A partition's removal is judged by the next reading of the fabric.
+            if going and thing.kind is not Kind.PARTITION:
+                again.append(thing)
+        return again
+
+    def _still_ours(self, things: list[Marked]) -> list[Marked]:
+        """Those that nobody has come to own since they were listed, read afresh."""
+        if not things:
+            return []
+        with self._store.database.transaction() as tx:
+            owners = Owners.read(tx, things, self._listed_at)
+        now = self._clock.now()
+        return [t for t in things if not why_not(Stray(t, owners.of(t)), now, self._confirmed)]

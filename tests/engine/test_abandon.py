@@ -1,0 +1,140 @@
+"""A12: a release that doesn't end is ended by an operator, and nothing that wasn't seen clean is given away."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+from tests.engine.house import House, impatient
+
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError, ForbiddenError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+WHY = "project deleted"
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url, loop=impatient(900.0))
+    yield house
+    house.close()
+
+
+def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
+    """A pod whose release doesn't get on: the cloud refuses to delete a kind of its things."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
+    house.release(pod)
+    house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    return pod
+
+
+def test_an_abandoned_pod_is_released_and_never_clean(house: House) -> None:
+    """Its receipt says by whom and why, and what was left; its nodes go into quarantine."""
+    pod = stuck(house)
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    after = house.run(pod, PodState.RELEASED, visits=2)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean is False
+    said = signed.receipt.abandoned
+    assert said is not None and (said.by, said.reason) == ("admin-admin", WHY)
+    assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
+    assert {i.result for i in signed.receipt.items if i.plane == "server"} == {"not clean"}
+    assert WHY in after.reason
+    assert set(house.store.capacity().quarantines) == set(pod.nodes)
+    assert not house.store.capacity().holds
+
+
+def test_its_numbers_are_given_to_nobody(house: House) -> None:
+    """A network that was not seen gone still uses its VLAN and its P_Key."""
+    pod = stuck(house, Kind.NETWORK)
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.run(pod, PodState.RELEASED, visits=2)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.abandoned is not None
+    assert signed.receipt.abandoned.kept == (
+        f"pkey/ib0 {pod.plan.allotment.pkey}",
+        f"vlan/lab {pod.plan.allotment.vlan}",
+    )
+    assert signed.receipt.quarantined == ()
+    again = house.ready()
+    assert again.plan.allotment.pkey != pod.plan.allotment.pkey
+    assert again.plan.allotment.vlan != pod.plan.allotment.vlan
+
+
+def test_a_fabric_that_can_not_be_read_keeps_the_nodes_and_the_key(house: House) -> None:
+    """Unknown is not clean, here neither; what the cloud showed to be gone is given back."""
+    pod = house.ready()
+    for manager in house.fabric.managers:
+        manager.stop()
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "fabric scrapped")
+    house.run(pod, PodState.RELEASED, visits=2)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.abandoned is not None
+    assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
+    assert signed.receipt.abandoned.kept == (f"pkey/ib0 {pod.plan.allotment.pkey}",)
+
+
+def test_nodes_that_others_have_by_now_are_left_alone(house: House) -> None:
+    """What an overdue release gave back early may be somebody else's when the rest is abandoned."""
+    pod = house.ready()
+    bad, good = pod.nodes
+    house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", kind=Kind.SERVER, times=None)
+    house.release(pod)
+    overdue = house.new_worker("w2", impatient(0.0))
+    overdue.run_once()
+    assert set(house.store.capacity().holds) == {bad}
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.run(pod, PodState.RELEASED, visits=2)
+    assert set(house.store.capacity().quarantines) == {bad}
+    assert good not in house.store.capacity().quarantines
+
+
+def test_a_release_that_comes_to_its_end_after_all_is_an_ordinary_one(house: House) -> None:
+    """Nothing was given up where all was seen gone."""
+    pod = stuck(house)
+    for fault in house.cloud.faults:
+        fault.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.run(pod, PodState.RELEASED, visits=2)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
+
+
+def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
+    """Not a live pod, not twice, and not what is released already."""
+    pod = house.ready()
+    with pytest.raises(ConflictError, match="release it first"):
+        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    with pytest.raises(ConflictError, match="asked for it already"):
+        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    house.run(pod, PodState.RELEASED, visits=2)
+    with pytest.raises(ConflictError, match="nothing to abandon"):
+        house.service.abandon_pod(house.operator, str(pod.id), WHY)
+
+
+def test_abandoning_is_the_operators_and_in_the_audit_log(house: House) -> None:
+    """A tenant's own pod neither: capacity and proof are the operator's."""
+    pod = stuck(house)
+    with pytest.raises(ForbiddenError):
+        house.service.abandon_pod(house.request(), str(pod.id), WHY)
+    house.service.abandon_pod(house.operator, str(pod.id), WHY)
+    said = [
+        (e.user, e.outcome.split(":")[0]) for e in house.store.audit_log(0, 100) if e.action == "pod abandon"
+    ]
+    assert said == [("team-a-member", "ForbiddenError"), ("admin-admin", "done")]

@@ -1,0 +1,189 @@
+"""What an audit's repair must not touch: what came while it looked, what a restored database forgot, others' copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from tests.engine.house import ORDER, House
+
+from weft.model.mark import Mark
+from weft.model.pod import PodState
+from weft.model.resources import Kind, Marked
+from weft.model.views import AuditReport, Finding
+from weft.ports.resources import ResourceDriver
+from weft.testing.cloud_state import Fault, Thing
+
+pytestmark = pytest.mark.database
+
+FORGET = (
+    "DELETE FROM node_hold WHERE pod_id = %s",
+    "DELETE FROM number_hold WHERE pod_id = %s",
+    "DELETE FROM resource WHERE pod_id = %s",
+    "DELETE FROM pod WHERE id = %s",
+)
+"""What an older dump of the database doesn't have of a pod."""
+GHOST = "00000000-1111-2222-3333-444444444444"
+
+
+def repair(house: House, *unknown: str) -> AuditReport:
+    return house.service.audit(house.operator, repair=True, unknown_pods=unknown)
+
+
+def of_kind(report: AuditReport, kind: Kind) -> Finding:
+    return next(f for f in report.findings if f.kind == kind)
+
+
+def old(house: House, thing: Thing) -> Thing:
+    """As if it had been made an hour ago."""
+    thing.created = house.clock.now() - timedelta(hours=1)
+    return thing
+
+
+def ghosts(house: House, project: str = "team-a") -> Thing:
+    return old(
+        house, house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", project, Mark("lab", GHOST, "x"))
+    )
+
+
+def test_a_pod_ordered_while_the_audit_looks_is_no_orphan(house: House) -> None:
+    """A4: its servers were taken for orphans and deleted, and the pod was READY."""
+    house.cloud.meanwhile("marked", house.ready)
+    report = repair(house)
+    assert report.findings == ()
+    assert len(house.cloud.servers) == 2
+
+
+class Listing:
+    """A driver whose listing is followed by something that somebody else does."""
+
+    def __init__(self, driver: ResourceDriver, after: Callable[[], None]) -> None:
+        self._driver, self._after = driver, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        things = self._driver.marked(site, projects)
+        self._after()
+        return things
+
+
+def test_a_pod_released_while_the_audit_looks_is_no_finding(house: House) -> None:
+    """What was listed and is gone when the database is read is neither an orphan nor foreign."""
+    pod = house.ready()
+    things = len(house.cloud.things())
+
+    def gone() -> None:
+        house.release(pod)
+        house.run(pod, PodState.RELEASED)
+
+    resources = house.world.resources
+    assert isinstance(resources, dict)
+    resources["lab"] = Listing(house.cloud, gone)
+    report = house.service.audit(house.operator)
+    assert report.findings == () and report.checked["things with weft's mark in lab"] == things
+
+
+def test_what_a_restored_database_does_not_know_stays_until_it_is_confirmed(house: House) -> None:
+    """A4: the servers of a running pod, which an older dump doesn't know, were deleted as orphans."""
+    ghosts(house)
+    found = of_kind(repair(house), Kind.NETWORK)
+    assert found.repaired is False and found.pod_id == GHOST and GHOST in found.repair
+    assert len(house.cloud.things()) == 1
+    assert of_kind(repair(house, GHOST), Kind.NETWORK).repaired
+    assert house.cloud.things() == []
+
+
+def test_another_pods_id_confirms_nothing(house: House) -> None:
+    """A confirmation is for the pods that it names."""
+    ghosts(house)
+    repair(house, "11111111-1111-2222-3333-444444444444")
+    assert len(house.cloud.things()) == 1
+
+
+def test_what_is_young_stays_even_if_confirmed(house: House) -> None:
+    """Somebody else's weft, with another database, may be at work on it."""
+    ghosts(house).created = house.clock.now()
+    assert "younger" in of_kind(repair(house, "all"), Kind.NETWORK).repair
+    assert len(house.cloud.things()) == 1
+
+
+def test_a_mark_that_a_tenant_copied_is_no_claim(house: House) -> None:
+    """Another project's thing with the mark of a released pod: foreign, and it stays."""
+    pod = house.ready()
+    mark = house.cloud.thing("network/rdma").mark
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    old(house, house.cloud.add(Kind.NETWORK, "mine", "team-b", mark))
+    old(house, house.cloud.add(Kind.NETWORK, "mine", "team-a", Mark("lab", str(pod.id), "network/nothing")))
+    assert [f.category for f in repair(house, "all").findings] == ["foreign", "foreign"]
+    assert len(house.cloud.things()) == 2
+
+
+def test_a_late_creation_of_a_released_pod_is_weft_s_own(house: House) -> None:
+    """Its pod's row says that it was released before: no confirmation, no age."""
+    pod = house.ready()
+    thing = house.cloud.thing("network/rdma")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    house.clock.sleep(60)
+    house.cloud.add(Kind.NETWORK, thing.name, "team-a", thing.mark)
+    assert of_kind(repair(house), Kind.NETWORK).repaired
+    assert house.cloud.things() == []
+
+
+def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: House) -> None:
+    """What the loop has just made, and not yet written down, looks the same."""
+    house.ready()
+    first = house.cloud.thing("network/rdma")
+    second = house.cloud.add(Kind.NETWORK, first.name, "team-a", first.mark)
+    assert of_kind(repair(house), Kind.NETWORK).repaired is False
+    old(house, second)
+    assert of_kind(repair(house), Kind.NETWORK).repaired
+    assert [t.id for t in house.cloud.things(Kind.NETWORK) if t.name == first.name] == [first.id]
+
+
+def test_repair_goes_by_id_where_two_projects_have_a_pod_of_one_name(house: House) -> None:
+    """A15: the other project's pod of the same name was mended in its place, or taken for sick."""
+    mine = house.ready()
+    view = house.service.create_pod(house.request("team-b"), ORDER)
+    other = house.run(house.store.find_pod(view.id, None), PodState.READY)
+    house.cloud.lose(next(s for s in house.cloud.servers if s.mark and s.mark.pod_id == str(other.id)))
+    sick = {f.pod_id for f in house.service.audit(house.operator).findings}
+    assert sick == {str(other.id)} and str(mine.id) != str(other.id)
+
+
+def test_one_pass_takes_all_of_a_lost_pod(house: House) -> None:
+    """A22: ports were asked to go before their servers were gone, and needed a second and a third pass."""
+    pod = house.ready()
+    with psycopg.connect(house.database.url) as connection:
+        for statement in FORGET:
+            connection.execute(statement, [pod.id])
+    house.cloud.latency = 0.2  # a server takes a while to go
+    for thing in house.cloud.things():
+        old(house, thing)
+    report = repair(house, str(pod.id))
+    assert house.cloud.things() == []
+    assert all(f.repaired for f in report.findings)
+    assert house.service.audit(house.operator).findings == ()
+
+
+def test_what_stands_on_a_server_that_does_not_go_stays(house: House) -> None:
+    """A port is not taken from under a server that is still there; the report says why."""
+    pod = house.ready()
+    mark, ports = house.cloud.thing("server/gpu01").mark, house.cloud.ports
+    assert mark is not None and ports
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    house.clock.sleep(60)
+    house.cloud.add(Kind.SERVER, "late", "team-a", mark, host="gpu01", ports=())
+    house.cloud.add(Kind.NETWORK, "late", "team-a", Mark("lab", str(pod.id), "network/rdma"))
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER)
+    report = repair(house)
+    assert "not seen to go" in of_kind(report, Kind.SERVER).repair
+    assert "still there" in of_kind(report, Kind.NETWORK).repair
+    assert len(house.cloud.things()) == 2
