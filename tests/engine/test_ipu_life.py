@@ -131,7 +131,7 @@ def test_the_audit_finds_machines_that_obey_a_released_pod(house: IpuHouse) -> N
     house.vipu.owners[left] = controller_id(str(pod.id))
     finding = house.service.audit(house.operator).findings[0]
     assert (finding.category, finding.kind, finding.where) == ("orphan", "vipu_agent", POD)
-    assert left in finding.subject and str(pod.id) in finding.what
+    assert left in finding.subject and finding.pod_id == str(pod.id)
     with pytest.raises(RefusedError, match="longest run of them is 2"):
         house.order(order("next"))
     assert all(f.repaired for f in house.service.audit(house.operator, repair=True).findings)

@@ -113,7 +113,7 @@ class Owners:
     def _of_agent(self, thing: Marked) -> Ownership:
         """An agent's id is its machine's, which is many pods' in turn: whom it is bound to says whose it is."""
         mine = [r for r in self._of_pod(thing) if r["key"].rpartition("/")[2] == thing.id]
-        return self._of_row(mine[0], "it is bound to the controller of") if mine else self._unknown(thing)
+        return self._of_row(mine[0], "it is bound to a controller as") if mine else self._unknown(thing)
 
     def _of_pod(self, thing: Marked) -> list[Row]:
         """Rows of the pod that the mark names which may be this thing's, those that know its id first."""
