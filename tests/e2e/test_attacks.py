@@ -16,7 +16,7 @@ ANOTHER = "weft site=lab pod=00000000-1111-2222-3333-444444444444 key=server/gpu
 
 
 def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) -> None:
-    """Another pod's mark on everything, ports detached, tags off, the server locked: the receipt still tells the truth."""
+    """Another mark on everything, ports detached, tags off, the server locked: the receipt still tells the truth."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("mine", 1, "--wait").code == 0
     pod = tenant.weft("pod", "show", "mine", "--json").json
