@@ -18,6 +18,7 @@ from typing import Any
 
 from weft.drivers.opensm import OpenSm
 from weft.model.resources import PartitionSpec, Resource, Status
+from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
 from weftlab.fabric import Place, fabric_jobs
 from weftlab.fabric.files import description
@@ -59,7 +60,7 @@ def _measure(place: Place, site: Any) -> tuple[list[float], list[float]]:
     members = tuple(n.hcas[0].port_guid for n in site.nodes[:MEMBERS])
     spec = PartitionSpec(pkey=0x101, members=members)
     wanted = Resource(key="partition", name="weft-bench", where=FABRIC, spec=spec)
-    driver = OpenSm(site, FABRIC)
+    driver = OpenSm(site, FABRIC, NoLedger())
     own: list[float] = []
     weft: list[float] = []
     # The tool reads as a host that takes no part, so that neither side shares its place in the simulator.

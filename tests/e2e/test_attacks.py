@@ -8,6 +8,7 @@ from tests.e2e.test_spine import People, connection
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
+from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -35,7 +36,9 @@ def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) 
     assert server.id not in {s.id for s in cloud.compute.servers(all_projects=True)}
     left = [*cloud.network.networks(), *cloud.network.ports(), *cloud.network.security_groups()]
     assert not [thing.name for thing in left if thing.name.startswith(name)]
-    assert not any(key in t.keys for t in OpenSm(load_site(lab.site_path), "ib0").tables().values())
+    assert not any(
+        key in t.keys for t in OpenSm(load_site(lab.site_path), "ib0", NoLedger()).tables().values()
+    )
     assert operator.weft("audit").code == 0
 
 
