@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
 from tests.engine.house import ORDER, House
 
+from weft.drivers.opensm import OpenSm
+from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.records import PodRecord
+from weft.model.agentapi import Tables
 from weft.model.ids import FULL_MEMBER
 from weft.model.order import Order
 from weft.model.pod import PodState
+from weft.model.receipt import Receipt
+from weft.model.resources import PartitionSpec, Resource
+from weft.model.site import FabricManager
+from weft.ports.ledger import NoLedger
+from weft.ports.resources import Scope
 
-DEFAULT = "Default=0x7fff, ipoib : ALL=limited"
+
+def _without_keys(tables: Tables) -> Tables:
+    return tables.model_copy(
+        update={"ports": tuple(p.model_copy(update={"keys": (), "leaf_keys": ()}) for p in tables.ports)}
+    )
+
+
+def _others(tables: Tables) -> Tables:
+    own = tables.own_port
+    return tables.model_copy(
+        update={
+            "ports": tuple(
+                p if p.port_guid == own else p.model_copy(update={"port_guid": p.port_guid ^ 1 << 60})
+                for p in tables.ports
+            )
+        }
+    )
+
+
+BLIND: dict[str, Callable[[Tables], Tables]] = {
+    "nothing": lambda t: t.model_copy(update={"ports": ()}),
+    "no keys": _without_keys,
+    "strangers": _others,
+    "not itself": lambda t: t.model_copy(
+        update={"ports": tuple(p for p in t.ports if p.port_guid != t.own_port)}
+    ),
+    "few": lambda t: t.model_copy(update={"ports": tuple(p for p in t.ports if p.port_guid == t.own_port)}),
+    "twice": lambda t: t.model_copy(update={"ports": t.ports * 2}),
+}
 
 
 def _order(name: str) -> Order:
@@ -22,6 +62,27 @@ def _members(house: House, pod: PodRecord) -> int:
     ports = [h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas]
     tables = house.fabric.tables(ports)
     return sum(key in tables[g].keys for g in ports)
+
+
+def _keeper(house: House) -> FabricKeeper:
+    return FabricKeeper(house.database, house.keeper.world)
+
+
+def _released(house: House, pod: PodRecord) -> Receipt:
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None
+    return signed.receipt
+
+
+def _keys_in_use(house: House) -> frozenset[int]:
+    return house.store.capacity().used.pkeys.get("ib0", frozenset())
+
+
+def _partition(house: House, pkey: int, *members: int) -> Resource:
+    spec = PartitionSpec(pkey=pkey, members=members)
+    return Resource(key="partition", name="weft-partition", where="ib0", spec=spec)
 
 
 def _replaced(house: House) -> None:
@@ -46,3 +107,150 @@ def test_a_file_that_was_replaced_costs_no_pod_its_partition(house: House) -> No
     assert _members(house, first) == whole == _members(house, second)
     assert "put back" in _events(house, first) and "put back" not in _events(house, second)
     assert house.run(first, PodState.READY).state is PodState.READY
+
+
+def test_a_file_that_was_replaced_is_level_again_without_an_order(house: House) -> None:
+    """Nobody orders, nobody looks at the pod: the keeper brings the partition back."""
+    pod = house.ready(_order("first"))
+    whole = _members(house, pod)
+    _replaced(house)
+    house.fabric.manager("sm1").sweep()
+    assert _members(house, pod) == 0
+    _keeper(house).tend()
+    assert _members(house, pod) == whole
+    assert house.fabric.status().problems == ()
+
+
+def test_what_the_database_does_not_know_stays_in_the_file(house: House) -> None:
+    """The database was restored from an older dump: an order takes nothing away that it doesn't know of."""
+    unknown = "0badf00d-0000-4000-8000-000000000001"
+    guid = house.site.node_by_name["gpu16"].hcas[0].port_guid
+    house.fabric.create(
+        Scope("lab", unknown, "lost", "team-b"),
+        [_partition(house, 0x170, guid)],
+        {},
+    )
+    house.ready(_order("first"))
+    assert [p.name for k, p in house.fabric.partitions().items() if k == 0x170] == [f"weft-{unknown[:8]}-170"]
+    assert 0x8170 in house.fabric.tables([guid])[guid].keys
+    _keeper(house).tend()
+    assert 0x170 in house.fabric.partitions()
+
+
+def test_an_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
+    """A copy of the file from before the release is put in place: its nodes may be somebody else's by now."""
+    first = house.ready(_order("first"))
+    copies = {m.name: m.text for m in house.fabric.managers}
+    _released(house, first)
+    second = house.ready(_order("second"))
+    for manager in house.fabric.managers:
+        manager.text = copies[manager.name]
+    house.fabric.manager("sm1").sweep()
+    assert any("is over" in p for p in house.fabric.status().problems)
+    house.ready(_order("third"))
+    assert _members(house, second) == 4
+    marks = [d.mark for d in house.fabric.manager("sm2").partitions().weft]
+    assert len(marks) == 2 and not any(str(first.id) in m for m in marks)
+
+
+def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
+    """The master is made right and read; what the standby may still be told of is said, and its P_Key is kept."""
+    sm2 = house.fabric.manager("sm2")
+    sm2.reachable = False
+    pod = house.ready(_order("first"))
+    assert "sm2" in _events(house, pod)
+    assert house.service.health().ready
+    sm2.reachable = True
+    _keeper(house).tend()
+    assert sm2.text == house.fabric.manager("sm1").text
+    sm2.reachable = False
+    receipt = _released(house, pod)
+    [item] = [i for i in receipt.items if i.plane == "partition"]
+    assert receipt.clean and item.result == "clean" and any("sm2" in u for u in item.unread)
+    assert "sm1" in item.seen and "sm2" not in item.seen
+    second = house.ready(_order("second"))
+    assert second.plan.allotment.pkey != pod.plan.allotment.pkey
+    _keeper(house).tend()
+    assert pod.plan.allotment.pkey in _keys_in_use(house)
+    sm2.reachable = True
+    _keeper(house).tend()
+    assert pod.plan.allotment.pkey not in _keys_in_use(house)
+    assert sm2.text == house.fabric.manager("sm1").text
+    assert str(pod.id) not in (sm2.text or "")
+
+
+def test_a_standby_that_can_not_write_is_the_same(house: House) -> None:
+    """Its disk is full: it still has the partition, so the key stays held until it has not."""
+    sm2 = house.fabric.manager("sm2")
+    pod = house.ready(_order("first"))
+    sm2.writable = False
+    receipt = _released(house, pod)
+    [item] = [i for i in receipt.items if i.plane == "partition"]
+    assert receipt.clean and any("sm2" in u and "still has" in u for u in item.unread)
+    _keeper(house).tend()
+    assert pod.plan.allotment.pkey in _keys_in_use(house)
+    # Another order must not take what the standby still has for something that the master has lost.
+    second = house.ready(_order("second"))
+    assert second.plan.allotment.pkey != pod.plan.allotment.pkey
+    assert str(pod.id) not in (house.fabric.manager("sm1").text or "")
+    sm2.writable = True
+    _keeper(house).tend()
+    assert pod.plan.allotment.pkey not in _keys_in_use(house)
+
+
+def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> None:
+    """An order asks the fabric that it is on, and no other."""
+    fabric = house.site.fabrics["ib0"]
+    lonely = fabric.model_copy(update={"manager": FabricManager(driver="opensm")})
+    site = house.site.model_copy(update={"fabrics": {**house.site.fabrics, "ib1": lonely}})
+    house.store.apply_site(site, "test")
+    silent = OpenSm(site, "ib1", NoLedger())
+    house.world = replace(
+        house.world,
+        fabrics={**house.world.fabrics, "ib1": silent},
+        resources={**house.world.resources, "ib1": silent},
+    )
+    house.ready(_order("first"))
+
+
+@pytest.mark.parametrize("eyes", ["nothing", "no keys", "strangers", "not itself", "few", "twice"])
+def test_a_blind_eye_signs_nothing(house: House, eyes: str) -> None:
+    """The master's agent sees no port, no key, other ports, fewer: unknown, and the release waits until it sees."""
+    pod = house.ready(_order("first"))
+    manager = house.fabric.manager("sm1")
+    manager.eyes = BLIND[eyes]
+    house.release(pod)
+    for _ in range(4):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = house.store.find_pod(str(pod.id), None)
+    assert now.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    manager.eyes = lambda tables: tables
+    house.clock.sleep(5)
+    house.run(pod, PodState.RELEASED)
+
+
+def test_ports_that_can_not_be_read_are_named_with_their_number(house: House) -> None:
+    """Two ports that never were members are cut off: the receipt says which, and that it says nothing of them."""
+    pod = house.ready(_order("first"))
+    outsiders = [n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes][:2]
+    for node in outsiders:
+        house.fabric.cut(node.hcas[0].port_guid)
+    receipt = _released(house, pod)
+    [item] = [i for i in receipt.items if i.plane == "p_key elsewhere"]
+    assert "2 more could not be read" in item.seen and len(item.unread) == 2
+    assert all(any(u.startswith(f"{n.name}/") for u in item.unread) for n in outsiders)
+
+
+def test_a_former_member_that_can_not_be_read_is_never_clean(house: House) -> None:
+    """Its cable is pulled before the release: no receipt until it was read."""
+    pod = house.ready(_order("first"))
+    port = house.site.node_by_name[pod.nodes[0]].hcas[0].port_guid
+    house.fabric.cut(port)
+    house.release(pod)
+    for _ in range(4):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert house.store.receipt(pod.id) is None
+    house.fabric.mend(port)
+    house.run(pod, PodState.RELEASED)

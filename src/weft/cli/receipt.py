@@ -72,6 +72,9 @@ def show_receipt(signed: Json) -> None:
         if abandoned["kept"]:
             say(f"given to nobody until seen free: {', '.join(abandoned['kept'])}")
     say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
+    for item in receipt["items"]:
+        for one in item.get("unread", ()):
+            say(f"not covered by {item['plane']} {item['subject']}: {one}")
     if corrections := signed.get("corrections"):
         say("\nfound after it was signed:")
         say("\n".join(table(("kind", "where", "subject", "found", "found_at", "gone_at"), corrections)))

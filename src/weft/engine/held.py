@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Tx
-from weft.engine.records import Change, PodRecord, ResourceRecord
+from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
+from weft.model.ids import format_pkey
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
 from weft.ports.clock import Clock
@@ -148,6 +149,21 @@ class Held:
         """Space -> number that the pod holds."""
         with self._database.transaction() as tx:
             return {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=self.pod.id)}
+
+    def keep_stale_keys(self, stale: Iterable[StaleKey]) -> None:
+        """P_Keys that no other pod may be given, though this one's are gone: `weft.engine.fabrickeeper` frees them."""
+        with self.write() as tx:
+            for key in stale:
+                tx.run(
+                    "hold_stale_key",
+                    fabric=key.fabric,
+                    manager=key.manager,
+                    number=key.pkey,
+                    pod_id=self.pod.id,
+                    reason=key.reason,
+                )
+                text = f"P_Key {format_pkey(key.pkey)} stays held: {key.manager}: {key.reason}"
+                self._events(tx, [("release", text, None)])
 
     def released(self, receipt: SignedReceipt, kept: Iterable[str] = (), reason: str = "") -> None:
         """The end: receipt, capacity and state in one transaction. Capacity comes back here and not before.

@@ -169,7 +169,7 @@ class Moves:
         seen = self._find(driver, batch)
         changes = [observed_change(r, seen[r.key]) for r in batch]
         news = [
-            ("step", f"{r.resource.name} is there", r.key)
+            ("step", f"{r.resource.name} is there{f' ({c.reason})' if c.reason else ''}", r.key)
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]

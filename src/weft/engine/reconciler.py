@@ -173,6 +173,7 @@ class Reconciler:
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
+        held.keep_stale_keys(read.stale)
         quarantined = sorted(set(held.pod.held) & held.quarantined())
         held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
         return Look(0.0)
@@ -188,6 +189,7 @@ class Reconciler:
         quarantined = sorted(mine & held.quarantined())
         held.say("alarm", f"abandoned with this left: {read.reason() or 'nothing that could be seen'}")
         receipt = self._sign(make_receipt(held.pod, read, quarantined, self._clock, abandoned))
+        held.keep_stale_keys(read.stale)
         held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
         return Look(0.0)
 

@@ -189,3 +189,13 @@ class Change:
     differences: tuple[Difference, ...] = ()
     facts: Mapping[str, object] | None = None
     attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StaleKey:
+    """A P_Key that a manager besides the master may still be told of, and why that is not known or not so yet."""
+
+    fabric: str
+    manager: str
+    pkey: int
+    reason: str

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
 
 from weft.engine.capacity import PKEYS
 from weft.engine.moves import seen_of
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.records import PodRecord, ResourceRecord, RowState, StaleKey
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import PortTable
+from weft.model.fabric import ManagerFiles, PortTable
 from weft.model.ids import format_guid, format_pkey
-from weft.model.receipt import Abandoned, Receipt, ReceiptItem
+from weft.model.receipt import Abandoned, FabricPlane, Receipt, ReceiptItem
 from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
 from weft.model.site import Site
-from weft.planning.fabriccheck import check_clean, port_name
+from weft.planning.fabriccheck import Side, check_clean, port_name, unread_ports
 from weft.ports.clock import Clock
 
-FABRIC_PLANES = frozenset({"partition", "p_key host", "p_key leaf", "p_key elsewhere"})
+FABRIC_PLANES = frozenset(FabricPlane)
+UNREAD_SHOWN = 200
+"""Ports that an item names one by one; of the others it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,13 @@ class ReadBack:
         items: one a thing or place, clean or not.
         unclean: node -> why it can't be given back.
         again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
+        stale: P_Keys that nobody may be given yet, though the pod's are gone from the wire and from the master.
     """
 
     items: tuple[ReceiptItem, ...]
     unclean: dict[str, str]
     again: frozenset[str] = frozenset()
+    stale: tuple[StaleKey, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -55,6 +61,7 @@ class Reader:
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
+        self._stale: list[StaleKey] = []
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
@@ -74,7 +81,7 @@ class Reader:
             "not clean" if left else "clean",
             f"not seen to be absent: {', '.join(left[:5])}" if left else "all seen to be absent",
         )
-        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again))
+        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again), tuple(self._stale))
 
     def _listing(self, where: str, kind: Kind) -> None:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
@@ -96,78 +103,114 @@ class Reader:
                 self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
 
     def _fabric(self, name: str, partition: PartitionSpec) -> None:
-        everybody = self._pod.nodes
+        """What every manager is told, and every table of the fabric; what could not be read is named."""
+        pkey, at = partition.pkey, self._clock.now()
         try:
             reader = self._world.fabric(name)
-            configured = reader.partitions()
+            files = reader.files()
             tables = reader.tables()
         except WeftError as error:
-            self._item("partition", format_pkey(partition.pkey), "unknown", str(error), everybody)
+            self._item(FabricPlane.PARTITION, format_pkey(pkey), "unknown", str(error), self._pod.nodes, at)
             return
-        there = partition.pkey in configured
-        self._item(
-            "partition",
-            format_pkey(partition.pkey),
-            "not clean" if there else "clean",
-            f"{'still' if there else 'not'} in the partitions of {name}'s subnet managers",
-            everybody if there else (),
-        )
+        self._partition(name, pkey, files, at)
         for guid in partition.members:
-            self._port(guid, partition.pkey, tables.get(guid))
+            self._port(guid, pkey, tables.get(guid), files.master, at)
+        self._elsewhere(name, partition, tables, files.master, at)
+
+    def _partition(self, name: str, pkey: int, files: ManagerFiles, at: datetime) -> None:
+        there = pkey in files.in_force
+        stale = files.stale(pkey)
+        self._stale += [StaleKey(name, manager, pkey, why) for manager, why in sorted(stale.items())]
+        told = [m for m in sorted(files.read) if m != files.master and m not in stale]
+        others = f" nor in those of {', '.join(told)}" if told else ""
+        self._item(
+            FabricPlane.PARTITION,
+            format_pkey(pkey),
+            "not clean" if there else "clean",
+            f"still in the partitions of {files.master}, the master of {name}"
+            if there
+            else f"not in the partitions of {files.master}, the master of {name}{others}",
+            self._pod.nodes if there else (),
+            at,
+            [
+                f"{m}: {why}; the P_Key stays held until it was read without it"
+                for m, why in sorted(stale.items())
+            ],
+        )
+
+    def _elsewhere(
+        self, name: str, partition: PartitionSpec, tables: Mapping[int, PortTable], master: str, at: datetime
+    ) -> None:
+        """Ports that were never members: those that could not be read are named, with their number."""
+        key = format_pkey(partition.pkey)
         others = [t for g, t in tables.items() if g not in partition.members and not t.unreachable]
+        unread = unread_ports(self._site, name, partition.members, tables)
         dirty = [t for t in others if check_clean(t, partition.pkey, "port")]
         names = ", ".join(port_name(self._site, t.port_guid) for t in dirty[:5])
         owners = (self._site.hca_by_port_guid.get(t.port_guid) for t in dirty)
         spares = {o[0].name for o in owners if o and o[0].name in self._pod.spares}
+        seen = f"{key} is on {names}" if dirty else f"none has {key}"
+        seen += f"; tables read from the ports by way of {master}"
+        if unread:
+            seen += f"; {len(unread)} more could not be read"
+        listed = [f"{port_name(self._site, g)}: {why}" for g, why in list(unread.items())[:UNREAD_SHOWN]]
+        if len(unread) > UNREAD_SHOWN:
+            listed.append(f"and {len(unread) - UNREAD_SHOWN} more ports")
         self._item(
-            "p_key elsewhere",
+            FabricPlane.ELSEWHERE,
             f"{len(others)} other host ports of {name} and their leaf ports",
             "not clean" if dirty else "clean",
-            f"{format_pkey(partition.pkey)} is on {names}"
-            if dirty
-            else f"none has {format_pkey(partition.pkey)}",
-            (*everybody, *sorted(spares)) if dirty else (),
+            seen,
+            (*self._pod.nodes, *sorted(spares)) if dirty else (),
+            at,
+            listed,
         )
 
-    def _port(self, guid: int, pkey: int, table: PortTable | None) -> None:
-        """One member's port and its leaf port."""
+    def _port(self, guid: int, pkey: int, table: PortTable | None, master: str, at: datetime) -> None:
+        """One former member's port and its leaf port. One that can't be read is never clean."""
         name = port_name(self._site, guid)
         node = self._site.hca_by_port_guid.get(guid)
         nodes = (node[0].name,) if node else self._pod.nodes
         if table is None or table.unreachable:
             why = table.unreachable if table else "it was not found on the fabric"
-            self._item("p_key host", f"{name} {format_guid(guid)}", "unknown", why, nodes)
+            self._item(FabricPlane.HOST, f"{name} {format_guid(guid)}", "unknown", why, nodes, at)
             return
-        dirty = {p.text for p in check_clean(table, pkey, name)}
-        host = f"{name} has {format_pkey(pkey)}"
-        listed = ", ".join(f"0x{k:04x}" for k in sorted(table.keys)) or "no key"
-        self._item(
-            "p_key host",
-            f"{name} {format_guid(guid)}",
-            "not clean" if host in dirty else "clean",
-            f"table read from the port: {listed}",
-            nodes if host in dirty else (),
+        dirty = {p.side for p in check_clean(table, pkey, name)}
+        sides = (
+            (Side.HOST, FabricPlane.HOST, f"{name} {format_guid(guid)}", table.keys),
+            (Side.LEAF, FabricPlane.LEAF, f"{table.leaf}[{table.leaf_port}] of {name}", table.leaf_keys),
         )
-        leaf_dirty = bool(dirty - {host})
-        keys = table.leaf_keys
-        seen = (
-            "the port keeps no table"
-            if keys is None
-            else ", ".join(f"0x{k:04x}" for k in sorted(keys)) or "no key"
-        )
-        self._item(
-            "p_key leaf",
-            f"{table.leaf}[{table.leaf_port}] of {name}",
-            "not clean" if leaf_dirty else "clean",
-            f"table read from the port: {seen}",
-            nodes if leaf_dirty else (),
-        )
+        for side, plane, subject, keys in sides:
+            listed = "the port keeps no table" if keys is None else _keys(keys)
+            self._item(
+                plane,
+                subject,
+                "not clean" if side in dirty else "clean",
+                f"table read from the port by way of {master}: {listed}",
+                nodes if side in dirty else (),
+                at,
+            )
 
-    def _item(self, plane: str, subject: str, result: str, seen: str, nodes: Sequence[str] = ()) -> None:
-        item = ReceiptItem.model_validate(
-            {"plane": plane, "subject": subject, "result": result, "seen": seen, "at": self._clock.now()}
+    def _item(
+        self,
+        plane: str,
+        subject: str,
+        result: Literal["clean", "not clean", "unknown"],
+        seen: str,
+        nodes: Sequence[str] = (),
+        at: datetime | None = None,
+        unread: Sequence[str] = (),
+    ) -> None:
+        self._items.append(
+            ReceiptItem(
+                plane=str(plane),
+                subject=subject,
+                result=result,
+                seen=seen,
+                at=at or self._clock.now(),
+                unread=tuple(unread),
+            )
         )
-        self._items.append(item)
         for node in nodes:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
 
@@ -206,6 +249,10 @@ def make_receipt(
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
     )
+
+
+def _keys(keys: frozenset[int]) -> str:
+    return ", ".join(f"0x{k:04x}" for k in sorted(keys)) or "no key"
 
 
 def _subject(record: ResourceRecord) -> str:

@@ -87,7 +87,7 @@ def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) 
     )
     probes = reader.paths([*wanted, *unwanted])
     problems += check_paths(site, partition.pkey, probes[: len(wanted)], probes[len(wanted) :])
-    return problems, len(tables)
+    return problems, sum(not t.unreachable for t in tables.values())
 
 
 def _look(

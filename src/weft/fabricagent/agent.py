@@ -204,9 +204,11 @@ class Agent:
             readings = self._wire.read(port_guids)
             expected = self._expected(self._file.read(), [r.port_guid for r in readings])
             vacant = self._wire.vacant() if port_guids is None else []
+            own, _ = self._wire.client.own_port()
         except MadError as error:
             raise UnknownError("read the P_Key tables", f"the fabric at {self.name}", str(error)) from error
         return Tables(
+            own_port=own,
             ports=tuple(port_reading(r, expected.get(r.port_guid, frozenset())) for r in readings),
             vacant=tuple(
                 VacantPort(switch_guid=guid, port=port, keys=tuple(sorted(keys)))

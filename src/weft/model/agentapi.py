@@ -153,6 +153,9 @@ class VacantPort(Document):
 
 class Tables(Document):
     ports: tuple[PortReading, ...]
+    own_port: Guid | None = Field(
+        default=None, description="Port that the subnet manager runs on, and that the others were asked from."
+    )
     vacant: tuple[VacantPort, ...] = ()
 
 

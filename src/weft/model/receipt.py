@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
 
 from weft.model.base import Document
+
+
+class FabricPlane(StrEnum):
+    """Planes of a fabric, as items of a receipt name them."""
+
+    PARTITION = "partition"
+    HOST = "p_key host"
+    LEAF = "p_key leaf"
+    ELSEWHERE = "p_key elsewhere"
 
 
 class ReceiptItem(Document):
@@ -17,7 +27,14 @@ class ReceiptItem(Document):
     subject: str = Field(description="Name and id, or port GUID.")
     result: Literal["clean", "not clean", "unknown"]
     seen: str = Field(description="What was read, and from where.")
-    at: datetime
+    at: datetime = Field(description="When the reading began.")
+    unread: tuple[str, ...] = Field(
+        default=(),
+        # What was signed before there was this field must read the same for ever.
+        exclude_if=lambda unread: not unread,
+        description="What the result does not cover, because it could not be read or is not yet up to date, each with "
+        "the reason; left out if there is nothing.",
+    )
 
 
 class Abandoned(Document):

@@ -10,10 +10,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from weft.model.fabric import PathProbe, PortTable
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid, format_pkey
 from weft.model.site import Range, Site
+
+
+class Side(StrEnum):
+    """Whose table: the host port's own, or that of the leaf port it is cabled to."""
+
+    HOST = "host"
+    LEAF = "leaf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +33,14 @@ class Problem:
         key: resource of the pod that it is about, if it is one.
         nodes: nodes that it concerns; empty if all.
         unknown: it could not be read; that is not the same as wrong, and not the same as fine.
+        side: whose table it stands in, if it stands in one.
     """
 
     text: str
     key: str | None = None
     nodes: tuple[str, ...] = ()
     unknown: bool = False
+    side: Side | None = None
 
 
 def manager_ports(site: Site, fabric: str) -> frozenset[int]:
@@ -49,17 +59,18 @@ def check_member(table: PortTable, pkey: int, mine: Range, name: str) -> list[Pr
             )
         ]
     problems: list[Problem] = []
-    for keys, where in _sides(table, name):
+    for side, keys, where in _sides(table, name):
         if FULL_MEMBER | pkey not in keys:
             limited = " as limited member only" if pkey in keys else ""
-            problems.append(_problem(name, f"{where} has not {format_pkey(pkey)} as full member{limited}"))
+            text = f"{where} lacks {format_pkey(pkey)} as full member{limited}"
+            problems.append(Problem(text, nodes=(name,), side=side))
         others = sorted({k & ~FULL_MEMBER for k in keys if k & ~FULL_MEMBER in mine} - {pkey})
         if others:
-            problems.append(_problem(name, f"{where} also has {', '.join(map(format_pkey, others))}"))
+            text = f"{where} also has {', '.join(map(format_pkey, others))}"
+            problems.append(Problem(text, nodes=(name,), side=side))
     if FULL_MEMBER | DEFAULT_PKEY in table.keys:
-        problems.append(
-            _problem(name, f"{name} is full member of the default partition: the fabric has failed open")
-        )
+        text = f"{name} is full member of the default partition: the fabric has failed open"
+        problems.append(Problem(text, nodes=(name,), side=Side.HOST))
     return problems
 
 
@@ -72,10 +83,20 @@ def check_clean(table: PortTable, pkey: int, name: str) -> list[Problem]:
             )
         ]
     return [
-        _problem(name, f"{where} has {format_pkey(pkey)}")
-        for keys, where in _sides(table, name)
+        Problem(f"{where} has {format_pkey(pkey)}", nodes=(name,), side=side)
+        for side, keys, where in _sides(table, name)
         if pkey in keys or FULL_MEMBER | pkey in keys
     ]
+
+
+def unread_ports(
+    site: Site, fabric: str, members: Collection[int], tables: Mapping[int, PortTable]
+) -> dict[int, str]:
+    """Host ports besides the members whose tables could not be read -> why; of the site's, also those not seen."""
+    described = {h.port_guid for n in site.nodes for h in n.hcas_on(fabric)}
+    missing = dict.fromkeys(described - tables.keys(), "it was not found on the fabric")
+    unread = {g: t.unreachable for g, t in tables.items() if t.unreachable}
+    return {g: why for g, why in sorted((missing | unread).items()) if g not in members}
 
 
 def check_tables(
@@ -144,12 +165,8 @@ def port_name(site: Site, guid: int) -> str:
     return f"{found[0].name}/{found[1].name}" if found else f"unknown port {format_guid(guid)}"
 
 
-def _sides(table: PortTable, name: str) -> list[tuple[frozenset[int], str]]:
-    sides = [(table.keys, name)]
+def _sides(table: PortTable, name: str) -> list[tuple[Side, frozenset[int], str]]:
+    sides = [(Side.HOST, table.keys, name)]
     if table.leaf_keys is not None:
-        sides.append((table.leaf_keys, f"leaf port {table.leaf}[{table.leaf_port}] of {name}"))
+        sides.append((Side.LEAF, table.leaf_keys, f"leaf port {table.leaf}[{table.leaf_port}] of {name}"))
     return sides
-
-
-def _problem(name: str, text: str) -> Problem:
-    return Problem(text, nodes=(name,))

@@ -101,6 +101,10 @@ class FakeManager:
     ) -> None:
         self.name, self.port_guid, self.site = name, port_guid, site
         self.reachable, self.running, self.rules = True, True, False
+        self.writable = True
+        """Its disk is full, or the file is immutable: False."""
+        self.eyes: Callable[[Tables], Tables] = lambda tables: tables
+        """What its agent makes of a reading."""
         members = ", ".join(f"{format_guid(g)}=full" for g in managers)
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
         self._wire, self._pause = wire, pause
@@ -189,6 +193,10 @@ class FakeManager:
         with self._wire.lock:
             if self._digests()[0] != change.expected_digest:
                 raise ConflictError(f"the partition file of {self.name} has changed: read it again")
+            if not self.writable:
+                raise UnknownError(
+                    "change partitions", f"fabric agent {self.name}", "no space left on device"
+                )
             new = rewrite(self.text, self.site, [_partition(d) for d in change.weft])
             fatal = parse(new, self.site).fatal
             if fatal:
@@ -238,7 +246,9 @@ class FakeManager:
                 if not wire.reads_until_sweep:
                     wire.sweep()
             guids = wire.hosts if query.port_guids is None else query.port_guids
-            return Tables(ports=tuple(self._reading(g) for g in sorted(guids)))
+            return self.eyes(
+                Tables(own_port=self.port_guid, ports=tuple(self._reading(g) for g in sorted(guids)))
+            )
 
     def _reading(self, guid: int) -> PortReading:
         wire = self._wire

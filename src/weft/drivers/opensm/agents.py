@@ -31,6 +31,7 @@ from weft.model.agentapi import (
 )
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import ManagerState, ObservedFabric
+from weft.model.ids import DEFAULT_PKEY
 from weft.model.site import FabricAgent, FabricManager
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
@@ -224,6 +225,15 @@ def _changed_at(path: str) -> int:
         return 0
 
 
+def _partitions(agent: Agent) -> AgentPartitions:
+    """Its file. OpenSM has the default partition whatever the file says: an answer without it is none."""
+    file = agent.partitions()
+    if not any(p.pkey == DEFAULT_PKEY for p in file.configured):
+        said = "partitions without the default one, which is always there"
+        raise UnknownError("read the partition file", f"fabric agent {agent.name}", said)
+    return file
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
     """The partition files of all managers as read just now: by agent, or why one could not be read."""
@@ -259,7 +269,7 @@ class Agents:
         return dict(zip([a.name for a in chosen], self._pool.map(one, chosen), strict=True))
 
     def files(self) -> Files:
-        answers = self.each(lambda agent: agent.partitions())
+        answers = self.each(_partitions)
         return Files(
             {n: a for n, a in answers.items() if not isinstance(a, WeftError)},
             {n: a for n, a in answers.items() if isinstance(a, WeftError)},

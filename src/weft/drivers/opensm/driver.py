@@ -10,6 +10,7 @@ from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, lost
 from weft.drivers.opensm.observe import Seen, observe
 from weft.drivers.opensm.section import Base, Section, foreign
+from weft.drivers.opensm.sight import Sight
 from weft.drivers.opensm.status import fabric_status
 from weft.model.agentapi import (
     PathsQuery,
@@ -18,7 +19,7 @@ from weft.model.agentapi import (
     TablesQuery,
     WeftPartitionDocument,
 )
-from weft.model.errors import PermanentError, WeftError
+from weft.model.errors import OutsideError, PermanentError, WeftError
 from weft.model.fabric import (
     Capabilities,
     FabricStatus,
@@ -68,6 +69,7 @@ class OpenSm:
         self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._agents = Agents(fabric, chosen)
+        self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
@@ -102,7 +104,11 @@ class OpenSm:
 
     def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
         master = self._agents.master(self._agents.files())
-        wanted = None if port_guids is None else tuple(port_guids)
+        if port_guids is None:
+            tables = self._sight.all(master.tables(TablesQuery()), master.name)
+        else:
+            asked = tuple(sorted(set(port_guids)))
+            tables = self._sight.some(master.tables(TablesQuery(port_guids=asked)), asked, master.name)
         return {
             p.port_guid: PortTable(
                 port_guid=p.port_guid,
@@ -113,7 +119,7 @@ class OpenSm:
                 leaf_port=p.leaf_port,
                 unreachable=p.unreachable,
             )
-            for p in master.tables(TablesQuery(port_guids=wanted)).ports
+            for p in tables.ports
         }
 
     def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
@@ -128,7 +134,7 @@ class OpenSm:
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
         master = self._agents.master(self._agents.files())
-        return master.paths(PathsQuery(pairs=tuple(pairs))).paths
+        return self._sight.paths(master.paths(PathsQuery(pairs=tuple(pairs))), pairs, master.name).paths
 
     def topology(self) -> ObservedFabric:
         return self._agents.master(self._agents.files()).topology()
@@ -222,13 +228,14 @@ class OpenSm:
         return ManagerFiles(
             master=self._agents.master(files).name,
             read={n: {p.pkey: p.partition() for p in f.configured} for n, f in files.read.items()},
-            unread={name: str(error) for name, error in files.unread.items()},
+            # The answer alone: this goes into receipts, which tenants read, and addresses are none of their business.
+            unread={n: e.answer if isinstance(e, OutsideError) else str(e) for n, e in files.unread.items()},
         )
 
     def _look(self) -> Seen:
         files = self._agents.files()
         master = self._agents.master(files)
-        tables = master.tables(TablesQuery())
+        tables = self._sight.all(master.tables(TablesQuery()), master.name)
         return Seen(master.name, files.read, files.unread, tables, self._ports)
 
     def _put(

@@ -1,0 +1,110 @@
+"""Whether a reading of the fabric can be believed: a blind eye sees no key anywhere, and that is no clean fabric.
+
+Each reading carries its own proof that it was one. Every port has the default partition's key (OpenSM gives it to all,
+and takes it from none), the manager's own port is a full member of it, and ports that answered a moment ago do not all
+vanish together. A table without that key is one that was not read; a reading without the others is unknown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from weft.model.agentapi import Paths, PortReading, Tables
+from weft.model.errors import UnknownError
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+
+EMPTY = "its table was read without the default partition's key, which every port has: that is not believed"
+AGAIN_SECONDS = 1.0
+"""That many ports are gone is believed if a second look, at least so much later, finds them gone too."""
+_FEW = 2
+
+
+class Sight:
+    """Judges readings of one fabric. Safe for threads.
+
+    Args:
+        ports: port GUIDs that the site describes on it.
+    """
+
+    def __init__(
+        self, fabric: str, ports: frozenset[int], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fabric, self._ports, self._monotonic = fabric, ports, monotonic
+        self._lock = threading.Lock()
+        self._last: frozenset[int] = frozenset()
+        self._doubt: tuple[float, frozenset[int]] | None = None
+
+    def some(self, tables: Tables, asked: Sequence[int], by: str) -> Tables:
+        """The tables of the ports that were asked for. Raises `UnknownError` if those aren't the ones."""
+        if sorted(p.port_guid for p in tables.ports) != sorted(set(asked)):
+            raise self._unknown(
+                by, f"{len(tables.ports)} tables, and not those of the {len(asked)} ports asked for"
+            )
+        return _believed(tables)
+
+    def all(self, tables: Tables, by: str) -> Tables:
+        """The tables of every host port. Raises `UnknownError` for a blind eye."""
+        tables = _believed(tables)
+        ports = {p.port_guid: p for p in tables.ports}
+        read = frozenset(g for g, p in ports.items() if not p.unreachable)
+        if len(ports) != len(tables.ports):
+            raise self._unknown(by, "the table of one port twice")
+        own = ports.get(tables.own_port or 0)
+        if own is None or own.unreachable or DEFAULT_PKEY | FULL_MEMBER not in own.keys:
+            name = format_guid(tables.own_port) if tables.own_port else "not named"
+            raise self._unknown(
+                by, f"its own port ({name}) is not among them as full member of the default partition"
+            )
+        if self._ports and not read & self._ports:
+            raise self._unknown(by, f"none of the {len(self._ports)} ports that the site describes")
+        self._check_not_fewer(read, by)
+        return tables
+
+    def paths(self, paths: Paths, pairs: Sequence[tuple[int, int]], by: str) -> Paths:
+        """The answers to the pairs that were asked, in their order. Raises `UnknownError` if they aren't."""
+        if [(p.source, p.destination) for p in paths.paths] != [tuple(pair) for pair in pairs]:
+            raise self._unknown(
+                by, f"{len(paths.paths)} paths, and not those of the {len(pairs)} pairs asked for"
+            )
+        return paths
+
+    def _check_not_fewer(self, read: frozenset[int], by: str) -> None:
+        """Ports go one by one, or a rack at a time; that most are gone at once is looked at twice."""
+        now = self._monotonic()
+        with self._lock:
+            gone = self._last - read
+            if len(gone) <= max(_FEW, len(self._last) // 2):
+                self._last, self._doubt = read, None
+                return
+            if self._doubt is not None and now - self._doubt[0] >= AGAIN_SECONDS and gone <= self._doubt[1]:
+                self._last, self._doubt = read, None
+                return
+            before = len(self._last)
+            if self._doubt is None or not gone <= self._doubt[1]:
+                self._doubt = now, gone
+        raise self._unknown(by, f"{len(gone)} of the {before} ports that answered a moment ago are gone")
+
+    def _unknown(self, by: str, what: str) -> UnknownError:
+        return UnknownError(
+            "read the fabric",
+            f"{self._fabric} by way of {by}",
+            what,
+            "it is read again; look at the agent and its port",
+        )
+
+
+def _believed(tables: Tables) -> Tables:
+    return tables.model_copy(update={"ports": tuple(_judged(p) for p in tables.ports)})
+
+
+def _judged(port: PortReading) -> PortReading:
+    sides = [port.keys] if port.leaf_keys is None else [port.keys, port.leaf_keys]
+    if port.unreachable or all(_has_default(keys) for keys in sides):
+        return port
+    return PortReading(port_guid=port.port_guid, leaf=port.leaf, leaf_port=port.leaf_port, unreachable=EMPTY)
+
+
+def _has_default(keys: Sequence[int]) -> bool:
+    return any(k & ~FULL_MEMBER == DEFAULT_PKEY for k in keys)

@@ -1,0 +1,87 @@
+"""What weft's section has to be: files may have lost something, and the database may not know everything."""
+
+from __future__ import annotations
+
+from weft.drivers.opensm.agents import Files
+from weft.drivers.opensm.section import Base, base_section
+from weft.model.agentapi import AgentPartitions, ConfiguredPartition, WeftPartitionDocument
+from weft.model.fabric import ManagerState, Membership
+from weft.model.mark import Mark
+from weft.model.resources import PartitionSpec
+
+
+def mark(pod: int) -> Mark:
+    return Mark("lab", f"{pod:08x}-0000-4000-8000-000000000001", "partition")
+
+
+def document(pod: int, *members: int) -> WeftPartitionDocument:
+    """Pod 1 has 0x101, pod 2 has 0x102 …"""
+    return WeftPartitionDocument(pkey=0x100 + pod, mark=mark(pod).text(), members=members or (pod,))
+
+
+def file(
+    *documents: WeftPartitionDocument, foreign: int = 0, state: ManagerState = ManagerState.STANDBY
+) -> AgentPartitions:
+    keys = [d.pkey for d in documents] + ([foreign] if foreign else [])
+    configured = [ConfiguredPartition(pkey=k, name="", members={"0x1": Membership.FULL}) for k in keys]
+    return AgentPartitions(
+        state=state, digest="d", foreign_digest="f", weft=documents, configured=tuple(configured)
+    )
+
+
+def base(
+    master: AgentPartitions,
+    *standbys: AgentPartitions,
+    wanted: tuple[int, ...] = (),
+    over: tuple[int, ...] = (),
+) -> Base:
+    read = {f"sm{i}": f for i, f in enumerate((master, *standbys), 1)}
+    specs = {mark(p): PartitionSpec(pkey=0x100 + p, members=(p,)) for p in wanted}
+    known = dict.fromkeys(map(mark, wanted), False) | dict.fromkeys(map(mark, over), True)
+    return base_section(Files(read, {}), "sm1", specs, known)
+
+
+def pods(found: Base) -> list[int]:
+    return [k - 0x100 for k in sorted(found.section)]
+
+
+def test_the_masters_file_is_where_it_starts() -> None:
+    """What is there and wanted, or not known, stays as it is; nothing is said."""
+    found = base(file(document(1), document(2)), file(document(1), document(2)), wanted=(1,))
+    assert pods(found) == [1, 2] and not found.restored and not found.dropped and not found.problems
+
+
+def test_what_is_wanted_and_lost_is_put_back() -> None:
+    """With the members that the database has, also if no file at all has it any more."""
+    found = base(file(), file(document(2)), wanted=(1, 2))
+    assert pods(found) == [1, 2] and [d.pkey for d in found.restored] == [0x101, 0x102]
+
+
+def test_what_only_a_standby_has_stays_if_nobody_knows_it() -> None:
+    """The database was restored and the master replaced: the standby is the last that knows."""
+    assert pods(base(file(), file(document(3)))) == [3]
+
+
+def test_what_only_a_standby_has_goes_if_it_is_known() -> None:
+    """It was away, or could not write, while the partition was taken away; or its pod is just being released."""
+    assert pods(base(file(), file(document(3)), over=(3,))) == []
+    read = {"sm1": file(), "sm2": file(document(3))}
+    assert dict(base_section(Files(read, {}), "sm1", {}, {mark(3): False}).section) == {}
+
+
+def test_what_is_over_goes_wherever_it_came_back() -> None:
+    """An old file in the master's place."""
+    found = base(file(document(1), document(3)), wanted=(1,), over=(3,))
+    assert pods(found) == [1] and [d.pkey for d in found.dropped] == [0x103]
+
+
+def test_nothing_is_put_back_over_somebody_else() -> None:
+    """Its key is another's, in the section or outside of it, or its port a member of what nobody knows."""
+    taken = document(9).model_copy(update={"pkey": 0x101})
+    for master, said in (
+        (file(taken), "now that of"),
+        (file(foreign=0x101), "somebody else"),
+        (file(document(9, 1)), "run an audit"),
+    ):
+        found = base(master, wanted=(1,))
+        assert not found.restored and said in found.problems[0], found

@@ -1,0 +1,104 @@
+"""A reading carries its own proof that it was one: what a blind eye sees is unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.drivers.opensm.sight import EMPTY, Sight
+from weft.model.agentapi import Paths, PortReading, Tables
+from weft.model.errors import UnknownError
+from weft.model.fabric import PathProbe
+
+OWN = 100
+
+
+def reading(guid: int, *keys: int, leaf: tuple[int, ...] | None = (0x7FFF,)) -> PortReading:
+    return PortReading(port_guid=guid, keys=keys or (0x7FFF,), leaf_keys=leaf)
+
+
+def tables(*guids: int, own: PortReading | None = None) -> Tables:
+    mine = own or reading(OWN, 0xFFFF, leaf=(0xFFFF,))
+    return Tables(own_port=OWN, ports=(mine, *map(reading, guids)))
+
+
+def sight(*described: int) -> tuple[Sight, list[float]]:
+    now = [0.0]
+    return Sight("ib0", frozenset(described or range(1, 21)), lambda: now[0]), now
+
+
+def test_a_good_reading_is_believed() -> None:
+    """Every port with its default key, the manager's own as full member."""
+    assert len(sight()[0].all(tables(1, 2, 3), "sm1").ports) == 4
+
+
+@pytest.mark.parametrize(
+    "port", [reading(1, 0x8101), reading(1, 0x7FFF, leaf=()), reading(1, 0x7FFF, leaf=(0x8101,))]
+)
+def test_a_table_without_the_default_key_was_not_read(port: PortReading) -> None:
+    """Neither a host's nor a leaf's: the port counts as one that could not be read."""
+    given = tables(2).model_copy(update={"ports": (*tables(2).ports, port)})
+    [found] = [p for p in sight()[0].all(given, "sm1").ports if p.port_guid == 1]
+    assert found.unreachable == EMPTY and found.keys == ()
+    [found] = sight()[0].some(Tables(ports=(port,)), [1], "sm1").ports
+    assert found.unreachable == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("blind", "said"),
+    [
+        (Tables(ports=(), own_port=OWN), "its own port"),
+        (tables(1).model_copy(update={"own_port": None}), "not named"),
+        (tables(1, own=reading(OWN, 0x7FFF)), "full member"),
+        (tables(), "none of the 20 ports"),
+        (tables(101, 102), "none of the 20 ports"),
+        (tables(1, 1), "twice"),
+    ],
+)
+def test_a_blind_eye_is_unknown(blind: Tables, said: str) -> None:
+    """No port, not its own, none that the site describes, one twice: each is said."""
+    with pytest.raises(UnknownError, match=said):
+        sight()[0].all(blind, "sm1")
+
+
+def test_most_ports_gone_at_once_is_looked_at_twice() -> None:
+    """A second look that agrees, a while later, makes it the truth: a power cut is no blind eye."""
+    eye, now = sight()
+    eye.all(tables(*range(1, 21)), "sm1")
+    for _ in range(2):  # two looks at the same moment are one
+        with pytest.raises(UnknownError, match="answered a moment ago"):
+            eye.all(tables(1, 2), "sm1")
+    now[0] = 2.0
+    assert eye.all(tables(1, 2), "sm1")
+    assert eye.all(tables(1, 2), "sm1")
+
+
+def test_a_doubt_ends_when_the_ports_are_back() -> None:
+    """And the next time it is a doubt again."""
+    eye, now = sight()
+    eye.all(tables(*range(1, 21)), "sm1")
+    with pytest.raises(UnknownError):
+        eye.all(tables(1), "sm1")
+    eye.all(tables(*range(1, 21)), "sm1")
+    now[0] = 10.0
+    with pytest.raises(UnknownError):
+        eye.all(tables(1), "sm1")
+
+
+def test_a_few_ports_may_go() -> None:
+    """A rack is switched off: those ports are named as not read, the others count."""
+    eye, _ = sight()
+    eye.all(tables(*range(1, 21)), "sm1")
+    assert len(eye.all(tables(*range(1, 13)), "sm1").ports) == 13
+
+
+def test_answers_to_other_questions_are_unknown() -> None:
+    """Other ports than asked for, fewer paths than asked for: an empty answer proves nothing."""
+    eye, _ = sight()
+    for ports in ((), (reading(2),), (reading(1), reading(1))):
+        with pytest.raises(UnknownError, match="asked for"):
+            eye.some(Tables(ports=ports), [1], "sm1")
+    probe = PathProbe(source=1, destination=2, path=False)
+    assert eye.paths(Paths(paths=(probe,)), [(1, 2)], "sm1")
+    for paths in ((), (probe, probe), (PathProbe(source=2, destination=1, path=False),)):
+        with pytest.raises(UnknownError, match="asked for"):
+            eye.paths(Paths(paths=paths), [(1, 2)], "sm1")
