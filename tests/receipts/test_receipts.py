@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from weft.generate.receipts import canonical, public_key_text, sign, verify
 from weft.model.errors import InputError
-from weft.model.receipt import Receipt, SignedReceipt
+from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.testing import examples
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -27,7 +27,8 @@ def _receipt() -> Receipt:
     receipt = examples.receipt(
         examples.pod("1f0c9a3b-0000-4000-8000-000000000000", examples.order(), "p", "alice")
     )
-    return receipt.model_copy(update={"spares": ("gpu09",)})
+    abandoned = Abandoned(by="olga", at=receipt.released_at, reason="the rack is gone")
+    return receipt.model_copy(update={"spares": ("gpu09",), "abandoned": abandoned})
 
 
 def _signed() -> dict[str, Any]:
@@ -65,8 +66,8 @@ def test_any_change_is_found(field: str) -> None:
 
 def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
     """Read and served again it gets no field that wasn't signed."""
-    document = json.loads(sign(_receipt().model_copy(update={"spares": ()}), KEY).model_dump_json())
-    assert "spares" not in document["receipt"]
+    document = json.loads(sign(_receipt().model_copy(update={"spares": (), "abandoned": None}), KEY).model_dump_json())
+    assert not {"spares", "abandoned"} & document["receipt"].keys()
     again = json.loads(SignedReceipt.model_validate(document).model_dump_json())
     assert again == document and verify(again, public_key_text(KEY)).trusted
 
