@@ -14,9 +14,12 @@ import time
 from pathlib import Path
 
 from openvipu.controller.core import Tuning
+from openvipu.controller.waiting import Patience
 from openvipu.model.errors import NotFound
 from openvipu.model.partition import Operation, Requirements
 from openvipu.server import Config, ControllerServer
+
+PATIENCE = Patience("crash", 60)
 
 
 def main() -> None:
@@ -48,13 +51,13 @@ def live(state: Path, point: str, passes: int) -> None:
     )
     server = ControllerServer(config, step=step)
     armed = True
-    server.partitions.create(Requirements("p", size=8), None, 60)
+    server.partitions.create(Requirements("p", size=8), None, PATIENCE)
     print("created", flush=True)
     _settle(server)
-    server.partitions.reset("p", False, None, 60)
+    server.partitions.reset("p", False, None, PATIENCE)
     _settle(server)
     print("reset", flush=True)
-    server.partitions.remove("p", False, None, 60)
+    server.partitions.remove("p", False, None, PATIENCE)
     print("removing", flush=True)
     _settle(server)
     print("removed", flush=True)

@@ -326,11 +326,9 @@ def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
             controller.create_active("p", 2)
             pod.plant(Fault("slow-reset", "ipum1", seconds=1.5))
             controller.reset("p")
-            waiting = threading.Thread(
-                target=lambda: answers.append(refused(lambda: controller.create("q", 2)))
-            )
+            waiting = threading.Thread(target=lambda: answers.append(refused(lambda: controller.remove("p"))))
             waiting.start()
-            until(lambda: bool(controller.server.core.lanes.waiting()))
+            until(lambda: bool(controller.server.core.waiting.count()))
         waiting.join()
         assert len(answers) == 1
         pod.heal()

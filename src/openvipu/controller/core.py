@@ -10,7 +10,9 @@ from typing import TypeVar
 
 from openvipu.controller.fleet import Fleet
 from openvipu.controller.health import Health
-from openvipu.controller.lanes import Lanes
+from openvipu.controller.lanes import SHUTTING_DOWN, Lanes
+from openvipu.controller.waiting import Patience, Waiting
+from openvipu.model.errors import Busy
 from openvipu.model.state import State
 from openvipu.rules.admission import Visible
 from openvipu.store import Step, Store
@@ -49,10 +51,14 @@ class Core:
         self.clock = clock
         self.step = step
         self.health = Health(tuning.lost_after)
-        self.lanes = Lanes()
+        self.waiting = Waiting()
+        self.lanes = Lanes(self.waiting)
         self.testing: set[str] = set()
         self._store = store
         self._lock = threading.Lock()
+        self._removals = 0
+        self._removal_ended = threading.Condition()
+        self._closed = False
 
     @property
     def state(self) -> State:
@@ -71,6 +77,28 @@ class Core:
                 self._store.save(new)
             return result
 
+    @property
+    def removals(self) -> int:
+        """Counts the removals that came to an end, good or bad."""
+        return self._removals
+
+    def removal_ended(self) -> None:
+        """Wake those who wait for IPUs, or for a name, that a removal gives back."""
+        with self._removal_ended:
+            self._removals += 1
+            self._removal_ended.notify_all()
+
+    def await_removal(self, seen: int, patience: Patience, ends: float) -> None:
+        """Return when a removal has ended since ``removals`` was ``seen``; Busy at ``ends`` (monotonic clock)."""
+        with self.waiting.place(patience.caller), self._removal_ended:
+            self._removal_ended.wait_for(
+                lambda: self._closed or self._removals != seen, max(0.0, ends - time.monotonic())
+            )
+            if self._closed:
+                raise Busy(SHUTTING_DOWN)
+            if self._removals == seen:
+                raise Busy("a partition that gives IPUs back is still being removed; try again")
+
     def was_removed(self, partition_id: str, visible: Visible) -> bool:
         """Was there such a partition lately, and might this user see it?"""
         removed = self.state.removed.get(partition_id)
@@ -78,6 +106,9 @@ class Core:
 
     def close(self) -> None:
         """Finish what runs, then close agents' channels and the state file."""
+        with self._removal_ended:
+            self._closed = True
+            self._removal_ended.notify_all()
         self.lanes.close()
         self.fleet.close()
         with self._lock:

@@ -22,6 +22,9 @@ AGENT_NAME = "openvipu-agent"
 CALLS_AT_ONCE = 128
 """Threads for calls to several agents. Blocking calls in threads take half the processor time of futures."""
 
+LOOKS_AT_ONCE = 64
+"""Threads for the poll, which waits behind no call that changes something: those may take long."""
+
 
 class Fleet:
     """Channels to agents. Errors come back as sentences that begin with the agent's id."""
@@ -35,6 +38,7 @@ class Fleet:
         self.timeout = timeout
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="fleet")
+        self._looks = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._links: dict[str, tuple[grpc.Channel, pb_grpc.AgentServiceStub]] = {}
 
     def call(self, agent: Agent, method: str, request: Any, timeout: float | None = None) -> Any:
@@ -46,11 +50,16 @@ class Fleet:
             raise _refusal(agent, method, error) from None
 
     def call_all(
-        self, method: str, requests: Mapping[str, tuple[Agent, Any]], timeout: float | None = None
+        self,
+        method: str,
+        requests: Mapping[str, tuple[Agent, Any]],
+        timeout: float | None = None,
+        only_looks: bool = False,
     ) -> tuple[dict[str, Any], dict[str, Refusal]]:
         """Replies and refusals by agent id. All calls run at the same time."""
+        pool = self._looks if only_looks else self._pool
         begun = {
-            id_: self._pool.submit(self.call, agent, method, request, timeout)
+            id_: pool.submit(self.call, agent, method, request, timeout)
             for id_, (agent, request) in requests.items()
         }
         replies: dict[str, Any] = {}
@@ -71,7 +80,8 @@ class Fleet:
                 link[0].close()
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._looks):
+            pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             links, self._links = self._links, {}
         for link in links.values():

@@ -1,7 +1,8 @@
 """Making partitions true on the hardware: set up, reset, relocate, clear.
 
 Every job begins from the stored state and can be done again, so a restart simply does again what was
-under way. Jobs of one allocation run in its lane, one after the other.
+under way. Jobs of one partition run in its lane, one after the other; those of different partitions run beside each
+other, since no two have an IPU in common.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ log = logging.getLogger("openvipu")
 NOTHING: Unhealthy = frozenset()
 
 
+def lane_of(partition_id: str) -> str:
+    """The lane that this partition's work belongs to."""
+    return f"partition {partition_id}"
+
+
 class Jobs:
     """The hardware side of partitions."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-
-    def lane_of(self, partition: Partition) -> str:
-        """The lane that this partition's work belongs to."""
-        return admission.pool_of(self._core.state, partition).lane
 
     def resume(self) -> None:
         """After a start: go on with every partition that something was being done to."""
@@ -54,7 +56,7 @@ class Jobs:
     def queue(self, partition: Partition, job: Job, first: bool = False) -> None:
         """Put ``job`` for this partition in its lane."""
         id_, generation = partition.id, partition.generation
-        lane = self.lane_of(partition)
+        lane = lane_of(id_)
         self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
 
     def queue_repair(self, partition: Partition, errors: tuple[str, ...]) -> None:
@@ -86,10 +88,12 @@ class Jobs:
         if errors and not partition.force_removal:
             words = tuple(f"remove: {error}" for error in errors.values())
             self._store(lifecycle.failed(partition, words))
+            self._core.removal_ended()
             return
         for agent_id in errors:
             self._core.health.dirty(agent_id)
         self._core.change(lambda state: (lifecycle.removed(state, partition), None))
+        self._core.removal_ended()
 
     def repair(self, id_: str, generation: int, errors: tuple[str, ...]) -> None:
         """An active partition was found broken: start the automatic resets, or call it failed."""
@@ -138,10 +142,13 @@ class Jobs:
         self._store(waiting)
         pause = lifecycle.backoff_seconds(self._core.tuning.backoff, waiting.retries)
         id_, generation = partition.id, partition.generation
-        self._core.lanes.later(pause, self.lane_of(partition), lambda: self.reset(id_, generation, tried))
+        self._core.lanes.later(pause, lane_of(id_), lambda: self.reset(id_, generation, tried))
 
     def _relocate(self, partition: Partition, avoid: Unhealthy) -> bool:
-        """Move to other IPUs of the pool, then clear the old machines; False if there is no other place."""
+        """Clear the machines, then move to other IPUs of the pool; False if there is no other place.
+
+        In this order, because what is given back may be given to another partition at once.
+        """
         unhealthy = self._core.health.unhealthy() | avoid
 
         def decide(state: State) -> tuple[State, Partition]:
@@ -149,14 +156,15 @@ class Jobs:
             return admission.relocate(state, moving, unhealthy)
 
         try:
+            decide(self._core.state)
+            for agent_id in self._clear(partition):
+                self._core.health.dirty(agent_id)
             moved = self._core.change(decide)
         except NoRoom:
             return False
         self._core.step("relocated")
-        for agent_id in self._clear(partition):
-            self._core.health.dirty(agent_id)
         id_, generation = moved.id, moved.generation
-        lane = self.lane_of(moved)
+        lane = lane_of(id_)
         work = self._lasting(lane, lambda: self.reset(id_, generation, unhealthy))
         self._core.lanes.submit(lane, work, first=True)
         return True

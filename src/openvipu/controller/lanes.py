@@ -1,4 +1,8 @@
-"""Lanes: work of one lane is done one piece after the other, in order; lanes run beside each other."""
+"""Lanes: work of one lane is done one piece after the other, in order; lanes run beside each other.
+
+Requests run in the thread that brought them, jobs in a pool of threads: many slow jobs keep no request waiting
+that is in another lane.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +10,79 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
+from openvipu.controller.waiting import Patience, Waiting
 from openvipu.model.errors import Busy
 
 log = logging.getLogger("openvipu")
 T = TypeVar("T")
 Work = Callable[[], None]
 
+SHUTTING_DOWN = "the controller is shutting down; try again"
+
+
+class _Turn(threading.Event):
+    """Set when a request's turn has come, or when there will be none (``refused``)."""
+
+    refused = False
+
 
 class Lanes:
-    """Queues by name on a shared pool of threads."""
+    """Queues by name. ``waiting`` says who may wait for a turn."""
 
-    def __init__(self, workers: int = 32) -> None:
+    def __init__(self, waiting: Waiting, workers: int = 64) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="lane")
+        self._places = waiting
         self._lock = threading.Lock()
-        self._queues: dict[str, deque[Work]] = {}
+        self._calm = threading.Condition(self._lock)
+        self._queues: dict[str, deque[Work | _Turn]] = {}
         self._timers: set[threading.Timer] = set()
-        self._waiting: set[Future[Any]] = set()
+        self._requests = 0
         self._closed = False
 
-    def run(self, lane: str, work: Callable[[], T], timeout: float) -> T:
-        """The result of ``work`` when its turn has come; Busy if that takes longer than ``timeout`` s.
+    def run(self, lane: str, work: Callable[[], T], patience: Patience) -> T:
+        """The result of ``work`` when its turn has come.
 
-        Work that has begun is waited for, so that Busy always means "not done".
+        Busy if that takes longer than the caller waits, or if too many wait already: then it wasn't done. Work
+        that has begun is finished.
         """
-        future: Future[T] = Future()
-
-        def task() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
-        with self._lock:
-            self._waiting.add(future)
-        try:
-            self.submit(lane, task)
-            return future.result(timeout)
-        except FutureTimeoutError:
-            if future.cancel():
-                raise Busy(f"{lane} is busy with earlier requests; try again") from None
-            return future.result()
-        except CancelledError:
-            raise Busy("the controller is shutting down; try again") from None
-        finally:
-            with self._lock:
-                self._waiting.discard(future)
-
-    def waiting(self) -> int:
-        """Requests that wait for their turn or for their answer."""
-        with self._lock:
-            return len(self._waiting)
-
-    def submit(self, lane: str, work: Work, first: bool = False) -> None:
-        """Queue ``work``; ``first`` puts it before what waits, for the second half of what runs now."""
+        turn = _Turn()
         with self._lock:
             if self._closed:
-                raise Busy("the controller is shutting down; try again")
+                raise Busy(SHUTTING_DOWN)
+            if lane not in self._queues:
+                self._queues[lane] = deque()
+                turn.set()
+            self._requests += 1
+        try:
+            if not turn.is_set():
+                self._await(lane, turn, patience)
+            try:
+                return work()
+            finally:
+                self._next(lane)
+        finally:
+            with self._lock:
+                self._requests -= 1
+                self._calm.notify_all()
+
+    def submit(self, lane: str, work: Work, first: bool = False) -> None:
+        """Queue ``work``; ``first`` puts it before what waits, for the second half of what runs now.
+
+        Once the lanes are closed nothing is begun any more: the next start goes on with what the state says.
+        """
+        with self._lock:
+            if self._closed:
+                log.info("%s: left for the next start", lane)
+                return
             waiting = self._queues.get(lane)
             if waiting is not None:
                 waiting.appendleft(work) if first else waiting.append(work)
                 return
-            self._queues[lane] = deque([work])
-        self._pool.submit(self._drain, lane)
+            self._queues[lane] = deque()
+            self._pool.submit(self._do, lane, work)
 
     def later(self, seconds: float, lane: str, work: Work) -> None:
         """Queue ``work`` after a pause; nothing happens if the lanes are closed before."""
@@ -81,8 +90,6 @@ class Lanes:
         def fire() -> None:
             with self._lock:
                 self._timers.discard(timer)
-                if self._closed:
-                    return
             self.submit(lane, work)
 
         timer = threading.Timer(seconds, fire)
@@ -100,22 +107,55 @@ class Lanes:
             for timer in self._timers:
                 timer.cancel()
             for waiting in self._queues.values():
+                for entry in waiting:
+                    _refuse(entry)
                 waiting.clear()
-            for future in self._waiting:
-                future.cancel()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+            self._calm.wait_for(lambda: not self._requests)
+        self._pool.shutdown(wait=True)
 
-    def _drain(self, lane: str) -> Any:
-        while True:
+    def _await(self, lane: str, turn: _Turn, patience: Patience) -> None:
+        """Stand in the queue; returns when it is this request's turn."""
+        with self._places.place(patience.caller):
             with self._lock:
-                waiting = self._queues[lane]
-                if not waiting:
-                    del self._queues[lane]
+                if self._closed:
+                    raise Busy(SHUTTING_DOWN)
+                waiting = self._queues.get(lane)
+                if waiting is None:
+                    # it became free a moment ago
+                    self._queues[lane] = deque()
                     return
-                work = waiting.popleft()
-            try:
-                work()
-            except Busy:
-                log.info("%s: left for the next start", lane)
-            except Exception:
-                log.exception("defect in %s", lane)
+                waiting.append(turn)
+            if not turn.wait(patience.seconds):
+                with self._lock:
+                    if not turn.is_set():
+                        self._queues[lane].remove(turn)
+                        raise Busy(f"{lane} is busy with earlier requests; try again")
+        if turn.refused:
+            raise Busy(SHUTTING_DOWN)
+
+    def _do(self, lane: str, work: Work) -> None:
+        try:
+            work()
+        except Exception:
+            log.exception("defect in %s", lane)
+        finally:
+            self._next(lane)
+
+    def _next(self, lane: str) -> None:
+        """The lane's next piece of work begins; without one the lane is gone."""
+        with self._lock:
+            waiting = self._queues[lane]
+            if not waiting:
+                del self._queues[lane]
+                return
+            entry = waiting.popleft()
+            if isinstance(entry, _Turn):
+                entry.set()
+            else:
+                self._pool.submit(self._do, lane, entry)
+
+
+def _refuse(entry: Work | _Turn) -> None:
+    if isinstance(entry, _Turn):
+        entry.refused = True
+        entry.set()

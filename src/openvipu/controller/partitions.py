@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from openvipu.controller.core import Core
-from openvipu.controller.jobs import Jobs
-from openvipu.model.errors import BadRequest, Conflict, NoRoom, NotFound, Refusal
+from openvipu.controller.jobs import Jobs, lane_of
+from openvipu.controller.waiting import Patience
+from openvipu.model.errors import AlreadyExists, BadRequest, Conflict, NoRoom, NotFound, Refusal
 from openvipu.model.partition import Operation, Partition, Requirements
 from openvipu.model.state import State
 from openvipu.rules import admission, lifecycle
 from openvipu.rules.admission import Option, Visible
-from openvipu.rules.placement import Pool
 
 
 class Partitions:
-    """Requests wait for their turn in the allocation's lane; the hardware's work goes on after the reply."""
+    """Requests are admitted one at a time, the hardware's work goes on after the reply.
+
+    What is asked of a partition waits for its turn in the partition's lane. A create waits only while a removal
+    is under way that gives back what it needs.
+    """
 
     def __init__(self, core: Core, jobs: Jobs) -> None:
         self._core = core
         self._jobs = jobs
 
-    def create(self, wanted: Requirements, visible: Visible, timeout: float) -> str:
+    def create(self, wanted: Requirements, visible: Visible, patience: Patience) -> str:
         """Reserve the IPUs and start the setting up; the id. The first pool that takes it wins."""
-        reasons: list[Refusal] = []
-        for pool in admission.pools(self._core.state, wanted, visible):
+        ends = time.monotonic() + patience.seconds
+        while True:
+            seen = self._core.removals
             try:
-                return self._core.lanes.run(pool.lane, self._admission(wanted, pool, visible), timeout)
-            except (BadRequest, NoRoom, Conflict) as refusal:
-                reasons.append(refusal)
-        if len(reasons) == 1 or all(isinstance(reason, BadRequest) for reason in reasons):
-            raise reasons[0]
-        raise NoRoom("no free allocation: " + "; ".join(str(reason) for reason in reasons))
+                partition = self._core.change(lambda state: self._admit(state, wanted, visible))
+            except (NoRoom, AlreadyExists):
+                if not _gives_back(self._core.state, wanted, visible):
+                    raise
+                self._core.await_removal(seen, patience, ends)
+                continue
+            self._core.step("admitted")
+            self._jobs.queue(partition, self._jobs.create)
+            return partition.id
 
-    def remove(self, id_: str, force: bool, visible: Visible, timeout: float) -> None:
+    def remove(self, id_: str, force: bool, visible: Visible, patience: Patience) -> None:
         """Start the removal; nothing is left of the partition when its status is REMOVED."""
 
         def begin(partition: Partition) -> Partition:
             return lifecycle.removing(partition, force)
 
-        self._begin(id_, begin, visible, timeout)
+        self._begin(id_, begin, visible, patience)
 
-    def reset(self, id_: str, relocatable: bool, visible: Visible, timeout: float) -> None:
+    def reset(self, id_: str, relocatable: bool, visible: Visible, patience: Patience) -> None:
         """Start a reset of all its IPUs."""
 
         def begin(partition: Partition) -> Partition:
             return lifecycle.resetting(partition, relocatable)
 
-        self._begin(id_, begin, visible, timeout)
+        self._begin(id_, begin, visible, patience)
 
     def seen(self, visible: Visible, allocation_id: str = "") -> list[Partition]:
         """The partitions that this user may see, in order of creation."""
@@ -72,30 +81,24 @@ class Partitions:
         """Where the partition could go; nothing is created."""
         return admission.options(self._core.state, wanted, visible, self._core.health.unhealthy())
 
-    def _admission(self, wanted: Requirements, pool: Pool, visible: Visible) -> Callable[[], str]:
-        def decide(state: State) -> tuple[State, Partition]:
-            # the pool may have changed while the request waited
-            now = next(
-                (entry for entry in admission.pools(state, wanted, visible) if entry.lane == pool.lane), None
-            )
-            if now is None:
-                raise NoRoom(f"{pool.words} is gone")
-            if now.cluster.id in self._core.testing:
-                raise Conflict(f"cluster {now.cluster.id!r} is being tested; try again later")
-            return admission.admit(state, wanted, now, self._core.health.unhealthy())
-
-        def work() -> str:
-            partition = self._core.change(decide)
-            self._core.step("admitted")
-            self._jobs.queue(partition, self._jobs.create, first=True)
-            return partition.id
-
-        return work
+    def _admit(self, state: State, wanted: Requirements, visible: Visible) -> tuple[State, Partition]:
+        unhealthy = self._core.health.unhealthy()
+        reasons: list[Refusal] = []
+        for pool in admission.pools(state, wanted, visible):
+            try:
+                if pool.cluster.id in self._core.testing:
+                    raise Conflict(f"cluster {pool.cluster.id!r} is being tested; try again later")
+                return admission.admit(state, wanted, pool, unhealthy)
+            except (BadRequest, NoRoom, Conflict) as refusal:
+                reasons.append(refusal)
+        if len(reasons) == 1 or all(isinstance(reason, BadRequest) for reason in reasons):
+            raise reasons[0]
+        raise NoRoom("no free allocation: " + "; ".join(str(reason) for reason in reasons))
 
     def _begin(
-        self, id_: str, begin: Callable[[Partition], Partition], visible: Visible, timeout: float
+        self, id_: str, begin: Callable[[Partition], Partition], visible: Visible, patience: Patience
     ) -> None:
-        lane = self._jobs.lane_of(self.get(id_, visible))
+        self.get(id_, visible)  # who may not see it doesn't wait for it either
 
         def decide(state: State) -> tuple[State, Partition]:
             partition = begin(self.get(id_, visible))
@@ -107,7 +110,16 @@ class Partitions:
             job = self._jobs.remove if partition.operation is Operation.REMOVING else self._jobs.reset
             self._jobs.queue(partition, job, first=True)
 
-        self._core.lanes.run(lane, work, timeout)
+        self._core.lanes.run(lane_of(id_), work, patience)
+
+
+def _gives_back(state: State, wanted: Requirements, visible: Visible) -> bool:
+    """Is a partition being removed that has the wanted name, or IPUs of a pool that this one may come from?"""
+    removing = [entry for entry in state.partitions.values() if entry.operation is Operation.REMOVING]
+    sources = {pool.words for pool in admission.pools(state, wanted, visible)} if removing else set[str]()
+    return any(
+        entry.id == wanted.id or admission.pool_of(state, entry).words in sources for entry in removing
+    )
 
 
 def _may_see(partition: Partition, visible: Visible) -> bool:

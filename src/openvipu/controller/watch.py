@@ -46,7 +46,8 @@ class Watch:
         """
         before = self._core.state.partitions
         calls = {id_: (agent, pb.GetStatusRequest()) for id_, agent in self._core.state.agents.items()}
-        replies, refusals = self._core.fleet.call_all("GetStatus", calls, min(5.0, self._core.fleet.timeout))
+        seconds = min(5.0, self._core.fleet.timeout)
+        replies, refusals = self._core.fleet.call_all("GetStatus", calls, seconds, only_looks=True)
         for id_, refusal in refusals.items():
             log.warning("poll: %s", refusal)
             self._core.health.missed(id_)

@@ -34,11 +34,6 @@ class Pool:
     agent_ids: frozenset[str]
 
     @property
-    def lane(self) -> str:
-        """Requests in one lane are served one after the other."""
-        return f"allocation {self.allocation_id}" if self.allocation_id else f"cluster {self.cluster.id}"
-
-    @property
     def words(self) -> str:
         return f"allocation {self.allocation_id!r}" if self.allocation_id else f"cluster {self.cluster.id!r}"
 

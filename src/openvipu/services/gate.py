@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openvipu.controller.core import Core
+from openvipu.controller.waiting import Patience
 from openvipu.model.errors import Forbidden
 from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, metadata_of
 from openvipu.rules import users
@@ -35,8 +36,14 @@ class Gate:
             raise Forbidden(f"user {user.id!r} is no administrator")
         return user.allocation_ids
 
-    def queue_timeout(self, context: Any) -> float:
-        """Seconds that the call may wait for its turn: to the client's deadline, or our limit."""
+    def patience(self, context: Any) -> Patience:
+        """Who waits (the user; without users, or with a user's name made up, the host) and how long at most.
+
+        To the client's deadline, or our limit.
+        """
         limit = self._core.tuning.queue_timeout
         remaining = context.time_remaining()
-        return limit if remaining is None else max(0.0, min(limit, remaining))
+        seconds = limit if remaining is None else max(0.0, min(limit, remaining))
+        if self._core.state.settings.secure:
+            return Patience(metadata_of(context).get(USER_HEADER, ""), seconds)
+        return Patience(context.peer().rpartition(":")[0], seconds)

@@ -46,20 +46,18 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
     def CreatePartition(self, request: pb.CreatePartitionRequest, context: Any) -> pb.CreatePartitionReply:
         visible = self._gate.visible(context)
         wanted = wire.requirements(request)
-        id_ = self._partitions.create(wanted, visible, self._gate.queue_timeout(context))
+        id_ = self._partitions.create(wanted, visible, self._gate.patience(context))
         return pb.CreatePartitionReply(partition_id=id_)
 
     def RemovePartition(self, request: pb.RemovePartitionRequest, context: Any) -> pb.RemovePartitionReply:
         visible = self._gate.visible(context)
-        self._partitions.remove(
-            request.partition_id, request.force, visible, self._gate.queue_timeout(context)
-        )
+        self._partitions.remove(request.partition_id, request.force, visible, self._gate.patience(context))
         return pb.RemovePartitionReply()
 
     def ResetPartition(self, request: pb.ResetPartitionRequest, context: Any) -> pb.ResetPartitionReply:
         visible = self._gate.visible(context)
         self._partitions.reset(
-            request.partition_id, request.relocatable, visible, self._gate.queue_timeout(context)
+            request.partition_id, request.relocatable, visible, self._gate.patience(context)
         )
         return pb.ResetPartitionReply()
 

@@ -1,0 +1,56 @@
+"""Who may wait: requests that wait hold a thread each, so there are places for some, and each caller has a share."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from openvipu.model.errors import Busy
+
+PLACES = 48
+"""Requests that wait at the same time; less than the threads of a door, so that others are always answered."""
+
+SHARE = 16
+"""Places of one caller: a quarter of a door's threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Who waits (a user, or without users a host), and for how many seconds at most."""
+
+    caller: str
+    seconds: float
+
+
+class Waiting:
+    """Counts those who wait."""
+
+    def __init__(self, places: int = PLACES, share: int = SHARE) -> None:
+        self._lock = threading.Lock()
+        self._places = places
+        self._share = share
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, caller: str) -> Generator[None]:
+        """A place while waiting; Busy at once if the caller, or everybody together, has all of theirs."""
+        with self._lock:
+            if self._taken[caller] >= self._share:
+                raise Busy(f"{self._share} requests of yours wait already; try again when they are answered")
+            if self._taken.total() >= self._places:
+                raise Busy(f"{self._places} requests wait already; try again")
+            self._taken[caller] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[caller] -= 1
+                self._taken += Counter()  # drops the names that count nothing
+
+    def count(self) -> int:
+        """How many wait now."""
+        with self._lock:
+            return self._taken.total()
