@@ -51,27 +51,56 @@ Observer = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A certificate, its key and the authority that the other side must be signed by (PEM)."""
+    """A certificate, its key and the authority that the other side must be signed by (PEM).
+
+    Attributes:
+        certificate: None, with ``key``, for a client that shows none: it verifies the server, and shows keys.
+        mutual: a server turns away clients without a certificate. Without it clients are known by their keys alone.
+    """
 
     authority: bytes
-    certificate: bytes
-    key: bytes
+    certificate: bytes | None = None
+    key: bytes | None = None
+    mutual: bool = True
 
     @classmethod
-    def read(cls, directory: Path, role: str) -> Tls:
+    def read(cls, directory: Path, role: str, mutual: bool = True) -> Tls:
         """``ca.crt``, ``<role>.crt`` and ``<role>.key`` of a directory that ``--tls-init`` made."""
-        try:
-            parts = [(directory / name).read_bytes() for name in ("ca.crt", f"{role}.crt", f"{role}.key")]
-        except OSError as error:
-            raise errors.BadRequest(f"TLS file {error.filename} can't be read: {error.strerror}") from None
-        return cls(*parts)
+        names = ("ca.crt", f"{role}.crt", f"{role}.key")
+        authority, certificate, key = [_read(directory / name) for name in names]
+        return cls(authority, certificate, key, mutual)
+
+    @classmethod
+    def trusting(cls, authority: Path) -> Tls:
+        """For a client that verifies the server by this authority and shows no certificate."""
+        return cls(_read(authority))
+
+    @classmethod
+    def of_client(cls, directory: Path, role: str) -> Tls:
+        """With the role's certificate if the directory has one, else with the authority alone."""
+        if (directory / f"{role}.crt").exists():
+            return cls.read(directory, role)
+        return cls.trusting(directory / "ca.crt")
 
     def server(self) -> grpc.ServerCredentials:
         """Mutual: a client without a certificate of the authority is turned away in the handshake."""
-        return grpc.ssl_server_credentials([(self.key, self.certificate)], self.authority, True)
+        assert self.key is not None and self.certificate is not None  # a server's are read with its role
+        pairs = [(self.key, self.certificate)]
+        return grpc.ssl_server_credentials(pairs, self.authority if self.mutual else None, self.mutual)
 
     def client(self) -> grpc.ChannelCredentials:
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
+
+    def roles(self, *names: str) -> frozenset[str]:
+        """Whose certificates a server lets in; empty where clients show none."""
+        return frozenset(names) if self.mutual else frozenset()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise errors.BadRequest(f"TLS file {path} can't be read: {error.strerror}") from None
 
 
 class Guard(grpc.ServerInterceptor):

@@ -39,7 +39,15 @@ WORKERS = 64
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Where a controller keeps its state and listens. Port 0 takes a free one; None: don't listen."""
+    """Where a controller keeps its state and listens. Port 0 takes a free one; None: don't listen.
+
+    Attributes:
+        tls: certificates of the doors; None: no TLS.
+        client_certificates: with ``tls``: clients show certificates too. Else they are known by their keys alone.
+        agents_ca: agents are verified by this authority, and shown the key alone.
+        agents_without_tls: agents have no TLS though the doors have: the key goes to them in the clear.
+        plain_user_address: one more users' door without TLS, for Poplar, which knows none; empty: none.
+    """
 
     state: Path
     user_address: str = "0.0.0.0:8090"
@@ -48,6 +56,10 @@ class Config:
     metrics_port: int | None = 2113
     discovery: tuple[str, ...] = ()
     tls: Path | None = None
+    client_certificates: bool = True
+    agents_ca: Path | None = None
+    agents_without_tls: bool = False
+    plain_user_address: str = ""
     tuning: Tuning = field(default_factory=Tuning)
 
 
@@ -63,10 +75,11 @@ class ControllerServer:
             self._stack = stack.pop_all()
 
     def _start(self, config: Config, clock: Callable[[], float], step: Step, stack: ExitStack) -> None:
-        tls = Tls.read(config.tls, "controller") if config.tls else None
+        tls = Tls.read(config.tls, "controller", config.client_certificates) if config.tls else None
+        agents_tls = _agents_tls(config, tls)
         store = Store.open(config.state, step)
-        _check_admin_door(config, store)
-        fleet = Fleet(store.state.settings, tls, config.tuning.agent_timeout)
+        _check_doors(config, store)
+        fleet = Fleet(store.state.settings, agents_tls, config.tuning.agent_timeout)
         self.core = Core(store, fleet, config.tuning, clock, step)
         stack.callback(self.core.close)
         self.jobs = Jobs(self.core)
@@ -83,6 +96,9 @@ class ControllerServer:
         self.watch.start()
         stack.callback(self.watch.close)
         self.user_port = self._open(config.user_address, tls, False, stack)
+        self.plain_user_port = 0
+        if config.plain_user_address:
+            self.plain_user_port = self._open(config.plain_user_address, None, False, stack)
         self.admin_port = self._open(config.admin_address, tls, True, stack)
         self.metrics: Any = None
         if config.metrics_port is not None:
@@ -102,13 +118,15 @@ class ControllerServer:
             catalog = CatalogService(self.core, self.partitions, gate)
             catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
             if admin:
-                service = AdminService(self.core, self.inventory, gate, self.discovery, self.user_port)
+                port = self.plain_user_port or self.user_port
+                service = AdminService(self.core, self.inventory, gate, self.discovery, port)
                 admin_pb2_grpc.add_AdminServiceServicer_to_server(service, server)
 
-        roles = frozenset({"admin"} if admin else {"admin", "user"}) if tls else frozenset[str]()
+        names = ("admin",) if admin else ("admin", "user")
+        roles = tls.roles(*names) if tls else frozenset[str]()
         guard = Guard(roles, self.calls.observe)
-        names = ADMIN_SERVICES if admin else USER_SERVICES
-        server, port = serve(executor, address, (register,), names, guard, tls)
+        services = ADMIN_SERVICES if admin else USER_SERVICES
+        server, port = serve(executor, address, (register,), services, guard, tls)
         stack.callback(lambda: server.stop(grace=2).wait())
         return port
 
@@ -117,12 +135,28 @@ class ControllerServer:
         self._stack.close()
 
 
-def _check_admin_door(config: Config, store: Store) -> None:
+def _agents_tls(config: Config, tls: Tls | None) -> Tls | None:
+    """How agents are called: as the doors are, unless something else was said."""
+    if config.agents_without_tls:
+        return None
+    if config.agents_ca:
+        return Tls.trusting(config.agents_ca)
+    if tls is None or tls.mutual:
+        return tls
+    return Tls(tls.authority)
+
+
+def _check_doors(config: Config, store: Store) -> None:
     """Who can reach an open admin door owns every machine: beyond loopback it needs keys or certificates."""
     host, _ = split_address(config.admin_address)
-    if store.state.settings.secure or config.tls or _is_loopback(host):
+    certificates = config.tls and config.client_certificates
+    if store.state.settings.secure or (not config.tls and _is_loopback(host)) or certificates:
         return
     store.close()
+    if config.tls:
+        raise BadRequest(
+            "without client certificates nobody is known: make the state with --init --secure, so that users show keys"
+        )
     raise BadRequest(
         f"admin address {config.admin_address} can be reached from outside without a key; "
         "make the state with --init --secure, use --tls, or listen on 127.0.0.1"

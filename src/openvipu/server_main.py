@@ -57,13 +57,38 @@ def _parser() -> argparse.ArgumentParser:
         metavar="INTERFACES",
         help="comma-separated interfaces or addresses (NAME or NAME:PORT) to listen for agents' beacons on",
     )
-    made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
+    _add_tls(made)
     made.add_argument("--poll-interval", type=float, default=10.0, metavar="SECONDS")
     made.add_argument(
         "--reset-backoff", type=float, default=1.0, metavar="SECONDS", help="before the first retry"
     )
     made.add_argument("--agent-timeout", type=float, default=30.0, metavar="SECONDS")
     return made
+
+
+def _add_tls(made: argparse.ArgumentParser) -> None:
+    tls = made.add_argument_group("TLS")
+    tls.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
+    tls.add_argument(
+        "--no-client-certificates",
+        action="store_true",
+        help="with --tls and a secure state: users are known by their keys alone, and show no certificate",
+    )
+    tls.add_argument(
+        "--agents-ca",
+        type=Path,
+        metavar="FILE",
+        help="the authority that agents are verified by; they are shown the key alone",
+    )
+    tls.add_argument(
+        "--agents-without-tls", action="store_true", help="with --tls: agents have none, keys go in the clear"
+    )
+    tls.add_argument(
+        "--plain-user-address",
+        default="",
+        metavar="HOST:PORT",
+        help="with --tls: one more users' door without TLS, for Poplar, which knows none",
+    )
 
 
 def _main(arguments: argparse.Namespace) -> int:
@@ -109,8 +134,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         if not 0 < getattr(arguments, name) <= 86400:
             raise BadRequest(f"--{name.replace('_', '-')} must be more than 0 and at most 86400 seconds")
     metrics_host, metrics_port = listen_address(arguments.metrics_address)
-    for address in (arguments.user_address, arguments.admin_address):
-        listen_address(address)
+    for address in (arguments.user_address, arguments.admin_address, arguments.plain_user_address):
+        if address:
+            listen_address(address)
+    if arguments.agents_ca and arguments.agents_without_tls:
+        raise BadRequest("--agents-ca and --agents-without-tls exclude each other")
+    for name in ("no_client_certificates", "agents_without_tls", "plain_user_address"):
+        if getattr(arguments, name) and not arguments.tls:
+            raise BadRequest(f"--{name.replace('_', '-')} goes with --tls")
     tuning = Tuning(
         poll=arguments.poll_interval,
         backoff=arguments.reset_backoff,
@@ -124,6 +155,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         metrics_port=metrics_port,
         discovery=arguments.autodiscovery_listen_interfaces,
         tls=arguments.tls,
+        client_certificates=not arguments.no_client_certificates,
+        agents_ca=arguments.agents_ca,
+        agents_without_tls=arguments.agents_without_tls,
+        plain_user_address=arguments.plain_user_address,
         tuning=tuning,
     )
     server = ControllerServer(replace(config, metrics_port=None) if arguments.no_metrics else config)

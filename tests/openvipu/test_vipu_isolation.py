@@ -12,7 +12,7 @@ import pytest
 from vipuhouse import POD4, POD16, POD64, Controller, controlling, new_config, refused
 
 from openvipu.agent.binding import Binding
-from openvipu.clients.main import vipu
+from openvipu.clients.main import vipu, vipu_admin
 from openvipu.controller import authority
 from openvipu.model.codec import encode
 from openvipu.model.errors import BadRequest, Forbidden, StateError
@@ -294,9 +294,10 @@ def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, papers: tuple[P
             server.close()
 
 
-def _list(port: int, tls: Tls | None) -> list[pb.Partition]:
+def _list(port: int, tls: Tls | None, metadata: tuple[tuple[str, str], ...] = ()) -> list[pb.Partition]:
     with channel(f"127.0.0.1:{port}", tls) as link:
-        reply = pb_grpc.UserServiceStub(link).ListPartitions(pb.ListPartitionsRequest(), timeout=10)
+        stub = pb_grpc.UserServiceStub(link)
+        reply = stub.ListPartitions(pb.ListPartitionsRequest(), timeout=10, metadata=metadata)
         return list(reply.partitions)
 
 
@@ -305,12 +306,70 @@ def _describe(host: str, port: int, tls: Tls | None) -> None:
         agent_pb2_grpc.AgentServiceStub(link).Describe(agent_pb2.DescribeRequest(), timeout=10)
 
 
-def _add_over_tls(server: ControllerServer, pod: SimulatedPod, tls: Tls) -> None:
+def _add_over_tls(
+    server: ControllerServer, pod: SimulatedPod, tls: Tls, metadata: tuple[tuple[str, str], ...] = ()
+) -> None:
     agent = pod.agents["ipum1"]
     with channel(f"127.0.0.1:{server.admin_port}", tls) as link:
         spec = admin_pb2.AgentSpec(host=agent.host, port=agent.port)
         request = admin_pb2.CreateAgentRequest(id="ipum1", spec=spec)
-        assert admin_pb2_grpc.AdminServiceStub(link).CreateAgent(request).agent.status.serial
+        stub = admin_pb2_grpc.AdminServiceStub(link)
+        assert stub.CreateAgent(request, metadata=metadata).agent.status.serial
+
+
+def test_keys_travel_in_tls_without_client_certificates(tmp_path: Path, papers: tuple[Path, Path]) -> None:
+    """Doors and agents prove who they are, clients show keys; Poplar's door beside is plain and knows no admin API."""
+    red, blue = papers
+    config = new_config(tmp_path, secure=True)
+    store = Store.open(config.state)
+    store.save(store.state.with_user(users.make(store.state, "admin", "salt", "admin-key", (), True)))
+    store.close()
+    config = replace(config, tls=red, client_certificates=False, plain_user_address="127.0.0.1:0")
+    agents = PodConfig(POD4, port=0, tls=Tls.read(red, "agent", mutual=False))
+    with SimulatedPod(agents) as pod:
+        server = ControllerServer(replace(config, agents_ca=red / "ca.crt"))
+        try:
+            trusting, stranger = Tls.trusting(red / "ca.crt"), Tls.trusting(blue / "ca.crt")
+            _add_over_tls(server, pod, trusting, ADMIN)
+            code, _ = refused(lambda: _list(server.admin_port, trusting))
+            assert code is grpc.StatusCode.UNAUTHENTICATED
+            for door in (server.admin_port, server.user_port):
+                assert _list(door, trusting, ADMIN) == []
+                for other in (stranger, None):
+                    code, _ = refused(lambda door=door, other=other: _list(door, other, ADMIN))
+                    assert code is grpc.StatusCode.UNAVAILABLE
+            assert _list(server.plain_user_port, None, ADMIN) == []
+            with channel(f"127.0.0.1:{server.plain_user_port}") as link:
+                asked = admin_pb2_grpc.AdminServiceStub(link).ListUsers
+                code, _ = refused(lambda: asked(admin_pb2.ListUsersRequest(), metadata=ADMIN))
+            assert code is grpc.StatusCode.UNIMPLEMENTED
+            agent = pod.agents["ipum1"]
+            code, words = refused(lambda: _describe(agent.host, agent.port, trusting))
+            assert (code, "belongs to another" in words) == (grpc.StatusCode.PERMISSION_DENIED, True)
+            for other in (stranger, None):
+                code, _ = refused(lambda other=other: _describe(agent.host, agent.port, other))
+                assert code is grpc.StatusCode.UNAVAILABLE
+            only_ca = tmp_path / "only-ca"
+            only_ca.mkdir()
+            (only_ca / "ca.crt").write_bytes((red / "ca.crt").read_bytes())
+            typed = ["-P", str(server.admin_port), "--tls", str(only_ca), "--api-user-id", "admin"]
+            assert vipu_admin([*typed, "--api-access-key", "admin-key", "list", "agents"]) == 0
+        finally:
+            server.close()
+        # a controller that trusts another authority sends its key to nobody
+        server = ControllerServer(replace(config, agents_ca=blue / "ca.crt"))
+        try:
+            _, lost = server.core.health.counts(server.core.state.agents)
+            assert lost == 1
+        finally:
+            server.close()
+
+
+def test_no_client_certificates_need_users(tmp_path: Path, papers: tuple[Path, Path]) -> None:
+    """Without certificates and without users nobody is known, so such a controller doesn't start."""
+    config = replace(new_config(tmp_path), tls=papers[0], client_certificates=False)
+    with pytest.raises(BadRequest, match="nobody is known: make the state"):
+        ControllerServer(config)
 
 
 def test_an_authority_is_made_once(tmp_path: Path) -> None:

@@ -32,6 +32,11 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--controller-key-file", type=Path, help="obey only a controller with this key")
     made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
     made.add_argument(
+        "--no-client-certificates",
+        action="store_true",
+        help="with --tls: controllers are known by their keys alone, and show no certificate",
+    )
+    made.add_argument(
         "--hardware",
         default="simulated",
         help="'simulated' (one machine by itself), or MODULE:FUNCTION that makes the driver of a real one",
@@ -56,7 +61,8 @@ def _main(arguments: argparse.Namespace) -> int:
     machine = hardware(arguments.hardware, arguments.name, arguments.rnic_address)
     key = read_key(arguments.controller_key_file) if arguments.controller_key_file else ""
     binding = Binding(arguments.state, key)
-    tls = Tls.read(arguments.tls, "agent") if arguments.tls else None
+    mutual = not arguments.no_client_certificates
+    tls = Tls.read(arguments.tls, "agent", mutual) if arguments.tls else None
     with ExitStack() as stack:
         exporter_port = 0
         if not arguments.no_exporter:

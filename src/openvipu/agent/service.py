@@ -94,7 +94,7 @@ def start(
     tls: Tls | None = None,
     exporter_port: int = 0,
 ) -> tuple[grpc.Server, int]:
-    """Serve one machine at ``host:port``. With TLS only certificates with the name ``controller`` get in.
+    """Serve one machine at ``host:port``. With mutual TLS only certificates with the name ``controller`` get in.
 
     ``exporter_port`` is where the machine's exporter listens, 0 if it has none.
     """
@@ -103,7 +103,7 @@ def start(
     def register(server: grpc.Server) -> None:
         pb_grpc.add_AgentServiceServicer_to_server(service, server)
 
-    guard = Guard(frozenset({"controller"}) if tls else frozenset())
+    guard = Guard(tls.roles("controller") if tls else frozenset())
     return serve(executor, address, (register,), (SERVICE,), guard, tls)
 
 

@@ -33,7 +33,7 @@ class Session:
     """Stubs of all services on one channel, with the user's id and key on every call."""
 
     def __init__(self, connection: Connection, show_json: bool, admin: bool) -> None:
-        tls = Tls.read(Path(connection.tls), "admin" if admin else "user") if connection.tls else None
+        tls = Tls.of_client(Path(connection.tls), "admin" if admin else "user") if connection.tls else None
         self.connection = connection
         self.show_json = show_json
         self.is_admin = admin

@@ -40,6 +40,11 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--bindings", type=Path, metavar="DIR", help="remember the agents' controllers there")
     made.add_argument("--controller-key-file", type=Path, help="obey only a controller with this key")
     made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
+    made.add_argument(
+        "--no-client-certificates",
+        action="store_true",
+        help="with --tls: controllers are known by their keys alone, and show no certificate",
+    )
     made.add_argument("--agents-file", type=Path, help="write a line 'name host port' for each agent")
     made.add_argument("--netns", default="", help="run in this network namespace (made if it isn't there)")
     made.add_argument("--control", default=CONTROL, metavar="HOST:PORT", help="the control door")
@@ -78,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
         announce=arguments.announce,
         bindings=arguments.bindings,
         controller_key=read_key(arguments.controller_key_file) if arguments.controller_key_file else "",
-        tls=Tls.read(arguments.tls, "agent") if arguments.tls else None,
+        tls=Tls.read(arguments.tls, "agent", not arguments.no_client_certificates) if arguments.tls else None,
     )
     if arguments.netns:
         from openvipu.sim.namespace import enter
