@@ -12,7 +12,6 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock
 
-from weft.engine.clock import SystemClock
 from weft.engine.database import Database, embedded
 from weft.engine.store import Store
 
@@ -46,7 +45,7 @@ def database(database_url: str) -> Generator[Database]:
 
 @pytest.fixture
 def store(database: Database) -> Store:
-    return Store(database, SystemClock())
+    return Store(database)
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.clock import SystemClock
+from weft.engine.clock import DatabaseClock, SystemClock
 from weft.engine.database import Database, Listener
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.ledger import FabricLedger
+from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
@@ -58,7 +59,10 @@ class House:
         self.site = small_site()
         self.cloud = FakeCloud(seed=1, name="lab", latency=0.0)
         self.cloud.offers.images.add("tiny")
-        self.store = Store(database, self.clock)
+        if clock is not None:
+            database.clock = clock.now
+        self.time = DatabaseClock(database, self.clock)
+        self.store = Store(database)
         self.fabric = FakeFabric(self.site, "ib0", ledger=FabricLedger(database, "ib0"))
         self.world = World(
             resources={"lab": self.cloud, "ib0": self.fabric},
@@ -67,17 +71,29 @@ class House:
         )
         self.keeper = WorldKeeper(self.store, lambda site: self.world)
         self.listener = Listener(url)
-        self.service = Service(self.store, self.keeper, Policy(), self.clock, self.listener)
+        self.pulse = Pulse()
+        self.service = self.new_service()
         self.loop = loop
         self.database = database
         self.worker = self.new_worker("w1")
         self.store.apply_site(self.site, "test")
 
-    def new_worker(self, name: str, loop: LoopSettings | None = None) -> Worker:
+    def new_service(self) -> Service:
+        return Service(self.store, self.keeper, Policy(), self.time, self.listener, self.pulse)
+
+    def new_worker(
+        self,
+        name: str,
+        loop: LoopSettings | None = None,
+        database: Database | None = None,
+        pulse: Pulse | None = None,
+    ) -> Worker:
+        """One more; `database`: its own way to the same one."""
         loop = loop or self.loop
-        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
-        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site, self.clock)
-        return Worker(self.database, self.listener, reconciler, self.clock, loop, dispatcher, name)
+        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.time, loop)
+        own = database or self.database
+        dispatcher = Dispatcher(Store(own), self.keeper.world, self.keeper.site)
+        return Worker(own, self.listener, reconciler, loop, dispatcher, name, pulse)
 
     def request(self, project: str = "team-a", role: str = "member") -> Request:
         token = self.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))

@@ -166,7 +166,7 @@ def test_a_live_ipu_pod_disturbs_no_order_of_nodes(house: IpuHouse) -> None:
     """Neither those that wait nor the view of capacity."""
     house.booted()
     waiting = house.order(ORDER.model_copy(update={"queue": True}))
-    dispatcher = Dispatcher(house.store, house.keeper.world, house.keeper.site, house.clock)
+    dispatcher = Dispatcher(house.store, house.keeper.world, house.keeper.site)
     assert dispatcher.run() == ["train"]
     house.run(waiting, PodState.READY)
     assert house.service.capacity(house.request())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from ipaddress import IPv4Network
+
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-from tests.engine.house import House
+from tests.engine.house import ORDER, House
 
-from weft.engine.clock import SystemClock
 from weft.engine.database import Database
 from weft.engine.sql import migrations
 from weft.engine.store import Store
+from weft.model.order import NetworkOrder
 from weft.model.pod import PodState
 from weft.planning.place.sharing import Terms
 
@@ -51,7 +54,7 @@ def test_pods_of_the_first_version_are_taken_over(
         )
     taken_over = Database(url)
     try:
-        store = Store(taken_over, SystemClock())
+        store = Store(taken_over)
         pod = store.find_pod("train", "team-a")
         assert pod.order == plan.order and pod.placed == plan
         assert [(p.name, p.nodes) for p in store.summaries("team-a")] == [("train", 2)]
@@ -59,5 +62,59 @@ def test_pods_of_the_first_version_are_taken_over(
         assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
         assert pod.spares == () and pod.held == pod.nodes
         assert store.retry(pod.id, "retry asked") is PodState.DEGRADED
+    finally:
+        taken_over.close()
+
+
+def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url: str, postgres: str) -> None:
+    """A date of the year 10000, durations of millennia: they are cut to what is allowed, and everything is read."""
+    house = House(database, database_url)
+    pods = {name: house.order(ORDER.model_copy(update={"name": name})) for name in ("far", "long", "plain")}
+    own = ORDER.model_copy(
+        update={"name": "own", "network": NetworkOrder(management=IPv4Network("10.64.0.0/12"))}
+    )
+    pods["own"] = house.order(own)
+    house.close()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE fourth_version")
+    url = postgres.replace("/postgres?", "/fourth_version?")
+    lease = {
+        "far": {"start": "0001-01-01T00:00:00Z", "end": "9999-12-31T23:59:59-12:00", "duration": None},
+        "long": {"start": None, "end": None, "duration": "9999999h"},
+    }
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE migration (name text PRIMARY KEY, at timestamptz DEFAULT now())")
+        for name, statements in migrations()[:4]:
+            connection.execute(statements.encode())
+            connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
+        for name, pod in pods.items():
+            document = pod.plan.model_dump(mode="json")
+            document["order"]["lease"] = lease.get(name, document["order"]["lease"])
+            connection.execute(
+                "INSERT INTO pod (id, project_id, name, created_by, created_at, plan, ordered, state, since, next_at,"
+                " placed_at, lease_end, expected_start) VALUES"
+                " (%s, 'team-a', %s, 'alice', now(), %s, %s, 'READY', now(), now(), now(), %s, 'infinity')",
+                [
+                    pod.id,
+                    name,
+                    Jsonb(document),
+                    Jsonb(document["order"]),
+                    "9999-12-31 23:59:59-12" if name == "far" else None,
+                ],
+            )
+    taken_over = Database(url)
+    try:
+        store = Store(taken_over)
+        found = {p.name: p for p in store.live_pods()}
+        assert found.keys() == pods.keys() and not store.unreadable_pods()
+        assert found["far"].lease_end == datetime(2400, 1, 1, tzinfo=UTC)
+        assert found["far"].order.lease.end == datetime(2200, 1, 1, tzinfo=UTC)
+        assert found["far"].placed and found["far"].placed.order == found["far"].order
+        assert found["long"].order.lease.duration == "36500d"
+        assert found["plain"].placed == pods["plain"].placed
+        used = store.capacity().used.management_cidrs["lab"]
+        assert used == {pods[n].plan.allotment.management_cidr for n in ("far", "long", "plain")}
+        homes = {row["name"]: (row["fabric"], row["cloud"]) for row in store.homes()}
+        assert homes == dict.fromkeys(pods, ("ib0", "lab"))
     finally:
         taken_over.close()

@@ -43,7 +43,7 @@ def serve(settings: ServeSettings) -> int:
             made.service(policy),
             keystone,
             policy,
-            collectors=[StoreCollector(made.store, made.clock)],
+            collectors=[StoreCollector(made.store)],
             public_url=settings.public_url,
             auth_url=keystone.auth_url,
         )

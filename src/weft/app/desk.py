@@ -9,6 +9,7 @@ from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.database import Listener
+from weft.engine.pulse import Pulse
 from weft.engine.store import Store
 from weft.model.errors import InputError, WeftError
 from weft.ports.clock import Clock
@@ -31,10 +32,17 @@ class Desk:
     """Base of the verbs. Nothing is remembered here."""
 
     def __init__(
-        self, store: Store, keeper: WorldKeeper, policy: Policy, clock: Clock, listener: Listener
+        self,
+        store: Store,
+        keeper: WorldKeeper,
+        policy: Policy,
+        clock: Clock,
+        listener: Listener,
+        pulse: Pulse | None = None,
     ) -> None:
         self._store, self._keeper, self._policy = store, keeper, policy
         self._clock, self._listener = clock, listener
+        self._pulse = pulse or Pulse()
 
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:

@@ -2,56 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from weft.engine.store import Store
+from weft.engine.store import Counts, Store
 from weft.model.errors import WeftError
 from weft.model.pod import PodState
-from weft.ports.clock import Clock
+
+KEPT = 2.0
+"""Seconds that what was read serves further scrapes: nobody signs in to ask for metrics."""
 
 
 class StoreCollector(Collector):
-    """Reads the database at each scrape; a database that is away shows as `weft_up 0`."""
+    """Numbers of the database; one that is away shows as `weft_up 0`."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._monotonic = store, monotonic
+        self._lock = threading.Lock()
+        self._read: tuple[float, Counts | None] | None = None
 
     def describe(self) -> Iterable[Metric]:
         return ()
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily("weft_up", "Whether the database answers.")
-        try:
-            rows = {row["state"]: row for row in self._store.counts()}
-            capacity = self._store.capacity()
-        except WeftError:
-            up.add_metric([], 0)
-            yield up
-            return
-        up.add_metric([], 1)
+        counts = self._counts()
+        up.add_metric([], 1 if counts else 0)
         yield up
+        if counts is None:
+            return
+        rows = {row["state"]: row for row in counts.pods}
         pods = GaugeMetricFamily("weft_pods", "Pods by state.", labels=["state"])
         oldest = GaugeMetricFamily(
             "weft_pod_oldest_seconds", "How long the oldest pod has been in the state.", labels=["state"]
         )
         alarmed = GaugeMetricFamily(
             "weft_pods_overdue",
-            "Pods that have been in the state for longer than its limit.",
+            "Pods with an alarm: in the state for longer than its limit, FAILED, or nothing a worker can go on with.",
             labels=["state"],
         )
-        now = self._clock.now()
         for state in PodState:
             row = rows.get(state)
             pods.add_metric([state], row["number"] if row else 0)
             if state is not PodState.RELEASED:
-                oldest.add_metric([state], (now - row["oldest"]).total_seconds() if row else 0)
+                oldest.add_metric([state], row["oldest"] if row else 0)
                 alarmed.add_metric([state], row["alarmed"] if row else 0)
         yield from (pods, oldest, alarmed)
         nodes = GaugeMetricFamily("weft_nodes", "Nodes held by pods, and in quarantine.", labels=["state"])
-        nodes.add_metric(["busy"], len(capacity.holds))
-        nodes.add_metric(["quarantined"], len(capacity.quarantines))
+        nodes.add_metric(["busy"], counts.busy)
+        nodes.add_metric(["quarantined"], counts.quarantined)
         yield nodes
+        unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
+        unreadable.add_metric([], counts.parked)
+        yield unreadable
+
+    def _counts(self) -> Counts | None:
+        """None: the database doesn't answer. Read once in `KEPT` seconds, however many ask."""
+        with self._lock:
+            now = self._monotonic()
+            if self._read is None or now - self._read[0] >= KEPT:
+                try:
+                    self._read = (now, self._store.counts())
+                except WeftError:
+                    self._read = (now, None)
+            return self._read[1]

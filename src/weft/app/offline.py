@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.ids import Duration, span
+from weft.model.ids import Duration, moment, span
 from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -91,7 +91,7 @@ def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
         free=row.free,
         largest=tuple(x for x in row.largest if level in (None, x.level)),
         soon=tuple(
-            SoonView(level=x.level, count=x.count, at=datetime.fromtimestamp(x.at, UTC))
+            SoonView(level=x.level, count=x.count, at=moment(x.at))
             for x in row.soon
             if level in (None, x.level)
         ),
@@ -106,7 +106,7 @@ def _ipus(row: IpuRow) -> IpuCapacityView:
         free=row.free,
         poplar_servers=row.poplar_servers,
         largest=LargestIpusView(count=row.largest, where=row.where),
-        soon=tuple(SoonIpusView(count=n, at=datetime.fromtimestamp(at, UTC)) for n, at in row.soon),
+        soon=tuple(SoonIpusView(count=n, at=moment(at)) for n, at in row.soon),
     )
 
 

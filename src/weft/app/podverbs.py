@@ -14,8 +14,9 @@ from weft.engine.agenda import window_of
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.ground import Ground, Window, look_around, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import check_later, insert_waiting, lengthen_waiting
+from weft.engine.waiting import check_later, check_waiting, insert_waiting, lengthen_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
+from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
@@ -24,6 +25,7 @@ from weft.model.problems import Shown
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import EventView, PodSummary, PodView
+from weft.planning.advice import when_at_most
 from weft.planning.book import when
 from weft.planning.extension import why_not_longer
 from weft.planning.lines import takes
@@ -67,7 +69,6 @@ class PodVerbs(Desk):
             ground = self._ground(project, order)
             order = self._checked(request.caller, project, order, ground)
             pod_id = str(uuid4())
-            self._window(order)
             if order.queue:
                 ground.check_possible(pod_id, project, order)
                 self._enqueue(request, project, order, ground, pod_id)
@@ -81,7 +82,8 @@ class PodVerbs(Desk):
         if window.start > window.now:
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                capacity = read_capacity(tx, self._clock.now())
+                check_waiting(tx, project, ground.site)
+                capacity = read_capacity(tx)
                 plan = self._plan(pod_id, project, order, ground, capacity, window)
                 by = request.caller.user_name
                 insert_waiting(self._store, tx, pod_id, project, by, order, window, takes(plan))
@@ -95,7 +97,7 @@ class PodVerbs(Desk):
             looked_at = frozenset(plan.placement.held)
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                capacity = read_capacity(tx, self._clock.now())
+                capacity = read_capacity(tx)
                 plan = self._plan(pod_id, project, order, ground, capacity, window)
                 if looked_at.issuperset(plan.placement.held):  # else somebody was faster: look at the others
                     self._store.insert_pod(tx, plan, project, request.caller.user_name)
@@ -108,9 +110,10 @@ class PodVerbs(Desk):
         window = self._window(order)
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
+            check_waiting(tx, project, ground.site)
             nodes: list[str] = []
             if window.start > window.now:
-                found = ground.plan(pod_id, project, order, read_capacity(tx, self._clock.now()), window)
+                found = ground.plan(pod_id, project, order, read_capacity(tx), window)
                 nodes = takes(found) if isinstance(found, Plan) else []
             insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
@@ -146,7 +149,8 @@ class PodVerbs(Desk):
             pod, site = self._find(request, "pods:extend", name), self._store.site().site
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                capacity, at = read_capacity(tx, self._clock.now()), self._clock.now()
+                capacity, at = read_capacity(tx), tx.now()
+                _check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As it is under the lock: another extension may have come first, and the later end stays.
                 pod = self._store.pod_under(tx, pod.id)
                 if pod.placed is None and pod.state is PodState.PENDING:
@@ -257,11 +261,23 @@ class PodVerbs(Desk):
         if lease.end is not None and lease.end <= now:
             raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
         start = max(lease.start, now) if lease.start is not None else now
-        return window_of(order, now.timestamp(), start.timestamp())
+        window = window_of(order, now.timestamp(), start.timestamp())
+        field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
+        _check_longest(field, given, window.end, window.now, self._store.site().site)
+        return window
 
     def _view(self, pod: PodRecord) -> PodView:
         site = pod.placed.site if pod.placed else self._store.site().site.name
         return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
+
+
+def _check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:
+    """Raise `InputError` for a lease that ends later than the site allows."""
+    longest = site.leases.longest
+    if longest is not None and end > now + span(longest).total_seconds():
+        last = when_at_most(now + span(longest).total_seconds())
+        value = given.isoformat() if isinstance(given, datetime) else given
+        raise InputError(field, value, f"an end, {last} at the latest: leases end within {longest} here")
 
 
 def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> None:

@@ -16,7 +16,7 @@ class Service(PodVerbs, SiteVerbs, TimeVerbs):
     def health(self) -> Health:
         checks: dict[str, str] = {}
         try:
-            self._store.counts()
+            self._store.ping()
             checks["database"] = "ok"
             self._store.site()
             checks["site"] = "ok"
@@ -25,4 +25,5 @@ class Service(PodVerbs, SiteVerbs, TimeVerbs):
                 checks[f"fabric {name}"] = "ok" if up else "unknown: no master subnet manager answers"
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)
+        checks |= {f"thread {name}": said for name, said in self._pulse.checks().items()}
         return Health(ready=all(v == "ok" for v in checks.values()), checks=checks)

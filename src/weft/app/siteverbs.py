@@ -105,14 +105,14 @@ class SiteVerbs(Desk):
                     f"nodes: {node}'s host or HCAs (names, fabrics, GUIDs) are changed, and pod {row['pod']} "
                     "was wired with them: release the pod first"
                 )
-        for pod in self._store.live_pods():
+        for home in self._store.homes():
             for kind, name, known in (
-                ("fabrics", pod.plan.fabric, {*site.fabrics, *site.ipu_pods}),
-                ("clouds", pod.plan.cloud, site.clouds),
+                ("fabrics", home["fabric"], {*site.fabrics, *site.ipu_pods}),
+                ("clouds", home["cloud"], site.clouds),
             ):
                 if name not in known:
                     raise ConflictError(
-                        f"{kind}: {name} is missing, and pod {pod.name} lives there: release it first"
+                        f"{kind}: {name} is missing, and pod {home['name']} lives there: release it first"
                     )
 
     @staticmethod

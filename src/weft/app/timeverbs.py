@@ -64,15 +64,15 @@ class TimeVerbs(Desk):
             self._policy.check("reservations:change", request.caller)
             project = self._project_id(reservation.project_id)
             reservation = reservation.model_copy(update={"project_id": project})
-            now = self._clock.now()
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
-            start = max(reservation.start or now, now)
-            if reservation.end is not None and reservation.end <= now:
-                raise InputError("end", reservation.end.isoformat(), "a time in the future")
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                _check_free(site, read_capacity(tx, now), reservation, nodes, start)
+                now = tx.now()
+                start = max(reservation.start or now, now)
+                if reservation.end is not None and reservation.end <= now:
+                    raise InputError("end", reservation.end.isoformat(), "a time in the future")
+                _check_free(site, read_capacity(tx), reservation, nodes, start)
                 try:
                     tx.run(
                         "insert_reservation",
@@ -111,7 +111,7 @@ class TimeVerbs(Desk):
             found = [r for r in self.reservations(request) if r.name == name]
             with self._store.database.transaction() as tx:
                 gone = tx.run("delete_reservation", name=name)
-                tx.run("touch_queue", at=self._clock.now())
+                tx.run("touch_queue", at=tx.now())
                 tx.run("notify", pod_id="")
             if not gone or not found:
                 raise NotFoundError(f"there is no reservation {name!r}")

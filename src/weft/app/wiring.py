@@ -19,12 +19,13 @@ from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
-from weft.engine.clock import SystemClock
+from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, Listener, embedded
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.ledger import FabricLedger
 from weft.engine.podkeys import DerivedKeys
+from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
@@ -82,17 +83,18 @@ class Parts:
     store: Store
     keeper: WorldKeeper
     listener: Listener
-    clock: SystemClock
+    clock: DatabaseClock
+    pulse: Pulse
     settings: ServeSettings
 
     def worker(self) -> Worker:
         loop = LoopSettings(pods_at_once=self.settings.workers)
         reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
-        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site, self.clock)
-        return Worker(self.store.database, self.listener, reconciler, self.clock, loop, dispatcher)
+        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
+        return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
     def service(self, policy: Policy) -> Service:
-        return Service(self.store, self.keeper, policy, self.clock, self.listener)
+        return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse)
 
 
 @contextmanager
@@ -106,22 +108,21 @@ def parts(settings: ServeSettings) -> Generator[Parts]:
 
 
 def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
-    clock = SystemClock()
-    database = Database(url)
-    listener = Listener(url)
+    database, pulse = Database(url), Pulse()
+    listener = Listener(url, pulse)
     try:
-        store = Store(database, clock)
+        store = Store(database)
         keys = DerivedKeys(store)
         keeper = WorldKeeper(
             store,
             lambda site: build_world(site, settings.cloud_profile, keys, partial(FabricLedger, database)),
         )
         _first_site(settings, store)
-        fabrics = FabricKeeper(database, keeper.world)
+        fabrics = FabricKeeper(database, keeper.world, pulse)
         if settings.worker:
             fabrics.start()
         try:
-            yield Parts(store, keeper, listener, clock, settings)
+            yield Parts(store, keeper, listener, DatabaseClock(database), pulse, settings)
         finally:
             if settings.worker:
                 fabrics.stop()

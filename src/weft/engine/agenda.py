@@ -14,6 +14,7 @@ from uuid import UUID
 
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.ground import Window
+from weft.engine.records import READING, unreadable
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order
@@ -47,11 +48,16 @@ class Waiter:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
+        """Raises `UnreadableError`."""
+        try:
+            order = Order.model_validate(row["ordered"])
+        except READING as error:
+            raise unreadable(f"order {row['name']} ({row['id']})", error) from error
         return cls(
             row["id"],
             row["project_id"],
             row["name"],
-            Order.model_validate(row["ordered"]),
+            order,
             row["created_at"],
             row["not_before"],
             row["fixed"],

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from weft.engine.outside import Outside, Wire, look_outside
 from weft.engine.owners import Claim, Owners
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.records import PodRecord, ResourceRecord, RowState, UnreadableError
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
 from weft.engine.verifier import verify
@@ -98,7 +98,16 @@ class Auditor:
         )
 
     def _read_pods(self, outside: Outside) -> None:
-        self._pods = {p.id: (p, self._store.resources(p.id)) for p in self._store.live_pods()}
+        unreadable = self._store.unreadable_pods()
+        self._pods = {}
+        for pod in self._store.live_pods():
+            try:
+                self._pods[pod.id] = (pod, self._store.resources(pod.id))
+            except UnreadableError as error:
+                unreadable[pod.id] = str(error)
+        for pod_id, why in unreadable.items():
+            text = f"nothing of pod {pod_id} is checked: {why}"
+            self._find("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
         just: dict[str, set[int]] = {}
         for pod in self._store.released_pods(outside.began_at):
             if pod.plan.allotment.pkey is not None:

@@ -101,28 +101,26 @@ PKEYS, VLANS = "pkey/", "vlan/"
 """Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`; others: `Allotment.numbers`."""
 
 
-def read_capacity(tx: Tx, now: datetime) -> Capacity:
-    """Holds, promises and what is out of order, inside a transaction of the caller's."""
+def read_capacity(tx: Tx) -> Capacity:
+    """Holds, promises and what is out of order, inside a transaction of the caller's. No document is read for it."""
     numbers: dict[str, set[int]] = {}
     for row in tx.rows("number_holds"):
         numbers.setdefault(row["space"], set()).add(row["number"])
-    rdma: dict[str, set[str]] = {}
-    management: dict[str, set[str]] = {}
-    for row in tx.rows("subnets_in_use"):
-        rdma.setdefault(row["cloud"], set()).add(row["rdma"])
-        management.setdefault(row["cloud"], set()).add(row["management"])
+    subnets: dict[str, dict[str, set[str]]] = {"rdma": {}, "management": {}}
+    for row in tx.rows("subnet_holds"):
+        subnets[row["plane"]].setdefault(row["cloud"], set()).add(row["cidr"])
     return Capacity(
         holds={row["node"]: row for row in tx.rows("node_holds")},
         quarantines={row["node"]: row for row in tx.rows("quarantines")},
         promises=tx.rows("promises"),
-        reservations=tx.rows("reservations", at=now),
+        reservations=tx.rows("reservations", at=tx.now()),
         places=tx.rows("place_holds"),
-        gone=frozenset(r["outside_id"] for r in tx.rows("servers_gone", since=now - GONE_FOR)),
+        gone=frozenset(r["outside_id"] for r in tx.rows("servers_gone", since=tx.now() - GONE_FOR)),
         used=UsedNumbers(
             pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
             vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
-            rdma_cidrs={cloud: frozenset(n) for cloud, n in rdma.items()},
-            management_cidrs={cloud: frozenset(n) for cloud, n in management.items()},
+            rdma_cidrs={cloud: frozenset(n) for cloud, n in subnets["rdma"].items()},
+            management_cidrs={cloud: frozenset(n) for cloud, n in subnets["management"].items()},
             spaces={s: frozenset(n) for s, n in numbers.items() if not s.startswith((PKEYS, VLANS))},
         ),
     )

@@ -5,29 +5,58 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString, cast
 
 import psycopg
-import psycopg.conninfo
 from psycopg.rows import DictRow, dict_row
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from weft.engine.pgdoor import address_of, connecting, outside_error
+from weft.engine.pulse import Pulse
 from weft.engine.sql import migrations, queries
-from weft.model.errors import PermanentError, TemporaryError
+from weft.model.errors import PermanentError
+
+log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
+LISTENER_LIMIT = 60.0
+"""Seconds without a turn after which the listener counts as stuck; a turn takes one."""
 _MIGRATION_LOCK = 7_265_674  # any number, the same for every weft
 
 
 class Tx:
-    """One transaction: runs named queries."""
+    """One transaction: runs named queries.
 
-    def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
+    Args:
+        clock: says what time it is instead of PostgreSQL, in tests.
+    """
+
+    def __init__(
+        self, connection: psycopg.Connection[DictRow], clock: Callable[[], datetime] | None = None
+    ) -> None:
         self._connection = connection
+        self._clock = clock
+        self._now: datetime | None = None
+
+    def now(self) -> datetime:
+        """The database's time at the first call, the same for the whole transaction: every decision goes by it.
+
+        Clocks of servers and workers differ; what is compared with a time in a row must come from one clock. Under
+        `lock_capacity` ask after the lock was had, or the time is from before the wait.
+        """
+        if self._now is None:
+            self._now = self._clock() if self._clock else self._time()
+        return self._now
+
+    def _time(self) -> datetime:
+        row = self.row("time")
+        assert row is not None
+        return row["at"]
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """All rows of a query that gives some."""
@@ -61,17 +90,22 @@ class Database:
     Args:
         url: `postgresql://…`; see `embedded` for a server of weft's own.
         connections: most connections at once of this process.
+
+    Attributes:
+        clock: says what time it is instead of PostgreSQL; only tests set it.
     """
 
     def __init__(self, url: str, connections: int = 16) -> None:
         self.url = url
+        self.clock: Callable[[], datetime] | None = None
+        settings = connecting(url)
         try:
-            psycopg.connect(url, connect_timeout=10).close()  # the pool would try again and again in silence
+            psycopg.connect(url, **settings).close()  # the pool would try again and again in silence
             self._pool = ConnectionPool(
                 url,
                 min_size=1,
                 max_size=connections,
-                kwargs={"row_factory": dict_row},
+                kwargs={**settings, "row_factory": dict_row},
                 connection_class=psycopg.Connection[DictRow],
                 open=True,
                 timeout=10,
@@ -79,7 +113,10 @@ class Database:
             self._pool.wait(timeout=10)
         except (psycopg.Error, PoolTimeout) as error:
             raise PermanentError(
-                "connect to the database", _of(url), str(error).strip(), "check --database and that it runs"
+                "connect to the database",
+                address_of(url),
+                str(error).strip(),
+                "check --database and that it runs",
             ) from error
         self._migrate()
 
@@ -88,42 +125,55 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:
-        """A transaction; a database that is away becomes a `TemporaryError`."""
+        """A transaction. Raises `TemporaryError` or `PermanentError` for whatever the database says no to."""
         try:
             with self._pool.connection() as connection:
-                yield Tx(connection)
-        except (psycopg.OperationalError, PoolTimeout) as error:
-            raise TemporaryError(
-                "talk to the database", _of(self.url), str(error).strip(), delay=2.0
-            ) from error
+                try:
+                    yield Tx(connection, self.clock)
+                except psycopg.errors.ReadOnlySqlTransaction:
+                    connection.close()  # after a failover the next connection may find the new primary
+                    raise
+        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+            raise outside_error(self.url, error) from error
+
+    def now(self) -> datetime:
+        """The database's time; inside a transaction use `Tx.now`."""
+        with self.transaction() as tx:
+            return tx.now()
 
     def _migrate(self) -> None:
-        with self._pool.connection() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
-            )
-            done = {row["name"] for row in connection.execute("SELECT name FROM migration")}
-            known = migrations()
-            if newer := done - {name for name, _ in known}:
-                raise PermanentError(
-                    "open the database",
-                    _of(self.url),
-                    f"it was migrated by a newer weft ({max(newer)})",
-                    "upgrade weft",
-                )
-            for name, statements in known:
-                if name not in done:
-                    connection.execute(cast(LiteralString, statements))
-                    connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
+        try:
+            with self._pool.connection() as connection:
+                _migrate(connection, self.url)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise PermanentError(
+                "bring the database's schema up to date",
+                address_of(self.url),
+                str(error).strip(),
+                "nothing was changed; look into the reason and start weft again",
+            ) from error
 
 
-def _of(url: str) -> str:
-    """The address without its password."""
-    with suppress(psycopg.Error):
-        parts = psycopg.conninfo.conninfo_to_dict(url)
-        return f"PostgreSQL at {parts.get('host', 'local socket')}/{parts.get('dbname', '')}"
-    return "PostgreSQL"
+def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
+    # Another weft that starts now, or a large table, may take longer than a request may.
+    connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+    )
+    done = {row["name"] for row in connection.execute("SELECT name FROM migration")}
+    known = migrations()
+    if newer := done - {name for name, _ in known}:
+        raise PermanentError(
+            "open the database",
+            address_of(url),
+            f"it was migrated by a newer weft ({max(newer)})",
+            "upgrade weft",
+        )
+    for name, statements in known:
+        if name not in done:
+            connection.execute(cast(LiteralString, statements))
+            connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
 
 
 class Listener:
@@ -133,8 +183,9 @@ class Listener:
     simply lasts its full time, and the connection is made again.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, pulse: Pulse | None = None) -> None:
         self._url = url
+        self._pulse = pulse or Pulse()
         self._condition = threading.Condition()
         self._count = 0
         self._stop = threading.Event()
@@ -160,23 +211,36 @@ class Listener:
     def close(self) -> None:
         self._stop.set()
         self.wake()
-        with suppress(psycopg.Error), psycopg.connect(self._url, autocommit=True) as connection:
+        with suppress(psycopg.Error), self._connect() as connection:
             connection.execute(
                 "SELECT pg_notify('weft_pod', 'bye')"
             )  # it need not wait for its second to end
         self._thread.join(timeout=5)
 
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self._url, autocommit=True, **connecting(self._url))
+
     def _run(self) -> None:
+        self._pulse.turn("listener", LISTENER_LIMIT)
         while not self._stop.is_set():
             try:
-                with psycopg.connect(self._url, autocommit=True) as connection:
-                    connection.execute("LISTEN weft_pod")
-                    self.wake()
-                    while not self._stop.is_set():
-                        for _ in connection.notifies(timeout=1.0, stop_after=1):
-                            self.wake()
-            except psycopg.Error:
-                self._stop.wait(1.0)
+                with self._connect() as connection:
+                    self._listen(connection)
+            except psycopg.Error as error:
+                self._pulse.trouble("listener", error)
+                log.warning("the listener: %s", outside_error(self._url, error))
+            except Exception as error:
+                self._pulse.trouble("listener", error)
+                log.exception("the listener: defect in weft")
+            self._stop.wait(1.0)
+
+    def _listen(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute("LISTEN weft_pod")
+        self.wake()
+        while not self._stop.is_set():
+            for _ in connection.notifies(timeout=1.0, stop_after=1):
+                self.wake()
+            self._pulse.turn("listener", LISTENER_LIMIT)
 
 
 @contextmanager

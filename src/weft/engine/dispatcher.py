@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -19,16 +19,16 @@ from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
 from weft.engine.ground import Ground, health, look_around
+from weft.engine.records import UnreadableError
 from weft.engine.store import Store
+from weft.engine.waiting import time_of
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
-from weft.model.ids import span
+from weft.model.ids import moment, span
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.book import Keep
-from weft.planning.place.calendar import FOREVER
 from weft.planning.plan import resolve_cloud
-from weft.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -48,27 +48,27 @@ class _Look:
 class Dispatcher:
     """Holds nothing between two looks."""
 
-    def __init__(
-        self, store: Store, world: Callable[[], World], site: Callable[[], Site], clock: Clock
-    ) -> None:
-        self._store, self._world, self._site, self._clock = store, world, site, clock
+    def __init__(self, store: Store, world: Callable[[], World], site: Callable[[], Site]) -> None:
+        self._store, self._world, self._site = store, world, site
 
     def run_due(self) -> float:
         """Look at the queue if it is due. Seconds until it is due again."""
-        now = self._clock.now()
         with self._store.database.transaction() as tx:
+            now = tx.now()
             due = tx.row("take_queue", at=now, later=now + timedelta(seconds=EVERY)) is not None
         if due:
             self.run()
         with self._store.database.transaction() as tx:
-            row = tx.row("queue_at")
+            row, now = tx.row("queue_at"), tx.now()
         assert row is not None
-        return max(0.0, (row["next_at"] - self._clock.now()).total_seconds())
+        return max(0.0, (row["next_at"] - now).total_seconds())
 
     def run(self) -> list[str]:
         """Start everybody who can start now; write down what the others wait for. Names of the pods that started."""
         with self._store.database.transaction() as tx:
-            waiting = _read_waiting(tx)
+            waiting, unreadable = _read_waiting(tx)
+        for pod_id, error in unreadable.items():
+            self._store.park(pod_id, error)
         if not waiting:
             return []
         grounds = self._look_around(waiting.values())
@@ -89,9 +89,27 @@ class Dispatcher:
             ground = grounds.get(self._cloud(chosen))
             if not isinstance(ground, Ground) or _in_the_way(chosen, ground):
                 denied[chosen.id] = chosen.reason  # ordered since we looked around: the next look is for it
-            elif self._try(chosen, ground, grounds, denied, look.capacity):
+            elif self._guarded(chosen, ground, grounds, denied, look.capacity):
                 started.append(chosen.name)
         return started
+
+    def _guarded(
+        self,
+        chosen: Waiter,
+        ground: Ground,
+        grounds: dict[str, Ground | WeftError],
+        denied: dict[UUID, str],
+        seen: Capacity,
+    ) -> bool:
+        """A defect of ours that one order meets must not keep the others waiting."""
+        try:
+            return self._try(chosen, ground, grounds, denied, seen)
+        except WeftError:
+            raise
+        except Exception as error:
+            log.exception("order %s (%s): defect in the queue", chosen.name, chosen.id)
+            denied[chosen.id] = f"defect in weft ({type(error).__name__}); please report it with the log"
+            return False
 
     def _try(
         self,
@@ -105,7 +123,7 @@ class Dispatcher:
 
         A refusal goes into `denied`; nodes that somebody else is on go from the ground.
         """
-        first = self._plan(chosen, ground, seen)
+        first = self._plan(chosen, ground, seen, self._store.database.now().timestamp())
         reason = first if isinstance(first, str) else _over_quota(ground, chosen, first)
         if isinstance(first, str) or reason:
             denied[chosen.id] = reason
@@ -123,7 +141,7 @@ class Dispatcher:
             look = self._look(tx, grounds, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
                 return False  # the world has moved on: look again
-            plan = self._plan(chosen, ground, look.capacity)
+            plan = self._plan(chosen, ground, look.capacity, tx.now().timestamp())
             if isinstance(plan, str):
                 denied[chosen.id] = plan
                 return False
@@ -140,9 +158,9 @@ class Dispatcher:
         denied: Mapping[UUID, str],
         forecast: bool = False,
     ) -> _Look:
-        now, site = self._clock.now(), self._site()
-        waiting = _read_waiting(tx)
-        capacity = read_capacity(tx, now)
+        now, site = tx.now(), self._site()
+        waiting, _ = _read_waiting(tx)
+        capacity = read_capacity(tx)
         half_life = span(site.queue.half_life).total_seconds()
         used = {
             r["project_id"]: float(r["seconds"] or 0)
@@ -152,9 +170,9 @@ class Dispatcher:
         found = agenda(site, capacity, list(waiting.values()), used, state, denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
-    def _plan(self, one: Waiter, ground: Ground, capacity: Capacity) -> Plan | str:
+    def _plan(self, one: Waiter, ground: Ground, capacity: Capacity, now: float) -> Plan | str:
         """The plan with which it starts now, or why it can't."""
-        window = one.window(self._clock.now().timestamp())
+        window = one.window(now)
         try:
             made = ground.plan(str(one.id), one.project, one.order, capacity, window)
         except InputError as error:
@@ -162,7 +180,7 @@ class Dispatcher:
         return made if isinstance(made, Plan) else made.reason
 
     def _start(self, tx: Tx, one: Waiter, plan: Plan) -> None:
-        now = self._clock.now()
+        now = tx.now()
         document = Jsonb(plan.model_dump(mode="json"))
         if tx.row("start_pod", id=one.id, plan=document, at=now, lease_end=one.order.lease.ends(now)):
             tx.run("drop_promise", pod_id=one.id)
@@ -185,17 +203,18 @@ class Dispatcher:
                 return False
             promised = {r["pod_id"]: r for r in look.capacity.promises}
             for pod_id, reason in look.agenda.impossible.items():
-                tx.run("fail_waiting", id=pod_id, reason=reason, at=self._clock.now())
+                tx.run("fail_waiting", id=pod_id, reason=reason, at=tx.now())
                 tx.run("drop_promise", pod_id=pod_id)
                 self._say(tx, pod_id, "state", f"FAILED: {reason}")
+                self._say(tx, pod_id, "alarm", f"FAILED: {reason}")
             for pod_id, note in look.agenda.notes.items():
                 told = note if note.promise else replace(note, expected=expected.get(pod_id))
                 self._note(tx, look.waiting[pod_id], told, promised.get(pod_id))
-            tx.run("touch_queue", at=datetime.fromtimestamp(look.agenda.next_at, UTC))
+            tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
     def _note(self, tx: Tx, one: Waiter, note: Note, promised: Mapping[str, object] | None) -> None:
-        expected = datetime.fromtimestamp(note.expected, UTC) if note.expected is not None else None
+        expected = time_of(note.expected) if note.expected is not None else None
         if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
             tx.run(
                 "note_waiting", id=one.id, reason=note.reason, position=note.position, expected_start=expected
@@ -208,11 +227,15 @@ class Dispatcher:
         elif promised is None or _differs(note.promise, promised):
             keep = note.promise
             tx.run(
-                "promise", pod_id=one.id, nodes=list(keep.nodes), start=_time(keep.start), end=_time(keep.end)
+                "promise",
+                pod_id=one.id,
+                nodes=list(keep.nodes),
+                start=time_of(keep.start),
+                end=time_of(keep.end),
             )
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-        tx.run("insert_event", pod_id=pod_id, at=self._clock.now(), type=kind, message=message, key=None)
+        tx.run("insert_event", pod_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
         tx.run("notify", pod_id=str(pod_id))
 
     def _look_around(self, waiting: Iterable[Waiter]) -> dict[str, Ground | WeftError]:
@@ -252,8 +275,19 @@ def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | N
         return None  # planning says it
 
 
-def _read_waiting(tx: Tx) -> dict[UUID, Waiter]:
-    return {row["id"]: Waiter.of(row) for row in tx.rows("waiting_pods")}
+def _read_waiting(tx: Tx) -> tuple[dict[UUID, Waiter], dict[UUID, UnreadableError]]:
+    """Orders that wait, and those whose rows can't be read: one of them must not keep the others waiting."""
+    waiting: dict[UUID, Waiter] = {}
+    unreadable: dict[UUID, UnreadableError] = {}
+    for row in tx.rows("waiting_pods"):
+        try:
+            waiting[row["id"]] = Waiter.of(row)
+        except UnreadableError as error:
+            unreadable[row["id"]] = error
+            continue
+        if row["parked"] is not None:
+            tx.run("unpark", id=row["id"])
+    return waiting, unreadable
 
 
 def _over_quota(ground: Ground, one: Waiter, plan: Plan) -> str:
@@ -264,10 +298,6 @@ def _over_quota(ground: Ground, one: Waiter, plan: Plan) -> str:
     return ""
 
 
-def _time(seconds: float) -> datetime | None:
-    return None if seconds == FOREVER else datetime.fromtimestamp(seconds, UTC)
-
-
 def _differs(keep: Keep, row: Mapping[str, object]) -> bool:
-    same = (list(keep.nodes), _time(keep.start), _time(keep.end))
+    same = (list(keep.nodes), time_of(keep.start), time_of(keep.end))
     return same != (row["nodes"], row["start_at"], row["end_at"])

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 
 from weft.engine.database import Database
+from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import ManagerFiles
@@ -19,13 +20,22 @@ log = logging.getLogger(__name__)
 
 LEVEL_EVERY = 60.0
 """Seconds between two looks."""
+LIMIT = 900.0
+"""Seconds without a look after which the thread counts as stuck: silent agents take their time-outs, one by one."""
 
 
 class FabricKeeper:
     """Any number may run: a change of a file is taken only if the file still is the one that was read."""
 
-    def __init__(self, database: Database, world: Callable[[], World], every: float = LEVEL_EVERY) -> None:
+    def __init__(
+        self,
+        database: Database,
+        world: Callable[[], World],
+        pulse: Pulse | None = None,
+        every: float = LEVEL_EVERY,
+    ) -> None:
         self._database, self._world, self._every = database, world, every
+        self._pulse = pulse or Pulse()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fabrics", daemon=True)
 
@@ -38,13 +48,18 @@ class FabricKeeper:
         self._thread.join(timeout)
 
     def _run(self) -> None:
+        self._pulse.turn("fabrics", LIMIT)
         while not self._stop.wait(self._every):
             try:
                 self.tend()
             except WeftError as error:
+                self._pulse.trouble("fabrics", error)
                 log.warning("fabrics: %s", error)
-            except Exception:
+            except Exception as error:
+                self._pulse.trouble("fabrics", error)
                 log.exception("fabrics: defect in weft")
+            else:
+                self._pulse.turn("fabrics", LIMIT)
 
     def tend(self) -> None:
         """One look at every fabric; one that can't be asked stands in no other's way."""

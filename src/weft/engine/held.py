@@ -13,7 +13,6 @@ from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
 from weft.model.ids import format_pkey
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
-from weft.ports.clock import Clock
 
 HOLD_SECONDS = 30.0
 """How long a pod stays with a worker that gives no sign of life."""
@@ -34,9 +33,8 @@ class Held:
     checks the token first; an older holder gets `LostError` and nothing is written.
     """
 
-    def __init__(self, database: Database, clock: Clock, pod: PodRecord) -> None:
+    def __init__(self, database: Database, pod: PodRecord) -> None:
         self._database = database
-        self._clock = clock
         self.pod = pod
         self.state = pod.state
         self.reason = pod.reason
@@ -73,22 +71,21 @@ class Held:
 
     def change(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
         """Write resources and events (type, message, key) together."""
-        now = self._clock.now()
-        rows = [
-            {
-                "pod_id": self.pod.id,
-                "key": c.key,
-                "state": c.state,
-                "outside_id": c.outside_id,
-                "reason": c.reason,
-                "differences": Jsonb([d.model_dump() for d in c.differences]),
-                "facts": Jsonb(dict(c.facts or {})),
-                "attempts": c.attempts,
-                "at": now,
-            }
-            for c in changes
-        ]
         with self.write() as tx:
+            rows = [
+                {
+                    "pod_id": self.pod.id,
+                    "key": c.key,
+                    "state": c.state,
+                    "outside_id": c.outside_id,
+                    "reason": c.reason,
+                    "differences": Jsonb([d.model_dump() for d in c.differences]),
+                    "facts": Jsonb(dict(c.facts or {})),
+                    "attempts": c.attempts,
+                    "at": tx.now(),
+                }
+                for c in changes
+            ]
             tx.many("update_resource", rows)
             self._events(tx, events)
 
@@ -103,14 +100,15 @@ class Held:
             return
         check_transition(self.state, state)
         with self.write() as tx:
-            tx.run("set_pod_state", id=self.pod.id, state=state, reason=reason, at=self._clock.now())
+            at = tx.now()
+            tx.run("set_pod_state", id=self.pod.id, state=state, reason=reason, at=at)
             self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
         if state is not self.state:
-            self.since = self._clock.now()
+            self.since = at
         self.state, self.reason = state, reason
 
     def alarm(self, message: str) -> None:
-        """Say once that the present state lasts too long."""
+        """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
         with self.write() as tx:
             if tx.run("set_alarmed", id=self.pod.id):
                 self._events(tx, [("alarm", message, None)])
@@ -124,7 +122,7 @@ class Held:
         """Keep nodes back: node -> reason."""
         with self.write() as tx:
             for node, reason in nodes.items():
-                if tx.run("quarantine", node=node, reason=reason, at=self._clock.now(), pod_id=self.pod.id):
+                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 
     def quarantined(self) -> frozenset[str]:
@@ -137,7 +135,7 @@ class Held:
         with self.write() as tx:
             for node in nodes:
                 if tx.run("give_back_node", node=node, pod_id=self.pod.id):
-                    tx.run("touch_queue", at=self._clock.now())
+                    tx.run("touch_queue", at=tx.now())
                     self._events(tx, [("release", f"{node} was read back clean and is free", None)])
 
     def nodes(self) -> frozenset[str]:
@@ -172,14 +170,15 @@ class Held:
             kept: spaces whose numbers stay held.
             reason: why it ended otherwise than it should.
         """
-        now = self._clock.now()
         check_transition(self.state, PodState.RELEASED)
         with self.write() as tx:
+            now = tx.now()
             tx.run(
                 "insert_receipt", pod_id=self.pod.id, document=Jsonb(receipt.model_dump(mode="json")), at=now
             )
             tx.run("give_back_nodes", pod_id=self.pod.id)
             tx.run("give_back_numbers", pod_id=self.pod.id, kept=list(kept))
+            tx.run("give_back_subnets", pod_id=self.pod.id)
             tx.run("set_pod_released", id=self.pod.id, at=now, reason=reason)
             tx.run("touch_queue", at=now)
             self._events(tx, [("receipt", "receipt signed", None), ("state", "RELEASED", None)])
@@ -199,7 +198,7 @@ class Held:
 
     def _events(self, tx: Tx, events: Iterable[tuple[str, str, str | None]]) -> None:
         rows = [
-            {"pod_id": self.pod.id, "at": self._clock.now(), "type": kind, "message": message, "key": key}
+            {"pod_id": self.pod.id, "at": tx.now(), "type": kind, "message": message, "key": key}
             for kind, message, key in events
         ]
         if rows:

@@ -1,5 +1,9 @@
 -- Every statement that weft runs, by name. `%(x)s` are psycopg parameters.
 
+-- name: time
+-- What time it is now, not when the transaction began: it may have waited for a lock.
+SELECT clock_timestamp() AS at;
+
 -- name: insert_site
 -- A new generation of the site.
 INSERT INTO site (name, document, applied_at, applied_by)
@@ -49,11 +53,15 @@ SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start
 SELECT space, number, pod_id FROM number_hold
 UNION ALL SELECT 'pkey/' || fabric, number, pod_id FROM stale_key;
 
--- name: subnets_in_use
--- Address blocks of live pods, by cloud.
-SELECT plan ->> 'cloud' AS cloud, plan -> 'allotment' ->> 'rdma_cidr' AS rdma,
-    plan -> 'allotment' ->> 'management_cidr' AS management
-FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
+-- name: subnet_holds
+-- Subnets that were cut from the site's blocks, by cloud and plane.
+SELECT cloud, plane, cidr FROM subnet_hold;
+
+-- name: hold_subnet
+INSERT INTO subnet_hold (cloud, plane, cidr, pod_id) VALUES (%(cloud)s, %(plane)s, %(cidr)s, %(pod_id)s);
+
+-- name: give_back_subnets
+DELETE FROM subnet_hold WHERE pod_id = %(pod_id)s;
 
 -- name: hold_node
 INSERT INTO node_hold (node, pod_id, since, spare) VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s);
@@ -102,8 +110,25 @@ UPDATE pod SET wanted = 'absent', state = 'RELEASED', reason = '', since = %(at)
 WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING id;
 
 -- name: waiting_pods
-SELECT id, project_id, name, created_by, created_at, ordered, reason, lease_end, not_before, fixed, position, expected_start
-FROM pod WHERE plan IS NULL AND state = 'PENDING' ORDER BY arrival;
+-- One that couldn't be read is tried again when it is due.
+SELECT id, project_id, name, created_by, created_at, ordered, reason, lease_end, not_before, fixed, position,
+    expected_start, parked
+FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
+
+-- name: waiting_of_project
+SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND project_id = %(project_id)s;
+
+-- name: count_queue
+SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed;
+
+-- name: park
+-- It can't be read: it is set apart with its reason and an alarm, and tried again later. No row: that was said before.
+UPDATE pod SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
+    next_at = now() + %(delay)s * interval '1 second'
+WHERE id = %(id)s RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
+
+-- name: unpark
+UPDATE pod SET parked = NULL, alarmed = false WHERE id = %(id)s AND parked IS NOT NULL;
 
 -- name: late_waiting_pods
 -- Orders that wait although their lease is over.
@@ -115,7 +140,7 @@ WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: fail_waiting
 UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, failed_from = 'PENDING', position = NULL,
-    expected_start = NULL
+    expected_start = NULL, alarmed = true
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: promise
@@ -128,7 +153,7 @@ DELETE FROM promise WHERE pod_id = %(pod_id)s;
 -- name: use_of_projects
 -- Node-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
 -- Of IPUs, four are a machine and count as a node.
-SELECT project_id, sum(coalesce((ordered -> 'ipus' ->> 'count')::integer / 4, nodes + spare) * %(half_life)s / ln(2.0::float8) * (
+SELECT project_id, sum(coalesce(machines, nodes + spare) * %(half_life)s / ln(2.0::float8) * (
     power(2.0::float8, -least(extract(epoch FROM %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s, 900))
     - power(2.0::float8, -least(extract(epoch FROM %(at)s - placed_at) / %(half_life)s, 900))
 )) AS seconds
@@ -185,7 +210,8 @@ VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
-SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey, position, expected_start
+SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey, position, expected_start,
+    parked
 FROM pod
 WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
   AND (state <> 'RELEASED' OR released_at > %(since)s)
@@ -207,10 +233,24 @@ SELECT * FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, cre
 -- Those that have, or may have, something outside: not the ones that wait.
 SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY created_at, id;
 
+-- name: homes
+-- Where everything lives that has, or may have, something outside.
+SELECT name, fabric, cloud FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
+
 -- name: count_pods
--- By state, with the time since which the oldest is in it and how many have been in it too long.
-SELECT state, count(*) AS number, min(since) AS oldest, count(*) FILTER (WHERE alarmed) AS alarmed
+-- By state, with how long the oldest has been in it and how many have an alarm.
+SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
+    count(*) FILTER (WHERE alarmed) AS alarmed
 FROM pod GROUP BY state;
+
+-- name: count_busy
+SELECT count(*) AS number FROM node_hold;
+
+-- name: count_quarantined
+SELECT count(*) AS number FROM quarantine;
+
+-- name: count_parked
+SELECT count(*) AS number FROM pod WHERE parked IS NOT NULL AND state <> 'RELEASED';
 
 -- name: resources_of
 SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
@@ -261,6 +301,7 @@ SELECT wanted, woken FROM pod WHERE id = %(id)s AND token = %(token)s AND held_u
 -- name: give_up_pod
 -- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
 UPDATE pod SET worker = NULL, held_until = NULL, failures = %(failures)s,
+    alarmed = alarmed AND parked IS NULL, parked = NULL,
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
 WHERE id = %(id)s AND token = %(token)s;
 

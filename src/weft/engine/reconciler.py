@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from weft.engine.held import Held, InterruptedWalkError
-from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
@@ -58,6 +58,8 @@ class Reconciler:
             look = self._release(held) if held.wanted == "absent" else self._present(held)
         except InterruptedWalkError:
             return Look(0.0)
+        except UnreadableError:
+            raise  # nobody may judge a pod by rows that can't be read: the worker sets it apart
         except TemporaryError as error:
             look = self._again(held, error)
         except PermanentError as error:
@@ -222,6 +224,7 @@ class Reconciler:
             held.go(S.DEGRADED, str(error))
         else:
             held.go(S.FAILED, str(error))
+            held.alarm(f"FAILED: {error}")
         return Look(self._settings.delay(failures), failures)
 
     def _watch(self, held: Held) -> None:

@@ -9,12 +9,34 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from weft.model.errors import ConflictError
+from pydantic import ValidationError
+
+from weft.model.errors import ConflictError, PermanentError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Difference, Kind, Resource
 from weft.ports.resources import Scope
+
+
+class UnreadableError(PermanentError):
+    """A stored row or document that this weft can't read: nobody may guess what it means. HTTP 502."""
+
+
+def unreadable(what: str, error: Exception) -> UnreadableError:
+    """The error of a row that can't be read, with the places in it but no values: they may be anybody's."""
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        places = [f"{'.'.join(str(x) for x in e['loc']) or 'document'}: {e['msg']}" for e in found[:3]]
+        seen = "; ".join(places) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")
+    else:
+        seen = f"{type(error).__name__}: {error}"
+    then = "an operator must correct the row or upgrade weft; everything of it stays held until then"
+    return UnreadableError(f"read {what}", "the database", seen[:500], then)
+
+
+READING = (ValidationError, ValueError, TypeError, KeyError, AttributeError)
+"""What reading a row raises that isn't as weft writes it."""
 
 
 class RowState(StrEnum):
@@ -60,6 +82,14 @@ class ResourceRecord:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ResourceRecord:
+        """Raises `UnreadableError`."""
+        try:
+            return cls._of(row)
+        except READING as error:
+            raise unreadable(f"resource {row['key']} of pod {row['pod_id']}", error) from error
+
+    @classmethod
+    def _of(cls, row: Mapping[str, Any]) -> ResourceRecord:
         return cls(
             resource=Resource.model_validate(row["document"]),
             state=RowState(row["state"]),
@@ -147,6 +177,14 @@ class PodRecord:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> PodRecord:
+        """Raises `UnreadableError`."""
+        try:
+            return cls._of(row)
+        except READING as error:
+            raise unreadable(f"pod {row['name']} ({row['id']})", error) from error
+
+    @classmethod
+    def _of(cls, row: Mapping[str, Any]) -> PodRecord:
         return cls(
             id=row["id"],
             project_id=row["project_id"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.held import HOLD_SECONDS, Held
-from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -22,9 +23,13 @@ from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
 from weft.planning.book import when
-from weft.ports.clock import Clock
 
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
+log = logging.getLogger(__name__)
+
+PARKED_FOR = 3600.0
+"""Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
+UNREADABLE = "weft can't read its row in the database; an operator must look"
 SHOWN_AFTER_RELEASE = timedelta(days=1)
 """How long a list goes on showing a released pod."""
 
@@ -39,12 +44,27 @@ class SiteRecord:
     applied_by: str
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of everything.
+
+    Attributes:
+        pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm).
+        busy, quarantined: nodes.
+        parked: pods and orders whose rows can't be read.
+    """
+
+    pods: tuple[Row, ...]
+    busy: int
+    quarantined: int
+    parked: int
+
+
 class Store:
     """Named reads and writes over one `Database`."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
-        self.clock = clock
         self._site: SiteRecord | None = None
 
     # -- site ---------------------------------------------------------------------------------------------------
@@ -60,9 +80,11 @@ class Store:
             raise NotFoundError(
                 "no site has been described yet: an operator runs `weft site apply FILE` first"
             )
-        self._site = SiteRecord(
-            row["generation"], Site.model_validate(row["document"]), row["applied_at"], row["applied_by"]
-        )
+        try:
+            site = Site.model_validate(row["document"])
+        except READING as error:
+            raise unreadable(f"generation {row['generation']} of the site", error) from error
+        self._site = SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
         return self._site
 
     def apply_site(self, site: Site, by: str) -> SiteRecord:
@@ -72,27 +94,27 @@ class Store:
                 "insert_site",
                 name=site.name,
                 document=Jsonb(site.model_dump(mode="json")),
-                at=self.clock.now(),
+                at=tx.now(),
                 by=by,
             )
-            tx.run("touch_queue", at=self.clock.now())
+            tx.run("touch_queue", at=tx.now())
         return self.site()
 
     # -- capacity -----------------------------------------------------------------------------------------------
 
     def capacity(self) -> Capacity:
         with self.database.transaction() as tx:
-            return read_capacity(tx, self.clock.now())
+            return read_capacity(tx)
 
     def quarantine(self, node: str, reason: str) -> None:
         with self.database.transaction() as tx:
-            tx.run("quarantine", node=node, reason=reason, at=self.clock.now(), pod_id=None)
-            tx.run("touch_queue", at=self.clock.now())
+            tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None)
+            tx.run("touch_queue", at=tx.now())
 
     def clear_quarantine(self, node: str) -> bool:
         """Whether it was in quarantine."""
         with self.database.transaction() as tx:
-            tx.run("touch_queue", at=self.clock.now())
+            tx.run("touch_queue", at=tx.now())
             tx.run("notify", pod_id="")
             return tx.run("clear_quarantine", node=node) > 0
 
@@ -100,7 +122,7 @@ class Store:
 
     def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str) -> None:
         """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`)."""
-        now, order = self.clock.now(), plan.order
+        now, order = tx.now(), plan.order
         self.insert_row(
             tx,
             order,
@@ -129,7 +151,7 @@ class Store:
 
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod whose row is there."""
-        now, pod_id = self.clock.now(), plan.pod_id
+        now, pod_id = tx.now(), plan.pod_id
         tx.many(
             "insert_resource",
             [
@@ -153,16 +175,18 @@ class Store:
             numbers[PKEYS + plan.fabric] = plan.allotment.pkey
         for space, number in sorted(numbers.items()):
             tx.run("hold_number", space=space, number=number, pod_id=pod_id)
+        for plane, cidr in cut_for(plan).items():
+            tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
         tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
         tx.run("notify", pod_id=pod_id)
 
     def summaries(self, project_id: str | None) -> list[PodSummary]:
-        since = self.clock.now() - SHOWN_AFTER_RELEASE
         with self.database.transaction() as tx:
+            since = tx.now() - SHOWN_AFTER_RELEASE
             rows = tx.rows("pods_of_project", project_id=project_id, since=since)
-        return [PodSummary.model_validate({**row, "id": str(row["id"])}) for row in rows]
+        return [_summary(row) for row in rows]
 
     def find_pod(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
@@ -196,13 +220,45 @@ class Store:
             return None
 
     def live_pods(self) -> list[PodRecord]:
+        """All that have, or may have, something outside and can be read; `unreadable_pods` has the others."""
         with self.database.transaction() as tx:
-            return [PodRecord.of(row) for row in tx.rows("live_pods")]
+            rows = tx.rows("live_pods")
+        found = [_readable(row) for row in rows]
+        return [pod for pod in found if isinstance(pod, PodRecord)]
+
+    def unreadable_pods(self) -> dict[UUID, str]:
+        """Pods that have, or may have, something outside, and whose rows can't be read: id -> why.
+
+        What of theirs is outside is nobody's to judge: it isn't known to be theirs, and not known not to be.
+        """
+        with self.database.transaction() as tx:
+            rows = tx.rows("live_pods")
+        found = {row["id"]: _readable(row) for row in rows}
+        return {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
+
+    def park(self, pod_id: UUID, error: UnreadableError) -> None:
+        """Set a pod or an order apart whose row can't be read, with the reason and an alarm; it is tried again later.
+
+        Nothing of it is touched: nodes, numbers and what is outside stay its own.
+        """
+        with self.database.transaction() as tx:
+            row = tx.row("park", id=pod_id, why=error.answer, delay=PARKED_FOR)
+            if row is not None and row["news"]:
+                message = f"{UNREADABLE}: {error.answer}"
+                tx.run("insert_event", pod_id=pod_id, at=tx.now(), type="alarm", message=message, key=None)
+                tx.run("notify", pod_id=str(pod_id))
+                log.error("pod %s: %s", pod_id, error)
+
+    def homes(self) -> list[Row]:
+        """Rows of name, fabric and cloud of every pod that has, or may have, something outside."""
+        with self.database.transaction() as tx:
+            return tx.rows("homes")
 
     def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
         """Those that had something outside and were released since then, the last one first."""
         with self.database.transaction() as tx:
-            return [PodRecord.of(row) for row in tx.rows("pods_released_since", since=since, limit=limit)]
+            rows = tx.rows("pods_released_since", since=since, limit=limit)
+        return [pod for row in rows if isinstance(pod := _readable(row), PodRecord)]
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         with self.database.transaction() as tx:
@@ -210,8 +266,8 @@ class Store:
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
-        now = self.clock.now()
         with self.database.transaction() as tx:
+            now = tx.now()
             withdrawn = tx.row("withdraw_pod", id=pod_id, at=now) is not None
             asked = withdrawn or tx.row("release_pod", id=pod_id) is not None
             if asked:
@@ -229,12 +285,12 @@ class Store:
         """A pod out of turn, as a worker takes it; None if one has it in hand, or it is released."""
         with self.database.transaction() as tx:
             row = tx.row("take_this_pod", id=pod_id, worker=worker, hold=HOLD_SECONDS)
-        return None if row is None else Held(self.database, self.clock, PodRecord.of(row))
+        return None if row is None else Held(self.database, PodRecord.of(row))
 
     def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
         """Ask for the end of a release as it is; False unless the pod is being released, or if it was asked before."""
-        now = self.clock.now()
         with self.database.transaction() as tx:
+            now = tx.now()
             asked = tx.row("abandon_pod", id=pod_id, by=by, why=reason, at=now) is not None
             if asked:
                 message = f"abandon asked by {by}: {reason}"
@@ -255,8 +311,8 @@ class Store:
 
     def end_leases(self) -> list[UUID]:
         """Ask for the release of every pod whose lease has ended; say of those that end soon that they do."""
-        now = self.clock.now()
         with self.database.transaction() as tx:
+            now = tx.now()
             late = [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
             ended = [row["id"] for row in tx.rows("end_leases", at=now)]
             soon = [(row["id"], row["lease_end"]) for row in tx.rows("warn_leases", at=now)]
@@ -273,8 +329,8 @@ class Store:
 
     def retry(self, pod_id: UUID, message: str) -> PodState | None:
         """A pod that FAILED goes back to where it failed; None if it hasn't, or is being released."""
-        now = self.clock.now()
         with self.database.transaction() as tx:
+            now = tx.now()
             row = tx.row("retry_pod", id=pod_id, at=now)
             if row is None:
                 return None
@@ -291,12 +347,22 @@ class Store:
     def count_waiting(self) -> int:
         """Orders in the queue."""
         with self.database.transaction() as tx:
-            return sum(not row["fixed"] for row in tx.rows("waiting_pods"))
+            return _number(tx, "count_queue")
 
-    def counts(self) -> list[Row]:
-        """Rows of state, number, oldest (since when), alarmed (how many are in it for too long)."""
+    def counts(self) -> Counts:
+        """What the metrics say of pods and nodes: no document is read for it."""
         with self.database.transaction() as tx:
-            return tx.rows("count_pods")
+            return Counts(
+                tuple(tx.rows("count_pods", at=tx.now())),
+                _number(tx, "count_busy"),
+                _number(tx, "count_quarantined"),
+                _number(tx, "count_parked"),
+            )
+
+    def ping(self) -> None:
+        """Raises what stands between weft and the database."""
+        with self.database.transaction() as tx:
+            tx.row("time")
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -307,7 +373,10 @@ class Store:
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         with self.database.transaction() as tx:
             row = tx.row("receipt_of", pod_id=pod_id)
-        return SignedReceipt.model_validate(row["document"]) if row else None
+        try:
+            return SignedReceipt.model_validate(row["document"]) if row else None
+        except READING as error:
+            raise unreadable(f"the receipt of pod {pod_id}", error) from error
 
     def log(self, **entry: Any) -> None:
         """Write the audit log; the values are those of `insert_audit_log`."""
@@ -327,3 +396,47 @@ class Store:
             row = tx.row("secret", name=name)
         assert row is not None
         return bytes(row["value"])
+
+
+def cut_for(plan: Plan) -> dict[str, str]:
+    """Plane -> subnet that was cut from the site's block: not what the order named, nor the IPU-POD's own."""
+    given, numbers = plan.order.network, plan.allotment
+    cut: dict[str, str] = {}
+    if given.rdma is None and plan.order.ipus is None:
+        cut["rdma"] = numbers.rdma_cidr
+    if given.management is None:
+        cut["management"] = numbers.management_cidr
+    return cut
+
+
+def _readable(row: Row) -> PodRecord | UnreadableError:
+    try:
+        return PodRecord.of(row)
+    except UnreadableError as error:
+        return error
+
+
+def _summary(row: Row) -> PodSummary:
+    """A row of a list; one that can't be read is in it all the same, and says so."""
+    parked = row.pop("parked")
+    if parked is not None:
+        row["reason"] = f"{UNREADABLE}: {parked}"
+    try:
+        return PodSummary.model_validate({**row, "id": str(row["id"])})
+    except READING as error:
+        return PodSummary(
+            id=str(row["id"]),
+            name=row["name"],
+            project_id=row["project_id"],
+            state=PodState.FAILED,
+            reason=f"{UNREADABLE}: {unreadable('it', error).answer}",
+            since=row["since"],
+            created_at=row["created_at"],
+            nodes=row["nodes"] or 0,
+        )
+
+
+def _number(tx: Tx, name: str) -> int:
+    row = tx.row(name)
+    assert row is not None
+    return int(row["number"])

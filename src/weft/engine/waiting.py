@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
@@ -13,6 +13,7 @@ from weft.engine.ground import Window
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
 from weft.model.errors import ConflictError, InputError
+from weft.model.ids import moment
 from weft.model.order import Order
 from weft.model.site import Site
 from weft.planning.advice import over_limit
@@ -22,9 +23,9 @@ from weft.planning.lines import wanted
 from weft.planning.place.calendar import FOREVER
 
 
-def moment(seconds: float) -> datetime | None:
+def time_of(seconds: float) -> datetime | None:
     """A time of the book; never is None."""
-    return None if seconds == FOREVER else datetime.fromtimestamp(seconds, UTC)
+    return None if seconds == FOREVER else moment(seconds)
 
 
 def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> bool:
@@ -60,7 +61,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
         return False
     if promise:
-        tx.run("promise", pod_id=pod.id, nodes=list(promise.nodes), start=moment(promise.start), end=until)
+        tx.run("promise", pod_id=pod.id, nodes=list(promise.nodes), start=time_of(promise.start), end=until)
     return True
 
 
@@ -70,6 +71,17 @@ def check_later(name: str, end: float, until: datetime) -> None:
         raise ConflictError(f"pod {name} has no end that could be later")
     if until.timestamp() <= end:
         raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
+
+
+def check_waiting(tx: Tx, project: str, site: Site) -> None:
+    """Raise `ConflictError` if the project has as many orders waiting as it may, in the caller's transaction (which
+    holds `lock_capacity`): each look at the queue costs for each of them."""
+    row = tx.row("waiting_of_project", project_id=project)
+    if row is not None and row["number"] >= site.queue.waiting:
+        raise ConflictError(
+            f"the project has {row['number']} orders waiting, and may have {site.queue.waiting}: "
+            "release one of them, or order again when one has started"
+        )
 
 
 def insert_waiting(
@@ -87,7 +99,7 @@ def insert_waiting(
     Args:
         nodes: what it is promised from the start of its window; none: it waits in the queue.
     """
-    now, later = store.clock.now(), window.start > window.now
+    now, later = tx.now(), window.start > window.now
     at = when(window.start)
     reason = f"starts at {at}, {promised(nodes)}" if nodes else "in the queue"
     store.insert_row(
@@ -100,14 +112,14 @@ def insert_waiting(
         plan=None,
         state="PENDING",
         reason=reason,
-        lease_end=moment(window.end) if nodes else order.lease.end,
-        not_before=moment(window.start) if later else None,
+        lease_end=time_of(window.end) if nodes else order.lease.end,
+        not_before=time_of(window.start) if later else None,
         fixed=bool(nodes),
-        expected_start=moment(window.start) if nodes else None,
+        expected_start=time_of(window.start) if nodes else None,
     )
     if nodes:
         tx.run(
-            "promise", pod_id=pod_id, nodes=list(nodes), start=moment(window.start), end=moment(window.end)
+            "promise", pod_id=pod_id, nodes=list(nodes), start=time_of(window.start), end=time_of(window.end)
         )
     tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
     tx.run("touch_queue", at=now)

@@ -9,25 +9,32 @@ import logging
 import os
 import socket
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from weft.engine.database import Database, Listener
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.held import HOLD_SECONDS, Held, LostError
+from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Look, Reconciler
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, UnreadableError
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
 from weft.model.errors import WeftError
-from weft.ports.clock import Clock
+from weft.model.pod import PodState
 
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 5.0
 """Also when nobody wakes us we look this often: leases of pods end, workers elsewhere die."""
+PAUSE_AFTER_ERROR = 2.0
 QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
+TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
+"""Seconds without a turn after which a thread counts as stuck. A look at the queue asks the clouds, which may take
+their time-outs one after the other; the other two only ask the database."""
 
 
 class Worker:
@@ -38,36 +45,45 @@ class Worker:
         database: Database,
         listener: Listener,
         reconciler: Reconciler,
-        clock: Clock,
         settings: LoopSettings,
         dispatcher: Dispatcher,
         name: str | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self._database, self._listener, self._reconciler = database, listener, reconciler
-        self._clock, self._settings, self._dispatcher = clock, settings, dispatcher
-        self._store = Store(database, clock)
+        self._settings, self._dispatcher = settings, dispatcher
+        self._store = Store(database)
+        self._pulse = pulse or Pulse()
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
-        self._stop = threading.Event()
+        self._stop, self._over = threading.Event(), threading.Event()
         self._held: dict[UUID, Held] = {}
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._visits = ThreadPoolExecutor(settings.pods_at_once, thread_name_prefix="visit")
 
     def start(self) -> None:
-        for target, name in (
-            (self._run, "worker"),
-            (self._tend_queue, "queue"),
-            (self._heartbeat, "heartbeat"),
+        for turn, name, limit, end in (
+            (self._turn, "worker", TURN_LIMIT, self._stop),
+            (self._queue_turn, "queue", QUEUE_LIMIT, self._stop),
+            (self._heartbeat_turn, "heartbeat", HEARTBEAT_LIMIT, self._over),
         ):
-            thread = threading.Thread(target=target, name=name, daemon=True)
+            thread = threading.Thread(
+                target=self._rounds, args=(turn, name, limit, end), name=name, daemon=True
+            )
             thread.start()
             self._threads.append(thread)
 
     def stop(self, timeout: float = 20.0) -> None:
         """Take no more pods; wait for the visits under way, which let go at their next step."""
+        deadline = time.monotonic() + timeout
         self._stop.set()
         self._listener.wake()
+        self._visits.shutdown(wait=False)
+        while self.busy() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(max(0.1, deadline - time.monotonic()))
 
     def busy(self) -> int:
         """How many pods it holds now."""
@@ -87,32 +103,33 @@ class Worker:
         self._store.end_leases()
         return self._dispatcher.run_due()
 
-    def _tend_queue(self) -> None:
-        while not self._stop.is_set():
-            mark = self._listener.mark()
+    def _rounds(self, turn: Callable[[], None], name: str, limit: float, end: threading.Event) -> None:
+        """Turn after turn until the end. Nothing that a turn raises ends the thread."""
+        self._pulse.turn(name, limit)
+        while not end.is_set():
             try:
-                pause = self.tend_queue()
-            except WeftError as error:
-                log.warning("worker %s: the queue: %s", self.name, error)
-                pause = 2.0
-            except Exception:
-                log.exception("worker %s: defect in the queue", self.name)
-                pause = LONGEST_SLEEP
-            self._stop.wait(QUEUE_PAUSE)
-            self._listener.wait(mark, min(pause, LONGEST_SLEEP))
+                turn()
+            except Exception as error:
+                if isinstance(error, WeftError):
+                    log.warning("worker %s, %s: %s", self.name, name, error)
+                else:
+                    log.exception("worker %s, %s: defect in weft", self.name, name)
+                self._pulse.trouble(name, error)
+                end.wait(PAUSE_AFTER_ERROR)
+            else:
+                self._pulse.turn(name, limit)
 
-    def _run(self) -> None:
-        with ThreadPoolExecutor(self._settings.pods_at_once, thread_name_prefix="visit") as pool:
-            while not self._stop.is_set():
-                mark = self._listener.mark()
-                try:
-                    while self.busy() < self._settings.pods_at_once and (held := self._take()):
-                        pool.submit(self._visit, held)
-                    pause = self._pause()
-                except WeftError as error:
-                    log.warning("worker %s: %s", self.name, error)
-                    pause = 2.0
-                self._listener.wait(mark, pause)
+    def _queue_turn(self) -> None:
+        mark = self._listener.mark()
+        pause = self.tend_queue()
+        self._stop.wait(QUEUE_PAUSE)
+        self._listener.wait(mark, min(pause, LONGEST_SLEEP))
+
+    def _turn(self) -> None:
+        mark = self._listener.mark()
+        while self.busy() < self._settings.pods_at_once and (held := self._take()):
+            self._visits.submit(self._visit, held)
+        self._listener.wait(mark, self._pause())
 
     def _pause(self) -> float:
         with self._database.transaction() as tx:
@@ -123,31 +140,49 @@ class Worker:
         return min(max(due, 0.05), LONGEST_SLEEP)
 
     def _take(self) -> Held | None:
-        with self._database.transaction() as tx:
-            row = tx.row("take_pod", worker=self.name, hold=HOLD_SECONDS)
-        if row is None:
-            return None
-        held = Held(self._database, self._clock, PodRecord.of(row))
-        with self._lock:
-            self._held[held.pod.id] = held
-        return held
+        """The next pod that is due; those whose rows can't be read are set apart on the way."""
+        while not self._stop.is_set():
+            with self._database.transaction() as tx:
+                row = tx.row("take_pod", worker=self.name, hold=HOLD_SECONDS)
+            if row is None:
+                return None
+            try:
+                held = Held(self._database, PodRecord.of(row))
+            except UnreadableError as error:
+                self._store.park(row["id"], error)
+                continue
+            with self._lock:
+                self._held[held.pod.id] = held
+            return held
+        return None
 
     def _visit(self, held: Held) -> None:
+        """What goes wrong here is told in the log at least; the pod is taken again when the hold runs out."""
         try:
             look = self._guarded(held)
             if not held.lost.is_set():
                 held.give_up(look.delay, look.failures)
         except LostError:
             log.warning("pod %s was taken over by another worker", held.pod.id)
+        except UnreadableError as error:
+            self._park(held, error)
         except WeftError as error:
             log.warning("pod %s: %s", held.pod.id, error)
+        except Exception:
+            log.exception("pod %s: defect in the loop", held.pod.id)
         finally:
             with self._lock:
                 self._held.pop(held.pod.id, None)
             self._listener.wake()
 
+    def _park(self, held: Held, error: UnreadableError) -> None:
+        try:
+            self._store.park(held.pod.id, error)
+        except WeftError as other:
+            log.warning("pod %s: %s", held.pod.id, other)
+
     def _guarded(self, held: Held) -> Look:
-        """A defect of ours in one pod must not end the loop for all."""
+        """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""
         try:
             return self._reconciler.visit(held)
         except (LostError, WeftError):
@@ -155,17 +190,21 @@ class Worker:
         except Exception as error:
             log.exception("pod %s: defect in the loop", held.pod.id)
             failures = held.pod.failures + 1
-            held.go(
-                held.state, f"defect in weft ({type(error).__name__}: {error}); please report it with the log"
+            why = (
+                f"defect in weft ({type(error).__name__}: {str(error)[:200]}); please report it with the log"
             )
+            held.go(PodState.DEGRADED if held.state is PodState.READY else held.state, f"unknown: {why}")
+            held.alarm(f"{held.state}: {why}")
             return Look(self._settings.delay(failures), failures)
 
-    def _heartbeat(self) -> None:
-        while not self._stop.wait(HOLD_SECONDS / 3):
-            with self._lock:
-                held = list(self._held.values())
-            for pod in held:
-                try:
-                    pod.extend()
-                except WeftError as error:
-                    log.warning("sign of life for pod %s: %s", pod.pod.id, error)
+    def _heartbeat_turn(self) -> None:
+        with self._lock:
+            held = list(self._held.values())
+        for pod in held:
+            try:
+                pod.extend()
+            except WeftError as error:
+                log.warning("sign of life for pod %s: %s", pod.pod.id, error)
+            except Exception:
+                log.exception("sign of life for pod %s: defect in weft", pod.pod.id)
+        self._over.wait(HOLD_SECONDS / 3)

@@ -7,7 +7,7 @@ the membership: 1 full, 0 limited; 0x7fff is the default partition, 0x0000 is in
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
@@ -121,20 +121,48 @@ Words = Annotated[tuple[Name, ...], BeforeValidator(_words)]
 """Several names; in a cell of a table with spaces between them."""
 
 DURATION = r"^[1-9][0-9]{0,6}[smhd]$"
-Duration = Annotated[
-    str, StringConstraints(pattern=DURATION), WithJsonSchema({"type": "string", "pattern": DURATION})
-]
-"""A whole number of seconds, minutes, hours or days: `90m`, `12h`, `7d`; `span` reads it."""
+LONGEST = timedelta(days=36_500)
+FIRST_INSTANT, LAST_INSTANT = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Nobody may give a date outside of these."""
+LAST_MOMENT = datetime(2400, 1, 1, tzinfo=UTC)
+"""Nor is a later one ever computed or stored: the last instant and the longest duration make 2300, and what is
+forecast for orders behind orders stops here."""
 
 
-def _zoned(value: datetime) -> datetime:
-    if value.tzinfo is None:
-        raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+def _bounded(value: str) -> str:
+    if span(value) > LONGEST:
+        raise ValueError(f"at most {LONGEST.days}d")
     return value
 
 
-Instant = Annotated[datetime, AfterValidator(_zoned)]
-"""A moment, with its time zone."""
+Duration = Annotated[
+    str,
+    StringConstraints(pattern=DURATION),
+    AfterValidator(_bounded),
+    WithJsonSchema({"type": "string", "pattern": DURATION}),
+]
+"""A whole number of seconds, minutes, hours or days, at most 36500d: `90m`, `12h`, `7d`; `span` reads it."""
+
+
+def _instant(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        moment = None
+    if moment is None or not FIRST_INSTANT <= moment <= LAST_INSTANT:
+        raise ValueError("a time from 2000-01-01T00:00:00Z to 2200-01-01T00:00:00Z")
+    return moment
+
+
+Instant = Annotated[datetime, AfterValidator(_instant)]
+"""A moment, in UTC whatever its zone was, within the bounds that the database and all arithmetic can hold."""
+
+
+def moment(seconds: float) -> datetime:
+    """A POSIX time in UTC; what lies after `LAST_MOMENT` is that."""
+    return LAST_MOMENT if seconds >= LAST_MOMENT.timestamp() else datetime.fromtimestamp(seconds, UTC)
 
 
 def span(duration: str) -> timedelta:

@@ -212,11 +212,27 @@ class QueuePolicy(Document):
         le=1000,
         description="How many waiting orders of a fabric are promised a start that nobody delays.",
     )
+    waiting: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Most orders of one project that wait at a time, in the queue or for a promised start.",
+    )
     half_life: Duration = Field(default="7d", description="After which a project's past use counts half.")
     projects: dict[str, ProjectLimits] = Field(
         default_factory=dict,
         description="Limits by project id. With a share anywhere, who has used least of its share goes first; "
         "with none, who came first.",
+    )
+
+
+class LeasePolicy(Document):
+    """What leases may be."""
+
+    longest: Duration | None = Field(
+        default=None,
+        description="How far from now a lease may end, when it is ordered and when it is extended; an order without "
+        "an end is refused then. None: no limit.",
     )
 
 
@@ -250,6 +266,7 @@ class Site(Document):
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between places that an order fits in."
     )

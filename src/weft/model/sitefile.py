@@ -14,6 +14,7 @@ from weft.model.site import (
     Cloud,
     Fabric,
     Hca,
+    LeasePolicy,
     Link,
     Node,
     PlacementPolicy,
@@ -74,6 +75,7 @@ class SiteFile(Document):
         default=(), description="IPU-Machines."
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between places that an order fits in."
     )

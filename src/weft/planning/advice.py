@@ -5,8 +5,7 @@ The changes that would make it fit now are `weft.planning.place.would_fit`'s.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from weft.model.ids import moment
 from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.order import Order
 from weft.model.placement import Explanation, Refusal
@@ -37,22 +36,22 @@ def advise(
         advice.append(f"lease.end: {when_at_most(last)} at the latest")
     if found is not None:
         advice.append(f"lease.start: fits from {when(found.at)}")
-    moment = datetime.fromtimestamp(found.at, UTC) if found else None
-    return refusal.model_copy(update={"would_fit": (*refusal.would_fit, *advice), "earliest_start": moment})
+    earliest = moment(found.at) if found else None
+    return refusal.model_copy(update={"would_fit": (*refusal.would_fit, *advice), "earliest_start": earliest})
 
 
 def _latest_end(line: Timeline, ask: Ask, book: Book, start: float, end: float, now: float) -> float | None:
     """The last end with which the order fits at its start, where all that is in its way is something promised."""
     decide = line.decide if start <= now else line.at
-    for moment in [m for m in book.starts(ask.project, start) if m < end][:MOST_ENDS_TRIED]:
-        if decide(ask, start, moment) is not None:
-            return moment
+    for last in [m for m in book.starts(ask.project, start) if m < end][:MOST_ENDS_TRIED]:
+        if decide(ask, start, last) is not None:
+            return last
     return None
 
 
 def when_at_most(seconds: float) -> str:
     """A time for people, rounded down."""
-    return datetime.fromtimestamp(seconds // 60 * 60, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return moment(seconds // 60 * 60).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def over_limit(

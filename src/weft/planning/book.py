@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import ceil
 
+from weft.model.ids import LAST_MOMENT, moment
 from weft.model.placement import Neighbour, Occupancy, PlacementRequest
 from weft.model.site import Site
 from weft.planning.filters import terms_of
@@ -202,8 +202,7 @@ def earliest_start(
 
 def when(seconds: float) -> str:
     """A time of the book for people: UTC, to the minute, rounded up so that it is never too early."""
-    moment = datetime.fromtimestamp(ceil(seconds / 60) * 60, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%MZ")
+    return moment(ceil(min(seconds, LAST_MOMENT.timestamp()) / 60) * 60).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def promised(nodes: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 
 from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
@@ -19,11 +19,17 @@ from weft.model.site import Range, Site
 MANAGEMENT_OFFSET = 16
 """Servers' management addresses start here: below are the gateway (1) and the cloud's DHCP ports (2 to 15)."""
 
+WIDEST = 8
+"""Prefix length of the largest network that an order may name."""
+
 
 def allot(
     site: Site, cloud: str, fabric: str, network: NetworkOrder, used: UsedNumbers, nodes: int, hcas: int
 ) -> Allotment | Refusal:
     """The numbers for a pod of `nodes` nodes with up to `hcas` adapters each.
+
+    A subnet that the order names may be any: pods' networks are isolated from one another, and what others were cut is
+    not in its way, nor is it in theirs (`used` has only what was cut).
 
     Returns a `Refusal` when a range or block is exhausted.
     Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
@@ -58,6 +64,8 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
             continue
         if reason := unusable(cidr):
             raise InputError(f"network.{name}", str(cidr), f"give a unicast network; this one is {reason}")
+        if cidr.prefixlen < WIDEST:
+            raise InputError(f"network.{name}", str(cidr), f"give a network of a /{WIDEST} at most")
         if cidr.num_addresses < sizes[name]:
             raise InputError(
                 f"network.{name}",
@@ -126,19 +134,18 @@ def management_pool(cidr: str) -> tuple[str, str]:
     return str(network[2]), str(network[MANAGEMENT_OFFSET - 1])
 
 
+_UNUSABLE = {
+    IPv4Network("224.0.0.0/4"): "for multicast",
+    IPv4Network("127.0.0.0/8"): "for loopback",
+    IPv4Network("169.254.0.0/16"): "link-local",
+    IPv4Network("0.0.0.0/8"): '"this network" (0.0.0.0/8)',
+    IPv4Network("240.0.0.0/4"): "reserved",
+}
+
+
 def unusable(cidr: IPv4Network) -> str:
-    """Why hosts can't have addresses in this network, or nothing."""
-    first = IPv4Address(int(cidr.network_address))
-    for bad, reason in (
-        (first.is_multicast, "for multicast"),
-        (first.is_loopback, "for loopback"),
-        (first.is_link_local, "link-local"),
-        (cidr.overlaps(IPv4Network("0.0.0.0/8")), '"this network" (0.0.0.0/8)'),
-        (first.is_reserved, "reserved"),
-    ):
-        if bad:
-            return reason
-    return ""
+    """Why hosts can't have addresses in all of this network, or nothing."""
+    return next((reason for block, reason in _UNUSABLE.items() if cidr.overlaps(block)), "")
 
 
 @lru_cache(maxsize=64)

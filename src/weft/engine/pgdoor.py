@@ -1,0 +1,115 @@
+"""How weft connects to PostgreSQL: every wait has a bound, times are read whatever they are, errors become weft's."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import psycopg.conninfo
+from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap
+from psycopg.types.datetime import TimestamptzLoader
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from weft.model.errors import OutsideError, PermanentError, TemporaryError
+
+SESSION = {
+    "timezone": "UTC",
+    "lock_timeout": "10s",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "120s",
+}
+"""Of each connection; `options` in the operator's URL win. Who waits for a lock (`lock_capacity` too) is told after
+10 s to come back; a worker that stalls inside a transaction loses it, and its locks, after two minutes."""
+
+TCP = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""A peer that is silently gone is noticed after a minute (libpq's parameters, seconds; the last in milliseconds)."""
+
+FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""What a time in the database reads as that Python can't hold: one row must not make all others unreadable."""
+
+_BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
+_OURS = (psycopg.DataError, psycopg.IntegrityError)
+
+
+class _BoundedTime(TimestamptzLoader):
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return super().load(data)
+        except (psycopg.DataError, OverflowError, ValueError):
+            text = bytes(data)
+            return FIRST if text.startswith(b"-") or text.endswith(b"BC") else LAST
+
+
+def connecting(url: str) -> dict[str, Any]:
+    """Arguments of `psycopg.connect` beside the URL; what the URL itself says wins."""
+    given: dict[str, Any] = {}
+    with suppress(psycopg.Error):
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    own = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+    adapters = AdaptersMap(psycopg.adapters)
+    adapters.register_loader("timestamptz", _BoundedTime)
+    return {
+        **{name: value for name, value in TCP.items() if name not in given},
+        "options": f"{own} {given.get('options') or ''}".strip(),
+        "context": _Context(adapters),
+    }
+
+
+class _Context:
+    """psycopg's `AdaptContext`, for connections that are to be made."""
+
+    def __init__(self, adapters: AdaptersMap) -> None:
+        self.adapters = adapters
+        self.connection = None
+
+
+def address_of(url: str) -> str:
+    """The address without its password."""
+    with suppress(psycopg.Error):
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+        return f"PostgreSQL at {parts.get('host', 'local socket')}/{parts.get('dbname', '')}"
+    return "PostgreSQL"
+
+
+def outside_error(url: str, error: Exception) -> OutsideError:
+    """What psycopg or its pool raised, as one of weft's errors.
+
+    Nearly all of it passes: a failover, a full disk, a lock that others hold, a schema that an upgrade is changing.
+    Only values that the database won't take are nobody's but weft's to correct.
+    """
+    of, answer = address_of(url), _sentence(error)
+    if isinstance(error, PoolTimeout):
+        then = "will be tried again; raise the number of connections if it stays so"
+        return TemporaryError("talk to the database", of, f"no connection was free: {answer}", then, 2.0)
+    if isinstance(error, PoolClosed):
+        return TemporaryError("talk to the database", of, "weft is ending", delay=2.0)
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        then = "will be tried again; let --database name the primary (target_session_attrs=read-write)"
+        return TemporaryError("write to the database", of, f"it is read-only: {answer}", then, 5.0)
+    if isinstance(error, _BUSY):
+        return TemporaryError(
+            "talk to the database", of, f"others were in the way for too long: {answer}", delay=2.0
+        )
+    if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.InsufficientResources):
+        then = "will be tried again; give it room"
+        return TemporaryError("write to the database", of, answer, then, 30.0)
+    if isinstance(error, _OURS):
+        then = "nothing was written; please report it with the log"
+        return PermanentError("write to the database", of, answer, then)
+    return TemporaryError("talk to the database", of, answer, delay=2.0)
+
+
+def _sentence(error: Exception) -> str:
+    """The first line: what follows may quote a whole row."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

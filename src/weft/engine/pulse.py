@@ -1,0 +1,52 @@
+"""Whether the threads of this process go round: each says so when a turn of it has done its work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Beat:
+    at: float
+    limit: float
+    trouble: str = ""
+
+
+class Pulse:
+    """Safe to use from every thread. A thread that never began a turn isn't known here.
+
+    Args:
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._beats: dict[str, _Beat] = {}
+
+    def turn(self, thread: str, limit: float) -> None:
+        """A turn is done, or the thread begins: the next one must be done within `limit` seconds."""
+        with self._lock:
+            self._beats[thread] = _Beat(self._monotonic(), limit)
+
+    def trouble(self, thread: str, error: Exception) -> None:
+        """A turn failed. The thread goes on, but what doesn't succeed within the limit isn't fine."""
+        with self._lock:
+            if beat := self._beats.get(thread):
+                beat.trouble = type(error).__name__
+
+    def checks(self) -> Mapping[str, str]:
+        """Thread -> `ok`, or for how long it has not done its work. Names kinds of errors only: anybody may read it."""
+        now = self._monotonic()
+        with self._lock:
+            return {name: _say(beat, now - beat.at) for name, beat in sorted(self._beats.items())}
+
+
+def _say(beat: _Beat, lasted: float) -> str:
+    if lasted <= beat.limit:
+        return "ok"
+    why = f" ({beat.trouble}; see the log)" if beat.trouble else ""
+    return f"no turn for {lasted:.0f} s, more than {beat.limit:.0f} s{why}"

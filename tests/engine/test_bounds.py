@@ -1,0 +1,152 @@
+"""Every number and date that an order gives has a bound: nobody's order stands in anybody else's way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Network
+
+import psycopg
+import pytest
+from pydantic import ValidationError
+from tests.engine.house import ORDER, House
+from tests.engine.timehouse import HandClock, look, make, queue, release
+
+from weft.model.errors import ConflictError, InputError
+from weft.model.order import LeaseOrder, NetworkOrder, Order
+from weft.model.pod import PodState
+from weft.model.site import LeasePolicy
+
+pytestmark = pytest.mark.database
+
+
+# -- dates ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "9999-12-31T23:59:59-12:00",
+        "9999-12-31T23:59:59Z",
+        "2200-01-01T00:00:01Z",
+        "0001-01-01T00:00:00+12:00",
+        "1999-12-31T23:59:59Z",
+        253402300800,
+    ],
+)
+@pytest.mark.parametrize("field", ["start", "end"])
+def test_a_date_that_nothing_can_hold_is_refused_at_the_door(field: str, date: object) -> None:
+    """Year 10000 in UTC, and whatever else lies beyond what the database, Python and sums of both can hold."""
+    with pytest.raises(ValidationError, match="a time from 2000-01-01T00:00:00Z to 2200-01-01T00:00:00Z"):
+        LeaseOrder.model_validate({field: date})
+
+
+def test_dates_are_kept_in_utc() -> None:
+    """Whatever zone they were given in."""
+    end = LeaseOrder.model_validate({"end": "2027-01-31T18:00:00+05:30"}).end
+    assert end is not None and end.isoformat() == "2027-01-31T12:30:00+00:00"
+
+
+@pytest.mark.parametrize("duration", ["36501d", "9999999d", "9999999h"])
+def test_a_duration_beyond_a_hundred_years_is_refused(duration: str) -> None:
+    """Its end would be no date."""
+    with pytest.raises(ValidationError, match="at most 36500d"):
+        LeaseOrder.model_validate({"duration": duration})
+
+
+def test_the_database_takes_no_date_beyond(house: House) -> None:
+    """Whoever writes it: a row that can't be read must not come into being."""
+    pod = house.order()
+    with (
+        psycopg.connect(house.database.url) as connection,
+        pytest.raises(psycopg.errors.CheckViolation),
+    ):
+        connection.execute("UPDATE pod SET lease_end = '10000-01-01 11:59:59+00' WHERE id = %s", [pod.id])
+
+
+def test_forecasts_behind_the_longest_leases_are_dates(house: House) -> None:
+    """Three orders of everything for a century each: what is told of the last one is a date, and the queue goes on."""
+    first = house.ready(make("first", 16, duration="36500d"))
+    waiting = [queue(house, f"q{n}", 16, duration="36500d") for n in range(4)]
+    house.worker.tend_queue()
+    expected = [look(house, pod).expected_start for pod in waiting]
+    assert expected[0] == first.lease_end
+    assert expected[-1] == datetime(2400, 1, 1, tzinfo=UTC)
+    house.service.capacity(house.request(), duration="36500d")
+
+
+def test_the_operator_says_how_far_leases_go(house: House, clock: HandClock) -> None:
+    """`leases.longest`: for ends, durations, promised starts and extensions; an order without an end is refused."""
+    site = house.store.site().site
+    house.store.apply_site(site.model_copy(update={"leases": LeasePolicy(longest="30d")}), "test")
+    for lease in (
+        {},
+        {"duration": "31d"},
+        {"end": clock.now() + timedelta(days=31)},
+        {"start": clock.now() + timedelta(days=29), "duration": "2d"},
+    ):
+        for waits in (False, True):
+            with pytest.raises(
+                InputError, match=r"lease\.\w+: .*2026-12-21T08:00Z at the latest.* within 30d"
+            ):
+                house.order(make("far", 1, queue=waits, **lease))
+    house.ready(make("near", 1, duration="30d"))
+    clock.forward(days=10)
+    tenant = house.request()
+    assert house.service.extend_pod(tenant, "near", clock.now() + timedelta(days=30)).lease_end
+    with pytest.raises(InputError, match=r"until: .* within 30d"):
+        house.service.extend_pod(tenant, "near", clock.now() + timedelta(days=31))
+
+
+# -- networks -------------------------------------------------------------------------------------------------------
+
+
+def networked(name: str, **networks: str) -> Order:
+    given = NetworkOrder(**{k: IPv4Network(v) for k, v in networks.items()})
+    return ORDER.model_copy(update={"name": name, "network": given})
+
+
+def test_a_pods_own_networks_take_nothing_from_others(house: House) -> None:
+    """Pods' networks are isolated: one that names the site's whole blocks leaves every subnet to the others."""
+    place = house.site.clouds["lab"]
+    wide = {"management": str(place.management.addresses)}
+    first = house.ready(networked("wide", **wide))
+    assert first.plan.allotment.management_cidr == wide["management"]
+    house.ready(networked("wide-too", rdma=str(place.rdma_addresses)))
+    second = house.ready(ORDER)
+    assert second.plan.allotment.management_cidr.startswith(str(place.management.addresses)[:5])
+    third = house.ready(ORDER.model_copy(update={"name": "third"}))
+    numbers = {p.plan.allotment.management_cidr for p in (second, third)}
+    assert len(numbers) == 2, "what is cut from a block is cut once"
+    release(house, second)
+    again = house.ready(ORDER)
+    assert again.plan.allotment.management_cidr == second.plan.allotment.management_cidr
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/7", "192.0.0.0/2", "168.0.0.0/6", "126.0.0.0/7"])
+def test_a_network_that_is_too_wide_or_has_unusable_parts_is_refused(house: House, cidr: str) -> None:
+    """Not only its first address counts."""
+    with pytest.raises(InputError, match=r"network\.management"):
+        house.order(networked("wide", management=cidr))
+
+
+# -- the queue ------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_has_so_many_orders_waiting_and_no_more(house: House, clock: HandClock) -> None:
+    """`queue.waiting`: in the queue and for a promised start; other projects have their own."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"waiting": 3})
+    house.store.apply_site(site.model_copy(update={"queue": few}), "test")
+    house.ready(make("first", 16, duration="1h"))
+    waiting = [queue(house, f"q{n}", 16) for n in range(2)]
+    house.order(make("later", 1, start=clock.now() + timedelta(days=9), duration="1h"))
+    for order in (
+        make("q2", 16, queue=True),
+        make("later-too", 1, start=clock.now() + timedelta(days=9), duration="1h"),
+    ):
+        with pytest.raises(ConflictError, match="3 orders waiting, and may have 3: release one"):
+            house.order(order)
+    house.service.create_pod(house.request("team-b"), make("theirs", 16, queue=True))
+    house.release(waiting[0])
+    assert look(house, waiting[0]).state is PodState.RELEASED
+    queue(house, "q2", 16)

@@ -1,0 +1,283 @@
+"""Rows that can't be read, threads that meet the unexpected, a database that says no: one must not stop the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.engine.house import ORDER, House
+from tests.engine.timehouse import HandClock, look, make, messages, queue
+
+from weft.app.metrics import StoreCollector
+from weft.engine.database import Database, Listener
+from weft.engine.dispatcher import Dispatcher
+from weft.engine.pulse import Pulse
+from weft.engine.records import PodRecord, UnreadableError
+from weft.engine.store import Store
+from weft.model.errors import PermanentError, TemporaryError
+from weft.model.pod import PodState
+
+pytestmark = pytest.mark.database
+
+
+def spoil(house: House, pod: PodRecord, change: str) -> None:
+    """Change a row as no weft would, `change` being a SET clause."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        for name in ("pod_lease_end", "pod_not_before", "pod_expected_start"):
+            connection.execute(f"ALTER TABLE pod DROP CONSTRAINT IF EXISTS {name}")  # type: ignore[arg-type]
+        connection.execute(f"UPDATE pod SET {change}, next_at = now() WHERE id = %s", [pod.id])  # type: ignore[arg-type]
+
+
+POISON = [
+    "plan = jsonb_set(plan, '{allotment,vlan}', '\"none\"')",
+    "ordered = jsonb_set(ordered, '{lease,end}', '\"9999-12-31T23:59:59-12:00\"')",
+    "plan = '{}'",
+    "state = 'DANCING'",
+]
+
+
+@pytest.mark.parametrize("change", POISON)
+def test_a_row_that_can_not_be_read_is_parked(house: House, change: str) -> None:
+    """It gets a reason and an alarm; other pods are listed, visited, audited and released, and new ones made."""
+    poison = house.ready(ORDER.model_copy(update={"name": "poison"}))
+    fine = house.ready(ORDER.model_copy(update={"name": "fine"}))
+    before = {t.id for t in house.cloud.things()}
+    spoil(house, poison, change)
+    house.store.wake(fine.id)
+    while house.worker.run_once():
+        pass
+    listed = {p.name: p for p in house.service.list_pods(house.request())}
+    assert "can't read its row" in listed["poison"].reason and listed["fine"].state is PodState.READY
+    assert any("can't read its row" in m for m in messages(house, poison, "alarm"))
+    assert "weft_pods_unreadable 1" in metrics(house)
+    with pytest.raises(UnreadableError, match="read pod poison"):
+        house.service.show_pod(house.request(), "poison")
+    report = house.service.audit(house.operator)
+    assert not [f for f in report.findings if f.category == "orphan"], "what can't be read owns what it owned"
+    assert [f.category for f in report.findings if str(poison.id) in f.what] == ["unknown"]
+    house.service.audit(house.operator, repair=True)
+    assert {t.id for t in house.cloud.things()} == before
+    house.release(fine)
+    house.run(fine, PodState.RELEASED)
+    assert house.ready(ORDER).nodes
+    house.store.apply_site(house.site, "test")
+    assert set(poison.nodes) <= house.store.capacity().holds.keys(), "its nodes stay its own"
+
+
+def metrics(house: House) -> str:
+    families = {m.name: m for m in StoreCollector(house.store).collect()}
+    return "\n".join(f"{s.name} {s.value}" for m in families.values() for s in m.samples)
+
+
+def test_a_row_that_was_corrected_goes_on(house: House) -> None:
+    """The next visit takes it as if nothing had been."""
+    pod = house.ready()
+    spoil(house, pod, "plan = jsonb_set(plan, '{cloud}', '7')")
+    assert not house.worker.run_once()
+    spoil(house, pod, "plan = jsonb_set(plan, '{cloud}', '\"lab\"')")
+    assert house.worker.run_once()
+    assert house.service.list_pods(house.request())[0].reason == ""
+    assert "weft_pods_unreadable 0" in metrics(house)
+
+
+def test_a_resource_that_can_not_be_read_parks_its_pod(house: House) -> None:
+    """Nobody judges the pod by the rest: it doesn't FAIL, and nothing of it is made or removed."""
+    pod, fine = house.ready(), house.ready(ORDER.model_copy(update={"name": "fine"}))
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE resource SET state = 'odd' WHERE pod_id = %s AND kind = 'server'", [pod.id]
+        )
+    before = {t.id for t in house.cloud.things()}
+    house.store.wake(pod.id)
+    house.store.wake(fine.id)
+    while house.worker.run_once():
+        pass
+    assert {p.name: p.state for p in house.service.list_pods(house.request())}["train"] is PodState.READY
+    assert any("can't read" in m for m in messages(house, pod, "alarm"))
+    report = house.service.audit(house.operator, repair=True)
+    assert not [f for f in report.findings if f.category == "orphan"]
+    assert {t.id for t in house.cloud.things()} == before
+
+
+def test_an_order_that_can_not_be_read_keeps_nobody_waiting(house: House) -> None:
+    """The others in the queue start; it stays, with the reason."""
+    first = house.ready(make("first", 16))
+    poison, fine = queue(house, "poison", 2), queue(house, "fine", 2)
+    spoil(house, poison, "ordered = jsonb_set(ordered, '{lease,duration}', '\"9999999d\"')")
+    house.release(first)
+    house.run(first, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert look(house, fine).state is PodState.PLACED
+    reasons = {p.name: p.reason for p in house.service.list_pods(house.request())}
+    assert "can't read its row" in reasons["poison"]
+
+
+def test_a_date_beyond_every_calendar_is_read_as_the_last(house: House, clock: HandClock) -> None:
+    """A row of before the bounds: nobody else's reads fail, and its lease is far from over."""
+    poison, fine = house.ready(ORDER.model_copy(update={"name": "poison"})), house.ready()
+    spoil(house, poison, "lease_end = '10000-01-01 11:59:59+00', expected_start = 'infinity'")
+    assert {p.name for p in house.service.list_pods(house.request())} == {"poison", "train"}
+    house.service.capacity(house.request())
+    assert house.store.end_leases() == []
+    assert house.worker.run_once() in (True, False)
+    house.release(fine)
+    house.run(fine, PodState.RELEASED)
+
+
+# -- threads --------------------------------------------------------------------------------------------------------
+
+
+class Faulty:
+    """A database whose transactions raise what nobody expects, as long as it is told to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.url = database.url
+        self.error: Exception | None = None
+        self.met = threading.Semaphore(0)
+
+    def transaction(self) -> object:
+        if self.error is not None:
+            self.met.release()
+            raise self.error
+        return self._database.transaction()
+
+    def now(self) -> object:
+        return self._database.now()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("nobody expects this"), KeyError("name"), TemporaryError("talk", "pg", "away")]
+)
+def test_no_exception_ends_a_thread(house: House, error: Exception) -> None:
+    """Loop, queue and heartbeat meet it turn after turn, health says so, and all go on when it is gone."""
+    now = [0.0]
+    pulse = Pulse(lambda: now[0])
+    faulty = Faulty(house.database)
+    worker = house.new_worker("w9", database=faulty, pulse=pulse)  # type: ignore[arg-type]
+    worker.start()
+    try:
+        faulty.error = error
+        for _ in range(6):
+            assert faulty.met.acquire(timeout=20.0)
+        now[0] += 10_000.0
+        assert type(error).__name__ in pulse.checks()["worker"]
+        assert {name for name, said in pulse.checks().items() if said != "ok"} >= {"worker", "queue"}
+        faulty.error = None
+        pod = house.order()
+        wait_until(lambda: look(house, pod).state is PodState.READY)
+        wait_until(lambda: pulse.checks()["worker"] == pulse.checks()["queue"] == "ok")
+    finally:
+        worker.stop()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """At most 30 s."""
+    pause = threading.Event()
+    for _ in range(600):
+        if true():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it never came true")
+
+
+def test_readiness_depends_on_the_threads(house: House) -> None:
+    """A thread that hasn't gone round for too long makes the service not ready, and says which."""
+    now = [0.0]
+    house.pulse = Pulse(lambda: now[0])
+    service = house.new_service()
+    house.pulse.turn("worker", 60.0)
+    house.pulse.turn("queue", 900.0)
+    assert service.health().ready
+    now[0] = 61.0
+    health = service.health()
+    assert not health.ready
+    assert health.checks["thread worker"] == "no turn for 61 s, more than 60 s"
+    assert health.checks["thread queue"] == "ok"
+
+
+def test_a_listener_outlives_what_it_meets(database_url: str) -> None:
+    """Its connection is killed: it makes another, and wakes as before."""
+    pulse = Pulse()
+    listener = Listener(database_url, pulse)
+    try:
+        assert listener.wait(listener.mark(), 10.0)
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            mark = listener.mark()
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN weft_pod' "
+                "AND datname = current_database()"
+            )
+            assert listener.wait(mark, 10.0), "a new connection wakes once"
+            mark = listener.mark()
+            connection.execute("SELECT pg_notify('weft_pod', 'x')")
+            assert listener.wait(mark, 10.0)
+        assert pulse.checks()["listener"] == "ok"
+    finally:
+        listener.close()
+
+
+def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> None:
+    """What planning it raises unexpectedly is its own reason; the next order starts."""
+    first = house.ready(make("first", 16))
+    odd, fine = queue(house, "odd", 2), queue(house, "fine", 2)
+    house.release(first)
+    house.run(first, PodState.RELEASED)
+
+    class Odd(Dispatcher):
+        def _try(self, chosen: object, *rest: object) -> bool:  # type: ignore[override]
+            if getattr(chosen, "name", "") == "odd":
+                raise ZeroDivisionError("odd")
+            return super()._try(chosen, *rest)  # type: ignore[arg-type]
+
+    Odd(house.store, house.keeper.world, house.keeper.site).run()
+    assert look(house, fine).state is PodState.PLACED
+    assert "defect in weft (ZeroDivisionError)" in look(house, odd).reason
+
+
+# -- what the database says no to -----------------------------------------------------------------------------------
+
+
+def test_a_read_only_database_is_a_temporary_error(house: House) -> None:
+    """After a failover the old primary refuses writes: weft says so, and goes on once it may write again."""
+    fail_over(house, read_only="on")
+    with pytest.raises(TemporaryError, match="read-only") as caught:
+        house.store.quarantine("gpu01", "test")
+    assert "primary" in caught.value.then
+    assert not house.store.capacity().quarantines, "it may still be read"
+    fail_over(house, read_only="off")
+    house.ready()
+
+
+def fail_over(house: House, read_only: str) -> None:
+    """Every connection is cut, and who connects again finds a database of the other kind."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        row = connection.execute("SELECT current_database()").fetchone()
+        assert row
+        connection.execute(f"ALTER DATABASE {row[0]} SET default_transaction_read_only = {read_only}")  # type: ignore[arg-type]
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    for _ in range(20):  # each connection of the pool finds out once
+        with suppress(TemporaryError):
+            house.store.ping()
+
+
+def test_values_that_the_database_refuses_are_a_permanent_error(house: House) -> None:
+    """And no traceback of psycopg's reaches anybody."""
+    with pytest.raises(PermanentError, match="write to the database"), house.database.transaction() as tx:
+        tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False)
+
+
+def test_a_statement_that_is_no_more_possible_is_temporary(house: House, database_url: str) -> None:
+    """A schema that an upgrade is changing passes."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE queue RENAME TO queue_elsewhere")
+    with pytest.raises(TemporaryError, match="talk to the database"):
+        Store(house.database).quarantine("gpu01", "test")
