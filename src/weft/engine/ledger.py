@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from weft.engine.database import Database
+from weft.engine.records import READING, unreadable
 from weft.model.mark import Mark
 from weft.model.resources import PartitionSpec
+
+log = logging.getLogger(__name__)
 
 
 class FabricLedger:
@@ -19,10 +23,17 @@ class FabricLedger:
     def wanted(self) -> Mapping[Mark, PartitionSpec]:
         with self._database.transaction() as tx:
             rows = tx.rows("partitions_wanted", fabric=self._fabric)
-        return {
-            Mark(row["site"], str(row["pod_id"]), row["key"]): PartitionSpec.model_validate(row["spec"])
-            for row in rows
-        }
+        wanted: dict[Mark, PartitionSpec] = {}
+        for row in rows:
+            try:
+                if row["site"] is None:
+                    raise ValueError("its plan names no site")
+                mark = Mark(row["site"], str(row["pod_id"]), row["key"])
+                wanted[mark] = PartitionSpec.model_validate(row["spec"])
+            except READING as error:
+                # What is in the file under its mark stays there: only what is known to be over is dropped.
+                log.error("%s", unreadable(f"partition {row['key']} of pod {row['pod_id']}", error))
+        return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         pods = {pod for m in marks if (pod := _uuid(m.pod_id)) is not None}

@@ -135,10 +135,10 @@ def management_pool(cidr: str) -> tuple[str, str]:
 
 
 _UNUSABLE = {
+    IPv4Network("0.0.0.0/8"): '"this network" (0.0.0.0/8)',
     IPv4Network("224.0.0.0/4"): "for multicast",
     IPv4Network("127.0.0.0/8"): "for loopback",
     IPv4Network("169.254.0.0/16"): "link-local",
-    IPv4Network("0.0.0.0/8"): '"this network" (0.0.0.0/8)',
     IPv4Network("240.0.0.0/4"): "reserved",
 }
 
