@@ -1,56 +1,219 @@
-"""What a tenant may not see is taken out of texts, refusals and errors."""
+"""What a tenant may see is a table: everything else is hidden, whoever wrote it and whatever it says."""
 
 from __future__ import annotations
 
+import uuid
+import warnings
 from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from weft.app import redact
-from weft.model.errors import ConflictError, PermanentError, RefusedError, TemporaryError
+from weft.app import redact, sayings
+from weft.app.redact import SHOWN, SITES_OWN
+from weft.model.errors import (
+    ConflictError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    PermanentError,
+    RefusedError,
+    TemporaryError,
+    UnknownError,
+    WeftError,
+)
 from weft.model.order import LEVELS
-from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest
+from weft.model.pod import PodState
+from weft.model.resources import Kind, Resource, Spec
 from weft.planning.place.would_fit import smallest_changes
+from weft.planning.plan import NOT_ORDERED
+from weft.testing import examples
+
+NAME = "weft-1f0c9a3b-server-gpu01"
+SECRETS = [
+    "gpu03: fan broken, ask Ms Secret (secret@example.org)",
+    "server of another project secret runs on gpu03",
+    "held by pod secret of project 0123456789abcdef0123456789abcdef",
+    "port 0x0002c90300300001 of leaf7 is down",
+    "read the key /etc/weft/agent-secret.pem",
+    "agent sm1 at https://10.0.0.1:9443 doesn't answer: run `systemctl start weft-secret`",
+    f"{NAME}: secret",
+    "Nova host cn-secret-17 is disabled: secret maintenance",
+    "waits for room secret",
+    "in the queue\nsecret",
+    "READY: secret",
+    f"creating {NAME} secret",
+    f"creating {NAME}; secret is there",
+    f"server {NAME} is not there (secret)",
+    "the project's quotas would be exceeded: secret of team-b: 1 used + 2 wanted > 3",
+    "set aside for project secret",
+    "starts at 2027-01-01T00:00Z, nodes promised: secret",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_what_has_no_form_reaches_nobody(text: str) -> None:
+    """At every place where a sentence of weft's own is shown."""
+    for state in PodState:
+        assert "secret" not in sayings.reason(text, state)
+    shown = [
+        sayings.step(text, at_rest=False),
+        sayings.event(text),
+        sayings.refusal(text),
+        sayings.change(text),
+    ]
+    shown += [sayings.conflict(text), sayings.allowed(text), sayings.absent(text), sayings.chosen(text)]
+    shown += sayings.outside(text, text, text, text)
+    shown += sayings.difference(text, text, text) + sayings.difference("host", text, text)
+    shown += sayings.difference("status", text, text)
+    for error in (
+        RefusedError(text, {"reason": text, "would_fit": [text], text: text}),
+        TemporaryError(text, text, text, text),
+        PermanentError(text, text, text, text),
+        InputError("nodes.count", 3, text),
+        InputErrors([InputError("nodes.count", 3, text)]),
+        ConflictError(text),
+        NotFoundError(text),
+        WeftError(text),
+    ):
+        told = redact.error(error)
+        shown += [str(told), str(getattr(told, "detail", ""))]
+    for one in shown:
+        assert "secret" not in one and "0x0002c9" not in one and "10.0.0.1" not in one, one
+
+
+@settings(max_examples=300, deadline=None)
+@given(lead=st.sampled_from(SECRETS), tail=st.text(max_size=30), head=st.text(max_size=30))
+def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) -> None:
+    """Beginnings and ends, separators of clauses and line ends are nobody's key."""
+    for glue in ("", "; ", ": ", "\n", " (", "HTTP 503 "):
+        text = f"{head}{glue}secretword {lead}{glue}{tail}"
+        assert "secretword" not in sayings.reason(text, PodState.FAILED)
+        assert "secretword" not in sayings.event(text)
+        assert "secretword" not in sayings.refusal(text)
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("port 0x0002c90300300001 is away", "port (hidden) is away"),
-        ("port 0002:c903:0030:0001 is away", "port (hidden) is away"),
-        ("agent at https://10.0.0.1:9443/v1, no answer", "agent at (hidden), no answer"),
-        ("P_Key 0x65 and VLAN 101 of gpu01", "P_Key 0x65 and VLAN 101 of gpu01"),
-        ("server 1f0c9a3b-0000-4000-8000-000000000000", "server 1f0c9a3b-0000-4000-8000-000000000000"),
+        ("", ""),
+        ("waits for room", "waits for room"),
+        ("it is held by pod secret", f"it can't be served as it was ordered ({sayings.OPERATORS})"),
+        (
+            "waits for room; starts by 2026-11-21T16:01Z, nodes promised: 4",
+            "waits for room; starts by 2026-11-21T16:15Z, nodes promised: 4",
+        ),
+        ("project 0123 has 2 of 3 nodes", "the project has 2 of 3 nodes"),
+        (
+            f"create {NAME} (compute at http://nova:8774): HTTP 403 Quota exceeded for cores: Requested 8, but "
+            "already used 16 of 20 cores (request req-1); raise the project's quota or order less",
+            f"create {NAME} (Nova): HTTP 403, Quota exceeded for cores: Requested 8, but already used 16 of 20 cores; "
+            "raise the project's quota or order less",
+        ),
+        (
+            f"create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; look into the reason, "
+            "then release the pod",
+            f"create {NAME} (the site): it broke 3 times, No valid host was found; look into the reason, then release "
+            "the pod",
+        ),
+        (
+            f"server {NAME} is not there; port 0x0002c90300300001 is down; server {NAME}: host is cn7, wanted cn8",
+            f"server {NAME} is not there; server {NAME}: host is not as wanted; {sayings.OPERATORS}",
+        ),
     ],
 )
-def test_texts(text: str, shown: str) -> None:
-    """GUIDs and addresses of services go; P_Keys, names and ids of the tenant's own things stay."""
-    assert redact.text(text) == shown
+def test_reasons_that_have_a_form_are_told(text: str, shown: str) -> None:
+    """With their gaps, and no finer than a tenant may know."""
+    assert sayings.reason(text, PodState.FAILED) == shown
 
 
-def test_errors_keep_their_class() -> None:
-    """And what to do next."""
-    error = redact.error(TemporaryError("create port", "neutron at http://n:9696", "HTTP 503", delay=9))
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("PENDING: ordered", "PENDING: ordered"),
+        ("PLACED: gpu01, gpu02; spare: gpu03", "PLACED: gpu01, gpu02; spare: gpu03"),
+        (f"creating {NAME}", f"creating {NAME}"),
+        ("FAILED: agent sm1 is silent", "FAILED"),
+        ("BOOTING for 700 s, more than 600 s: agent sm1 is silent", "BOOTING for 700 s, more than 600 s"),
+        (
+            "as wanted: 4 host ports of ib0, 2 servers in lab",
+            "as wanted: 4 host ports of ib0, 2 servers in lab",
+        ),
+        ("gpu01: fan (Ms Secret)", sayings.EVENT),
+        ("release asked by alice", "release asked by alice"),
+        (
+            "extended until 2027-01-01T00:00Z by alice@example.org",
+            "extended until 2027-01-01T00:00Z by alice@example.org",
+        ),
+    ],
+)
+def test_events(text: str, shown: str) -> None:
+    """What happened to the pod is told in the words that it has a form for."""
+    assert sayings.event(text) == shown
+
+
+def test_errors_keep_their_class_and_delay() -> None:
+    """And what to do next, where the table has it."""
+    error = redact.error(
+        TemporaryError(f"create {NAME}", "neutron at http://n:9696", "HTTP 503 secret", delay=9)
+    )
     assert isinstance(error, TemporaryError)
-    assert (error.delay, error.of, error.asked) == (9, "neutron at (hidden)", "create port")
-    error = redact.error(PermanentError("boot", "nova", "no host 0x0002c90300300001", "ask"))
-    assert (type(error), str(error)) == (PermanentError, "boot (nova): no host (hidden); ask")
-    conflict = ConflictError("taken")
-    assert redact.error(conflict) is conflict
+    assert (error.delay, str(error)) == (9, f"create {NAME} (Neutron): HTTP 503; will be tried again")
+    silent = UnknownError(
+        "read tables of sm1", "fabric agent sm1", "no file /etc/weft/key.pem", "run weft-agent"
+    )
+    told = redact.error(silent)
+    assert type(told) is UnknownError
+    assert str(told) == "do what was asked (the site): operators see why; operators see what to do"
+    assert str(
+        redact.error(ConflictError("pod train is READY: only a pod that FAILED can be tried again"))
+    ) == ("pod train is READY: only a pod that FAILED can be tried again")
 
 
-def test_refusals_keep_counts_and_lose_other_nodes() -> None:
-    """How many were refused stays, which ones by whose pod goes."""
-    detail: dict[str, object] = {
-        "explanation": {"filters": [{"filter": "busy", "removed": 3, "examples": ["gpu04: pod secret"]}]},
-        "would_fit": ["1 node"],
+def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
+    """Kept apart, in maintenance, in quarantine, busy, reserved: a tenant can't tell one from the other."""
+
+    def told(*rows: tuple[str, int, int]) -> object:
+        filters = [
+            FilterReport(filter=f, removed=r, left=n, examples=(f"gpu04: {f} secret",)) for f, r, n in rows
+        ]
+        reason = "4 nodes are wanted and 2 are free for this order (removed by: secret 3)."
+        value = Explanation(considered=16, filters=tuple(filters), chosen=reason)
+        detail: dict[str, object] = {
+            "reason": reason,
+            "explanation": value.model_dump(mode="json"),
+            "would_fit": [
+                "count: 2 instead of 4",
+                "when gpu07 leaves quarantine (secret)",
+                "lease.start: secret",
+            ],
+            "earliest_start": "2026-11-21T16:00:00.000001Z",
+            "secret": "secret",
+        }
+        error = redact.error(RefusedError(reason, detail))
+        assert isinstance(error, RefusedError) and "secret" not in str(error)
+        return error.detail
+
+    kept = {
+        "reason": "4 nodes are wanted and 2 are free for this order",
+        "explanation": {
+            "considered": 16,
+            "filters": [
+                {"filter": "accelerators", "removed": 4, "left": 12, "examples": []},
+                {"filter": "busy", "removed": 10, "left": 2, "examples": []},
+            ],
+            "compared": [],
+            "chosen": "4 nodes are wanted and 2 are free for this order",
+        },
+        "would_fit": ["count: 2 instead of 4", sayings.LATER],
+        "earliest_start": "2026-11-21T16:15:00+00:00",
     }
-    error = redact.error(RefusedError("no room", detail))
-    assert isinstance(error, RefusedError)
-    assert error.detail == {
-        "explanation": {"filters": [{"filter": "busy", "removed": 3}]},
-        "would_fit": ["1 node"],
-    }
+    assert told(("accelerators", 4, 12), ("busy", 10, 2)) == kept
+    assert told(("accelerators", 4, 12), ("maintenance", 3, 9), ("quarantine", 2, 7), ("apart", 5, 2)) == kept
 
 
 def test_what_would_fit_names_no_others() -> None:
@@ -65,5 +228,53 @@ def test_what_would_fit_names_no_others() -> None:
     assert "secret" in str(changes)
     error = redact.error(RefusedError("no room", {"would_fit": list(changes)}))
     assert isinstance(error, RefusedError)
-    shown = ["count: 1 instead of 2", "later, when other nodes have become free"]
-    assert error.detail == {"would_fit": shown}
+    assert error.detail == {"would_fit": ["count: 1 instead of 2", sayings.LATER]}
+
+
+def test_every_field_of_every_kind_is_decided() -> None:
+    """A field of a plan's resource is shown or hidden by the table; a kind that isn't in it isn't shown at all."""
+    assert set(SHOWN) == set(Kind)
+    specs = {one.model_fields["kind"].default: one for one in get_args(get_args(Spec)[0])}
+    for table in (SHOWN, SITES_OWN):
+        for kind, fields in table.items():
+            assert fields <= set(specs[kind].model_fields), kind
+
+
+@pytest.mark.parametrize("owner", ["tenant", "site"])
+def test_a_plan_shows_what_the_table_has(owner: str) -> None:
+    """Hosts, members and what else isn't there are hidden; the document stays one that clients read."""
+    made = examples.plan(examples.order(), "id-of-team-a")
+    resources = tuple(r.model_copy(update={"owner": owner}) for r in made.graph.resources)
+    made = made.model_copy(update={"graph": made.graph.model_copy(update={"resources": resources})})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # pydantic warns of a value that its field doesn't take
+        shown = type(made).model_validate_json(redact.plan(made).model_dump_json())
+    table = SHOWN if owner == "tenant" else SITES_OWN
+    before = made.graph.by_key()
+    assert {r.kind for r in shown.graph.resources} == {r.kind for r in resources} & set(table)
+    for resource in shown.graph.resources:
+        _check_fields(resource, before[resource.key], table[resource.kind])
+    assert shown.pod_id == NOT_ORDERED and not shown.placement.explanation.compared
+
+
+def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> None:
+    for name, value in whole.spec:
+        told = getattr(shown.spec, name)
+        door = name == "address" and whole.owner == "site"
+        assert (
+            told == value
+            if name in table or name == "kind" or door
+            else told in (redact.HIDDEN, (), "", None, 0)
+        )
+
+
+def test_times_of_others_are_rounded() -> None:
+    """To a quarter of an hour, never to the microsecond of somebody's order; a time of one's own stays."""
+    view = examples.waiting(examples.pod(str(uuid.uuid4()), examples.order(), "id-of-team-a", "alice"))
+    at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)
+    others = view.model_copy(update={"expected_start": at, "reason": "waits for room"})
+    own = view.model_copy(
+        update={"expected_start": at, "reason": "starts at 2026-11-21T16:01Z, nodes promised: 2"}
+    )
+    assert redact.summary(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
+    assert redact.summary(own).expected_start == at

@@ -29,11 +29,11 @@ def test_a_pod_goes_from_order_to_receipt(desk: Desk) -> None:
     assert (plan.code, "0x65" in plan.out, "gpu01" in plan.out) == (0, True, True)
     made = desk.weft("pod", "create", "-f", file, "--wait")
     assert made.code == 0
-    assert "now WIRING" in made.out
+    assert "WIRING" in made.out
     assert "READY" in made.out
     assert desk.weft("pod", "list").out.splitlines()[1].split()[:2] == ["train", "READY"]
     assert "10.1.0.11" in desk.weft("pod", "show", "train").out
-    assert "now BOOTING" in desk.weft("pod", "events", "train").out
+    assert "BOOTING" in desk.weft("pod", "events", "train").out
     gone = desk.weft("pod", "release", "train", "--wait")
     assert (gone.code, "RELEASED" in gone.out, "PENDING" in gone.out) == (0, True, False)
     assert "0x65" in desk.weft("pod", "receipt", "train").out
@@ -46,7 +46,7 @@ def test_every_json_output_parses(desk: Desk) -> None:
     file = desk.pod_file()
     assert desk.weft("pod", "plan", "-f", file, "--json").json["order"]["name"] == "train"
     made = desk.weft("pod", "create", "-f", file, "--wait", "--json")
-    assert (made.json["state"], "now WIRING" in made.err) == ("READY", True)
+    assert (made.json["state"], "WIRING" in made.err) == ("READY", True)
     assert [p["name"] for p in desk.weft("pod", "list", "--json").json] == ["train"]
     assert desk.weft("pod", "show", "train", "--json").json["name"] == "train"
     assert desk.weft("pod", "events", "train", "--json").json[0]["type"] == "state"
@@ -70,7 +70,7 @@ def test_a_failed_pod_gives_exit_code_1_and_the_reason(desk: Desk) -> None:
     made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait")
     assert made.code == 1
     assert "FAILED" in made.err
-    assert "no host" in made.err
+    assert "No valid host was found" in made.err and "cn-17" not in made.err
 
 
 def test_waiting_ends_when_the_time_is_up(desk: Desk) -> None:
@@ -113,7 +113,7 @@ def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], obj
 def test_a_refused_order_is_explained(desk: Desk) -> None:
     """Exit code 1 with quotas, filters and what would fit."""
     desk.verbs.fail_with = RefusedError(
-        "no room for 2 nodes",
+        "2 nodes are wanted and 1 is free for this order.",
         {
             "explanation": {
                 "considered": 4,
@@ -121,16 +121,16 @@ def test_a_refused_order_is_explained(desk: Desk) -> None:
                 "compared": [],
                 "chosen": "",
             },
-            "would_fit": ["1 node"],
+            "would_fit": ["count: 1 instead of 2"],
             "quotas": [{"resource": "cores", "limit": 8, "used": 4, "wanted": 16}],
         },
     )
     refused = desk.weft("pod", "create", "-f", desk.pod_file())
     assert refused.code == 1
-    for words in ("no room for 2 nodes", "busy", "1 node", "cores"):
+    for words in ("2 nodes are wanted", "busy", "count: 1 instead", "cores"):
         assert words in refused.err
     as_json = desk.weft("pod", "plan", "-f", desk.pod_file(), "--json")
-    assert as_json.json["explanation"]["would_fit"] == ["1 node"]
+    assert as_json.json["explanation"]["would_fit"] == ["count: 1 instead of 2"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_offline_and_site_go_together(desk: Desk) -> None:
 def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
     """The API is away for a moment in the middle of --wait; it is told once."""
     pod = _stuck_pod(desk)
-    desk.verbs.fail_with = TemporaryError("ask the database", "postgresql", "restarting", delay=0.05)
+    desk.verbs.fail_with = TemporaryError("ask the database", "postgresql", "no answer in time", delay=0.05)
 
     def mend() -> None:
         desk.verbs.fail_with = None
@@ -191,7 +191,7 @@ def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
 
     lines: list[str] = []
     assert _follow(desk, pod, lines, mend).pod["state"] == "READY"
-    assert len([line for line in lines if "restarting" in line]) == 1
+    assert len([line for line in lines if "no answer in time" in line]) == 1
 
 
 def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:

@@ -29,7 +29,9 @@ def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:
 def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     """Plan, order, what is really there, release, what is really gone, and the receipt: read past weft's own word."""
     tenant, operator = people("team-a"), people("operator")
-    apart = "locality: {apart_from: [team-b]}\n"
+    cloud = connection(lab, "operator")
+    rival = cloud.identity.find_project("team-b")
+    apart = f"locality: {{apart_from: [{rival.id}]}}\n"
     made = tenant.order("life", 2, "--wait", "--json", spare=1, more=apart)
     assert made.code == 0, made.err
     pod = tenant.weft("pod", "show", "life", "--json").json
@@ -39,8 +41,6 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert spare in shown.partition("Held as spares:")[2].partition("Resources:")[0]
     assert "held as a spare" in operator.weft("node", "list", "--state", "busy").out
 
-    cloud = connection(lab, "operator")
-    rival = cloud.identity.find_project("team-b")
     assert pod["order"]["locality"]["apart_from"] == [rival.id]
     mark = f"weft-{pod['id'][:8]}-"
     servers = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]

@@ -15,6 +15,7 @@ from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, release
 
 from weft.app.policy import Policy
+from weft.app.redact import RedactedVerbs
 from weft.app.service import Service
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
@@ -90,23 +91,48 @@ def test_apart_holds_whoever_came_first(house: House, first: str) -> None:
         )
 
 
-def test_who_is_meant_must_be_known(house: House) -> None:
-    """Ids and names, each once; an unknown one, the own one or one that several have is refused, not ignored."""
+def test_operators_give_names_and_tenants_ids(house: House) -> None:
+    """Names are looked up for operators, who are told of unknown ones; a tenant's are taken as given, each once."""
     tokens = house.cloud.offers.tokens
     someone = next(iter(tokens.values()))
     for id_, name in (("4f1", "research"), ("77a", "twin"), ("77b", "twin")):
         tokens[id_] = replace(someone, project_id=id_, project_name=name)
     apart = ["team-b", "research", "team-b", "4f1"]
-    pod = order(house, "team-a", "apart", 1, locality={"apart_from": apart})
-    assert pod.order.locality.apart_from == ("team-b", "4f1")
+    asked = make("apart", 1, locality={"apart_from": apart})
+    ordered = house.service.create_pod(house.operator, asked).order
+    assert ordered.locality.apart_from == ("team-b", "4f1")
     for bad, why in (
         ("team-x", "projects that weft serves"),
         ("twin", "the id of one: several projects have this name"),
-        ("team-a", "other projects: pods of one project may always share a leaf"),
     ):
         with pytest.raises(InputError) as caught:
-            order(house, "team-a", "x", 1, locality={"apart_from": [bad]})
+            house.service.create_pod(house.operator, make("x", 1, locality={"apart_from": [bad]}))
         assert str(caught.value) == f"locality.apart_from: {bad!r} is not allowed: {why}"
+    with pytest.raises(InputError, match="pods of one project may always share a leaf"):
+        order(house, "team-a", "x", 1, locality={"apart_from": ["team-a"]})
+
+
+def test_apart_from_tells_nobody_which_projects_there_are(house: House) -> None:
+    """Known, unknown, by name or by id: one answer, with what was given; and who may not order it may not plan it."""
+    theirs = "0123456789abcdef0123456789abcdef"
+    tokens = house.cloud.offers.tokens
+    someone = next(iter(tokens.values()))
+    tokens["x"] = replace(someone, project_id=theirs, project_name="research")
+    verbs = RedactedVerbs(house.service, Policy())
+    order(house, "team-b", "theirs", 4)
+
+    def planned(*apart: str) -> object:
+        asked = make("mine", 4, locality={"apart_from": apart})
+        made = verbs.plan_pod(house.request("team-a"), asked)
+        assert made.order.locality.apart_from == apart
+        return made.model_copy(update={"order": None})
+
+    assert planned(theirs) == planned("research") == planned("nobody") == planned("0" * 32)
+    reader = house.request("team-a", "reader")
+    for locality in (EXCLUSIVE, {"apart_from": ["team-b"]}):
+        with pytest.raises(ForbiddenError, match="may not do pods:create_exclusive"):
+            verbs.plan_pod(reader, make("mine", 1, locality=locality))
+    assert verbs.plan_pod(reader, make("mine", 1)).order.name == "mine"
 
 
 def test_an_operator_says_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class PodVerbs(Desk):
 
     def plan_pod(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
+        self._check_exclusive(request, project, order)
         ground = self._ground(project, order)
         order = self._checked(request.caller, project, order, ground)
         window = self._window(order)
@@ -64,8 +65,7 @@ class PodVerbs(Desk):
         """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
         with self._logged(request, "pod create", order.name):
             project = self._project(request, "pods:create")
-            if order.locality.exclusive or order.locality.apart_from:
-                self._policy.check("pods:create_exclusive", request.caller, project)
+            self._check_exclusive(request, project, order)
             ground = self._ground(project, order)
             order = self._checked(request.caller, project, order, ground)
             pod_id = str(uuid4())
@@ -220,6 +220,11 @@ class PodVerbs(Desk):
         self._policy.check(rule, caller, pod.project_id)
         return pod
 
+    def _check_exclusive(self, request: Request, project: str, order: Order) -> None:
+        """Keeping others off leaves needs a rule of its own; a plan of it tells where they are, so it needs it too."""
+        if order.locality.exclusive or order.locality.apart_from:
+            self._policy.check("pods:create_exclusive", request.caller, project)
+
     def _ground(self, project: str, order: Order) -> Ground:
         site = self._store.site().site
         cloud = resolve_cloud(order, site)
@@ -234,7 +239,9 @@ class PodVerbs(Desk):
         cloud = resolve_cloud(order, ground.site)
         facts = ground.world.clouds[cloud]
         facts.check_order(project, order, resolve_flavor(order, ground.site.clouds[cloud], cloud))
-        if order.locality.apart_from:
+        # Names of projects are looked up for operators only, and an id that nobody knows keeps apart from nobody:
+        # whoever could tell one from the other could ask which projects there are.
+        if order.locality.apart_from and self._policy.is_operator(caller):
             known = facts.projects()
             ids = [project_id(one, known, "locality.apart_from") for one in order.locality.apart_from]
             apart = tuple(dict.fromkeys(ids))

@@ -74,7 +74,8 @@ _RULES = (
     _documented(
         "pods:create_exclusive",
         "rule:project_member",
-        "Order a pod that keeps others off its leaves (exclusive, apart_from); asked besides pods:create.",
+        "Order or plan a pod that keeps others off its leaves (exclusive, apart_from); asked besides pods:create "
+        "or pods:plan. One node of such a pod closes its whole leaf to others.",
         "/v1/pods",
         "POST",
     ),

@@ -1,39 +1,42 @@
-"""What a tenant may not see, in one place.
+"""What a tenant may see, in one place: what isn't named here, by field and by sentence, isn't shown.
 
-A tenant sees its own pods with node, rack and leaf names, P_Key, VLAN and addresses. Hidden are: GUIDs, Nova's
-names of hosts, addresses of services and agents, and, in explanations, which other nodes were refused for what
-(that names other projects' pods). A receipt is shown whole: it is signed, and a pod's servers saw these GUIDs.
+A tenant sees its own pods with node, rack and leaf names, P_Key, VLAN and addresses. Of what is planned and built it
+sees the fields in `SHOWN`; reasons, events and errors as `weft.app.sayings` has them; of a refusal how many nodes are
+taken, not by whom or why. Times that follow from others' leases are rounded. A receipt is shown whole: it is signed,
+and a pod's servers saw the GUIDs in it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from weft.app import sayings
 from weft.app.policy import Policy
+from weft.app.sayings import HIDDEN
 from weft.app.verbs import Request, Verbs
-from weft.model.errors import OutsideError, RefusedError, TemporaryError, WeftError
+from weft.model.base import Document
+from weft.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    OutsideError,
+    RefusedError,
+    TemporaryError,
+    UnauthenticatedError,
+    WeftError,
+)
 from weft.model.ids import Duration
 from weft.model.order import Level, Order
-from weft.model.placement import Explanation
+from weft.model.placement import Explanation, FilterReport
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.resources import (
-    Difference,
-    PartitionSpec,
-    PortSpec,
-    Resource,
-    ServerSpec,
-    Spec,
-    VipuAgentSpec,
-    VipuAllocationSpec,
-    VipuClusterSpec,
-    VipuUserSpec,
-)
+from weft.model.resources import Difference, Kind, PortSpec, Resource, Spec
 from weft.model.views import (
     AuditLogEntry,
     AuditLogSearch,
@@ -49,35 +52,65 @@ from weft.model.views import (
     SiteView,
 )
 
-HIDDEN = "(hidden)"
-_GUID = re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|\b(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}\b|\b[0-9a-fA-F]{16}\b")
-_URL = re.compile(r"\b(?:https?|postgresql|amqp)://[^\s;,)\"']+")
-_SERVICE = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d+\b")
+SHOWN: Mapping[Kind, frozenset[str]] = {
+    Kind.PARTITION: frozenset({"pkey"}),
+    Kind.NETWORK: frozenset({"physical_network", "segment", "port_security"}),
+    Kind.SUBNET: frozenset({"network", "cidr", "gateway", "dhcp", "pool"}),
+    Kind.ROUTER: frozenset({"external_network", "subnets"}),
+    Kind.SECURITY_GROUP: frozenset({"ssh_from", "ingress"}),
+    Kind.KEY_PAIR: frozenset({"public_key"}),
+    Kind.PORT: frozenset({"network", "subnet", "address", "mac", "vnic_type", "security_groups"}),
+    Kind.FLOATING_IP: frozenset({"external_network", "port"}),
+    Kind.SERVER: frozenset({"flavor", "image", "key_pair", "user_data", "ports"}),
+    Kind.VIPU_AGENT: frozenset({"machine", "port"}),
+    Kind.VIPU_CLUSTER: frozenset({"name", "topology", "machines"}),
+    Kind.VIPU_ALLOCATION: frozenset({"name", "cluster", "machines"}),
+    Kind.VIPU_USER: frozenset({"name", "allocation", "machines"}),
+}
+"""Fields of a resource of the tenant's own project that its plan shows. A kind that isn't here isn't in the plan."""
+SITES_OWN: Mapping[Kind, frozenset[str]] = {
+    Kind.PORT: frozenset({"network", "subnet", "vnic_type", "security_groups"}),
+    Kind.SERVER: frozenset({"key_pair", "ports"}),
+    Kind.SECURITY_GROUP: frozenset(),
+}
+"""The same of what the site makes for the pod in its own project: that it is there, and not how it is reached."""
+OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
+"""Filters that go by what the order asks for. What any other removes is taken, in one sum: busy, kept for others, kept
+apart, out of order or in maintenance are the same to a tenant."""
+TAKEN = "busy"
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound=PodSummary)
 
 
-def text(value: str) -> str:
-    """A sentence without GUIDs, URLs and addresses of services."""
-    return _SERVICE.sub(HIDDEN, _URL.sub(HIDDEN, _GUID.sub(HIDDEN, value)))
-
-
 def plan(value: Plan) -> Plan:
-    resources = tuple(_resource(r) for r in value.graph.resources)
-    return value.model_copy(
-        update={
-            "placement": value.placement.model_copy(
-                update={"explanation": explanation(value.placement.explanation)}
-            ),
-            "graph": value.graph.model_copy(update={"resources": resources}),
-        }
+    resources = tuple(r for one in value.graph.resources if (r := _resource(one)) is not None)
+    there = {r.key for r in resources}
+    resources = tuple(
+        r.model_copy(update={"needs": tuple(n for n in r.needs if n in there)}) for r in resources
     )
+    shown = value.placement.model_copy(update={"explanation": explanation(value.placement.explanation)})
+    graph = value.graph.model_copy(update={"resources": resources})
+    return value.model_copy(update={"placement": shown, "graph": graph})
 
 
 def explanation(value: Explanation) -> Explanation:
-    """How many nodes each filter removed stays; which, and why, goes."""
-    filters = tuple(f.model_copy(update={"examples": ()}) for f in value.filters)
-    return value.model_copy(update={"filters": filters})
+    """How many nodes there are for such an order, and how many are taken."""
+    return Explanation(
+        considered=value.considered, filters=_filters(value.filters), chosen=sayings.chosen(value.chosen)
+    )
+
+
+def _filters(rows: Sequence[FilterReport]) -> tuple[FilterReport, ...]:
+    """What the order's own wishes removed, then everything else as one row."""
+    left = rows[0].left + rows[0].removed if rows else 0
+    shown: list[FilterReport] = []
+    for row in rows:
+        if row.filter in OWN_FILTERS:
+            left -= row.removed
+            shown.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
+    if taken := sum(row.removed for row in rows if row.filter not in OWN_FILTERS):
+        shown.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
+    return tuple(shown)
 
 
 def pod(value: PodView) -> PodView:
@@ -85,97 +118,138 @@ def pod(value: PodView) -> PodView:
 
 
 def summary(value: _V) -> _V:
-    reason = text(value.reason)
-    return value if reason == value.reason else value.model_copy(update={"reason": reason})
+    changes: dict[str, object] = {}
+    reason = sayings.reason(value.reason, value.state)
+    if reason != value.reason:
+        changes["reason"] = reason
+    if value.expected_start is not None and not value.reason.startswith("starts at "):
+        changes["expected_start"] = sayings.later(value.expected_start)
+    return value.model_copy(update=changes) if changes else value
 
 
 def capacity(value: CapacityView) -> CapacityView:
-    """Sizes, not places."""
-    rows = tuple(
-        row.model_copy(update={"largest": tuple(x.model_copy(update={"where": ""}) for x in row.largest)})
-        for row in value.rows
-    )
-    ipus = tuple(
-        pod.model_copy(update={"largest": pod.largest.model_copy(update={"where": ""})}) for pod in value.ipus
-    )
-    return value.model_copy(update={"rows": rows, "ipus": ipus})
-
-
-def event(value: EventView) -> EventView:
-    return value.model_copy(update={"message": text(value.message)})
-
-
-def error(value: WeftError) -> WeftError:
-    """The same error, fit for a tenant."""
-    if isinstance(value, RefusedError):
-        return RefusedError(text(str(value)), cast(dict[str, object], _detail(value.detail)))
-    if isinstance(value, TemporaryError):
-        return type(value)(*_outside(value), delay=value.delay)
-    if isinstance(value, OutsideError):
-        return type(value)(*_outside(value))
-    return value
-
-
-def _outside(value: OutsideError) -> tuple[str, str, str, str]:
-    return text(value.asked), text(value.of), text(value.answer), text(value.then)
-
-
-def _resource(value: Resource) -> Resource:
-    if value.owner == "site":
-        return value.model_copy(update={"spec": _sites_own(value.spec)})
-    match value.spec:
-        case VipuAgentSpec():
-            spec = value.spec.model_copy(update={"controller": HIDDEN, "address": HIDDEN})
-        case VipuClusterSpec() | VipuAllocationSpec() | VipuUserSpec():
-            spec = value.spec.model_copy(update={"controller": HIDDEN})
-        case PartitionSpec():
-            spec = value.spec.model_copy(update={"members": ()})
-        case ServerSpec() | PortSpec():
-            spec = value.spec.model_copy(update={"host": HIDDEN})
-        case _:
-            return value
-    return value.model_copy(update={"spec": spec})
-
-
-def _sites_own(spec: Spec) -> Spec:
-    """What the site has made for the pod in its own project: that it is there, and not how it is reached."""
-    hidden = {"user_data": None, "secrets": (), "host": HIDDEN, "image": HIDDEN, "flavor": HIDDEN}
-    hidden |= {"ingress": (), "ssh_from": (), "address": HIDDEN}
-    if isinstance(spec, PortSpec) and spec.site_network is None:
-        del hidden["address"]  # the tenant's own network: there its users' door is
-    elif isinstance(spec, PortSpec):
-        hidden["site_network"] = HIDDEN
-    return spec.model_copy(update={n: v for n, v in hidden.items() if n in type(spec).model_fields})
-
-
-def _resource_view(value: ResourceView) -> ResourceView:
+    """Sizes, not places; times rounded."""
     return value.model_copy(
         update={
-            "reason": text(value.reason),
-            "differences": tuple(
-                Difference(field=d.field, wanted=text(d.wanted), observed=text(d.observed))
-                if d.field != "host"
-                else Difference(field=d.field, wanted=HIDDEN, observed=HIDDEN)
-                for d in value.differences
+            "rows": tuple(
+                row.model_copy(
+                    update={"largest": tuple(_anywhere(x) for x in row.largest), "soon": _soon(row.soon)}
+                )
+                for row in value.rows
+            ),
+            "ipus": tuple(
+                one.model_copy(update={"largest": _anywhere(one.largest), "soon": _soon(one.soon)})
+                for one in value.ipus
             ),
         }
     )
 
 
-def _detail(value: object) -> object:
-    if isinstance(value, Mapping):
-        shown = {str(k): _detail(v) for k, v in value.items() if k not in ("examples", "members", "host")}
-        if isinstance(changes := shown.get("would_fit"), list):
-            shown["would_fit"] = list(dict.fromkeys(_change(str(change)) for change in changes))
-        return shown
-    if isinstance(value, list | tuple):
-        return [_detail(item) for item in value]
-    return text(value) if isinstance(value, str) else value
+def _anywhere(largest: Any) -> Any:
+    return largest.model_copy(update={"where": ""})
 
 
-def _change(change: str) -> str:
-    """What is the tenant's own to change stays; "when pod x is released" or a quarantine names others' things."""
-    return "later, when other nodes have become free" if change.startswith("when ") else change
+def _soon(rows: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(one.model_copy(update={"at": sayings.later(one.at)}) for one in rows)
+
+
+def events(values: Iterable[EventView]) -> list[EventView]:
+    return [one.model_copy(update={"message": sayings.event(one.message)}) for one in values]
+
+
+def error(value: WeftError) -> WeftError:
+    """The same error, fit for a tenant."""
+    match value:
+        case RefusedError():
+            return RefusedError(sayings.refusal(str(value)), _detail(value.detail))
+        case TemporaryError():
+            return type(value)(*_outside(value), delay=value.delay)
+        case OutsideError():
+            return type(value)(*_outside(value))
+        case InputErrors():
+            return InputErrors([_input(one) for one in value.errors], value.more)
+        case InputError():
+            return _input(value)
+        case ConflictError():
+            return ConflictError(sayings.conflict(str(value)))
+        case NotFoundError():
+            return NotFoundError(sayings.absent(str(value)))
+        case ForbiddenError() | UnauthenticatedError():
+            return value  # they tell callers of themselves
+        case _:
+            return WeftError(f"weft failed at this request ({sayings.OPERATORS})")
+
+
+def _input(value: InputError) -> InputError:
+    return InputError(value.field, value.value, sayings.allowed(value.allowed))
+
+
+def _outside(value: OutsideError) -> tuple[str, str, str, str]:
+    return sayings.outside(value.asked, value.of, value.answer, value.then)
+
+
+def _resource(value: Resource) -> Resource | None:
+    table = SITES_OWN if value.owner == "site" else SHOWN
+    shown = table.get(value.kind)
+    if shown is None:
+        return None
+    if value.owner == "site" and isinstance(value.spec, PortSpec) and value.spec.site_network is None:
+        shown |= {"address"}  # on the tenant's own network: there its users' door is
+    return value.model_copy(update={"spec": _only(value.spec, shown)})
+
+
+def _only(spec: Spec, shown: frozenset[str]) -> Document:
+    """A spec with the fields of the table; the others say that they are hidden, or nothing."""
+    hidden = {name: _nothing(v) for name, v in spec if name not in shown and name != "kind"}
+    return spec.model_copy(update=hidden)
+
+
+def _nothing(value: object) -> object:
+    match value:
+        case str():
+            return HIDDEN if value else ""
+        case tuple():
+            return ()
+        case bool():
+            return False
+        case int():
+            return 0
+        case _:
+            return None
+
+
+def _resource_view(value: ResourceView) -> ResourceView:
+    differences = tuple(
+        Difference(**dict(zip(("field", "wanted", "observed"), told, strict=True)))
+        for d in value.differences
+        for told in [sayings.difference(d.field, d.wanted, d.observed)]
+    )
+    reason = sayings.step(value.reason, at_rest=value.state in ("settled", "absent"))
+    return value.model_copy(update={"reason": reason, "differences": differences})
+
+
+def _detail(value: Mapping[str, object]) -> dict[str, object]:
+    """A refusal's explanation, made anew of what is known to be fit."""
+    shown: dict[str, object] = {}
+    if isinstance(reason := value.get("reason"), str):
+        shown["reason"] = sayings.refusal(reason)
+    if isinstance(given := value.get("explanation"), dict):
+        told = explanation(Explanation.model_validate(given)).model_dump(mode="json")
+        told["chosen"] = sayings.refusal(str(cast(dict[str, object], given).get("chosen", "")))
+        shown["explanation"] = told
+    if isinstance(changes := value.get("would_fit"), list | tuple):
+        shown["would_fit"] = list(
+            dict.fromkeys(sayings.change(str(c)) for c in cast(Sequence[object], changes))
+        )
+    if isinstance(start := value.get("earliest_start"), str):
+        shown["earliest_start"] = sayings.later(datetime.fromisoformat(start)).isoformat()
+    if isinstance(quotas := value.get("quotas"), list):
+        shown["quotas"] = [_quota(row) for row in cast(list[Mapping[str, object]], quotas)]
+    return shown
+
+
+def _quota(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row.get(name) for name in ("resource", "limit", "used", "wanted")}
 
 
 class RedactedVerbs:
@@ -208,8 +282,7 @@ class RedactedVerbs:
 
     def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
         with self._errors(request):
-            shown = self._for(request, event)
-            return [shown(e) for e in self._verbs.pod_events(request, name, after, wait)]
+            return self._for(request, events)(self._verbs.pod_events(request, name, after, wait))
 
     def release_pod(self, request: Request, name: str) -> PodView:
         with self._errors(request):
@@ -294,7 +367,8 @@ class RedactedVerbs:
     def health(self) -> Health:
         """Which part fails, never how: anybody may ask."""
         health = self._verbs.health()
-        return health.model_copy(update={"checks": {k: text(v) for k, v in health.checks.items()}})
+        checks = {part: "ok" if said == "ok" else "not ok" for part, said in health.checks.items()}
+        return health.model_copy(update={"checks": checks})
 
     def _for(self, request: Request, redact: Callable[[_T], _T]) -> Callable[[_T], _T]:
         return (lambda value: value) if self._policy.is_operator(request.caller) else redact

@@ -31,7 +31,7 @@ def _text(value: Any) -> Any:
 Network = Annotated[IPv4Network, BeforeValidator(_text)]
 
 ProjectRef = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-"""A project by its id in Keystone, or by its name there."""
+"""A project by its id in Keystone; operators may give its name there."""
 
 SshPublicKey = Annotated[
     str,
@@ -136,7 +136,7 @@ class LocalityOrder(Document):
     apart_from: tuple[ProjectRef, ...] = Field(
         default=(),
         max_length=64,
-        description="Projects, by id or name, that the pod shares no leaf with, from either side.",
+        description="Projects by id that the pod shares no leaf with, from either side; operators may give names.",
     )
     preferences: tuple[Preference, ...] = Field(
         default=(), max_length=64, description="Nodes to prefer or avoid, each at a cost."

@@ -109,7 +109,9 @@ class FakeVerbs(FakeTime):
             self._may(request, "pods:create_exclusive", project)
         with self._lock:
             if any(p.view.name == order.name and p.view.project_id == project for p in self._live()):
-                raise ConflictError(f"pod {order.name} is there already; release it, or take another name")
+                raise ConflictError(
+                    f"name: there is a pod {order.name!r} already; release it first or take another name"
+                )
             pod = _Pod(examples.pod(str(uuid.uuid4()), order, project, request.caller.user_name))
             if self.full and order.queue:
                 pod.view = examples.waiting(pod.view)
@@ -167,7 +169,10 @@ class FakeVerbs(FakeTime):
         pod = self._find(request, "pods:retry", name)
         with self._lock:
             if pod.view.state is not PodState.FAILED:
-                raise ConflictError(f"pod {pod.view.name} is {pod.view.state}: only a pod that FAILED can be")
+                state = pod.view.state
+                raise ConflictError(
+                    f"pod {pod.view.name} is {state}: only a pod that FAILED can be tried again"
+                )
             self.fail_pods.discard(pod.view.name)
             self._move(pod, PodState.WIRING, "retry asked")
             return pod.view
@@ -184,7 +189,9 @@ class FakeVerbs(FakeTime):
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name).view
         if pod.state is not PodState.RELEASED:
-            raise ConflictError(f"pod {pod.name} is {pod.state}: its receipt is made when it is RELEASED")
+            raise ConflictError(
+                f"pod {pod.name} is {pod.state}: there is no receipt: only once it is RELEASED"
+            )
         return sign(examples.receipt(pod), self.key)
 
     # -- the operator's
@@ -304,7 +311,7 @@ class FakeVerbs(FakeTime):
         mine = [p for p in pods if seen(p)]
         own = [p for p in mine if p.view.project_id == request.caller.project_id]
         if not mine:
-            raise NotFoundError(f"there is no pod {name} in your project")
+            raise NotFoundError(f"there is no pod {name!r} in this project")
         pod = (own or mine)[0]
         self.policy.check(rule, request.caller, pod.view.project_id)
         return pod
@@ -324,10 +331,13 @@ class FakeVerbs(FakeTime):
         target = _FORWARD[at + 1]
         if pod.view.name in self.fail_pods and target is PodState.BOOTING:
             self._move(
-                pod, PodState.FAILED, "create server gpu01 (nova at http://nova.example:8774): no host"
+                pod,
+                PodState.FAILED,
+                "create weft-00000000-server-gpu01 (nova at http://nova.example:8774): No valid host was found on "
+                "cn-17; look into the reason, then release the pod",
             )
         else:
-            self._move(pod, target, f"now {target}")
+            self._move(pod, target, "")
         return True
 
     def _move(self, pod: _Pod, state: PodState, reason: str) -> None:
@@ -341,7 +351,7 @@ class FakeVerbs(FakeTime):
                 "has_receipt": state is PodState.RELEASED,
             }
         )
-        self._event(pod, "state", f"{state}: {reason}")
+        self._event(pod, "state", f"{state}: {reason}" if reason else state)
 
     def _event(self, pod: _Pod, kind: str, message: str) -> None:
         with self._changed:

@@ -1,0 +1,77 @@
+"""What the real engine says, as a tenant gets it: all of a pod's life in words, and nothing of anybody else."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import make, queue
+
+from weft.app import sayings
+from weft.app.policy import Policy
+from weft.app.redact import RedactedVerbs
+from weft.model.errors import RefusedError, UnknownError, WeftError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+SECRET = "sesame"
+
+
+def verbs(house: House) -> RedactedVerbs:
+    return RedactedVerbs(house.service, Policy())
+
+
+def test_a_whole_life_is_told(house: House) -> None:
+    """Every event and reason of a pod that goes from order to receipt has a form in the table: none is hidden."""
+    tenant, door = house.request(), verbs(house)
+    pod = house.ready(make("train", 2))
+    waiting = queue(house, "waits", 16, duration="1h")
+    house.worker.tend_queue()
+    door.release_pod(tenant, pod.name)
+    house.run(pod, PodState.RELEASED)
+    seen = [e.message for p in (pod, waiting) for e in door.pod_events(tenant, str(p.id))]
+    seen += [p.reason for p in door.list_pods(tenant)]
+    seen += [r.reason for r in door.show_pod(tenant, str(pod.id)).resources]
+    assert len(seen) > 20
+    assert [s for s in seen if sayings.OPERATORS in s or sayings.EVENT in s] == []
+
+
+def test_a_failure_of_the_tenants_own_is_told(house: House) -> None:
+    """A server that breaks again and again: that no host took it is the tenant's to know, and which not."""
+    pod = house.order()
+    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
+    house.run(pod, PodState.FAILED)
+    shown = verbs(house).show_pod(house.request(), pod.name)
+    assert "create weft-" in shown.reason and "it broke" in shown.reason
+    hosts = {n.nova_host for n in house.site.nodes}
+    told = shown.model_dump_json(include={"reason", "resources"})
+    assert not [h for h in hosts if f"on {h}" in told]
+
+
+def test_operators_words_and_others_stay_out(house: House) -> None:
+    """Reasons of a quarantine, pods and projects of others: in no refusal, plan, capacity or error."""
+    tenant, door = house.request("team-b"), verbs(house)
+    house.order(make(f"{SECRET}-pod", 10, duration="1h"))
+    house.service.quarantine_node(house.operator, "gpu16", f"{SECRET} fan, ask Ms {SECRET}")
+    answers: list[str] = [door.capacity(tenant).model_dump_json()]
+    answers.append(door.plan_pod(tenant, make("fits", 2)).model_dump_json(exclude={"order"}))
+    for order in (make("much", 8), make("near", 4, locality={"required": "leaf"}), make("all", 16)):
+        with pytest.raises(RefusedError) as refused:
+            door.plan_pod(tenant, order)
+        answers.append(f"{refused.value} {refused.value.detail}")
+        assert sayings.OPERATORS not in answers[-1]
+        assert "quarantine" not in answers[-1] and "maintenance" not in answers[-1]
+    assert not [a for a in answers if SECRET in a or "team-a" in a]
+
+
+def test_a_silent_fabric_tells_a_tenant_nothing_of_its_managers(house: House) -> None:
+    """Which key, which agent and what to type is the operators'."""
+    for manager in house.fabric.managers:
+        manager.reachable = False
+    with pytest.raises(UnknownError) as told:
+        verbs(house).plan_pod(house.request(), make("x", 1))
+    with pytest.raises(WeftError) as whole:
+        verbs(house).plan_pod(house.operator, make("x", 1))
+    assert str(told.value) != str(whole.value)
+    assert (told.value.of, told.value.answer) == ("the site", sayings.OPERATORS)
