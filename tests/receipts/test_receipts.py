@@ -66,7 +66,9 @@ def test_any_change_is_found(field: str) -> None:
 
 def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
     """Read and served again it gets no field that wasn't signed."""
-    document = json.loads(sign(_receipt().model_copy(update={"spares": (), "abandoned": None}), KEY).model_dump_json())
+    document = json.loads(
+        sign(_receipt().model_copy(update={"spares": (), "abandoned": None}), KEY).model_dump_json()
+    )
     assert not {"spares", "abandoned"} & document["receipt"].keys()
     again = json.loads(SignedReceipt.model_validate(document).model_dump_json())
     assert again == document and verify(again, public_key_text(KEY)).trusted

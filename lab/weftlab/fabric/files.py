@@ -155,6 +155,7 @@ def agent_document(site: Site, place: Place, agent: FabricAgent) -> dict[str, ob
         "opensm": {
             "partitions_file": str(folder / "partitions.conf"),
             "log_file": str(folder / "opensm.log"),
+            "options_file": str(folder / "opensm.conf"),
             "pid_file": str(folder / "opensm.pid"),
         },
     }

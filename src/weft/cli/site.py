@@ -10,6 +10,7 @@ from weft.cli import place
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
+    from weft.app.livecheck import LiveCheck
     from weft.model.site import Site
     from weft.planning.fabricdiff import FabricDifference
 
@@ -30,6 +31,12 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="CSV",
         help="with --fabric: take the discovered cables in and write all links of the site to this file",
     )
+    check.add_argument(
+        "--live",
+        action="store_true",
+        help="ask the fabrics' agents too: which settings of the subnet managers isolation lacks (this host needs the"
+        " certificates that the site names)",
+    )
     apply = leaf(commands, "apply", _apply, "check a site file and put it in force")
     apply.add_argument("file", metavar="FILE", help="site file (YAML)")
     leaf(commands, "show", _show, "show the site in force and its fabrics")
@@ -37,7 +44,8 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """0: as it should be; 1: the fabric differs; bad files raise `InputErrors` (2)."""
+    """0: as it should be; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
+    from weft.app.livecheck import certificate_notes, check_live
     from weft.app.sitecompare import compare, write_links
     from weft.app.sitefile import load_site
     from weft.model.errors import InputError
@@ -48,7 +56,8 @@ def _check(args: argparse.Namespace) -> int:
     site = load_site(args.file, links_needed=args.write_links is None)
     differences: tuple[FabricDifference, ...] = ()
     written: int | None = None
-    notes = hints(site)
+    notes = (*hints(site), *certificate_notes(site))
+    live = check_live(site) if args.live else None
     if args.fabric is not None:
         piped = args.fabric == "-"
         name, observed, differences = compare(
@@ -65,11 +74,26 @@ def _check(args: argparse.Namespace) -> int:
                 "notes": list(notes),
                 "differences": [d.model_dump() for d in differences],
                 "links_written": written,
+                **({"live": live.model_dump(mode="json")} if live is not None else {}),
             }
         )
     else:
         _tell(site, notes, differences, args, written)
-    return 1 if differences else 0
+        if live is not None:
+            _tell_live(live)
+    return 1 if differences or (live is not None and not live.good) else 0
+
+
+def _tell_live(live: LiveCheck) -> None:
+    wrong = len(live.weaknesses)
+    say(
+        f"live: {live.managers} subnet managers asked, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
+    )
+    for problem in live.problems:
+        say(f"  problem: {problem}")
+    for one in live.weaknesses:
+        say(f"  {one.fabric}, {one.manager}: {one.setting} is {one.found}, has to be {one.wanted}")
+        say(f"    without it a tenant with root on a server can: {one.allows}")
 
 
 def _tell(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from weft.fabricagent.compare import compare, port_reading
 from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
+from weft.fabricagent.options import read_options
 from weft.fabricagent.repair import Repairer
 from weft.fabricagent.wire import MAX_AGE, Wire
+from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
+    AgentOptions,
     AgentPartitions,
     AgentStatus,
     ChangeResult,
@@ -81,6 +85,7 @@ class Agent:
             problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: look at its log")
         problems += self._file_problems(text, own)
         problems += self._log_problems()
+        problems += self._certificate_problems()
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
@@ -232,6 +237,20 @@ class Agent:
             key = None if pkey is None else pkey & ~FULL_MEMBER
             probes.append(PathProbe(source=source, destination=destination, path=pkey is not None, pkey=key))
         return Paths(paths=tuple(probes))
+
+    def options(self) -> AgentOptions:
+        """opensm's own options. Raises `UnknownError` if they can't be read."""
+        return read_options(self._config.opensm.options_file, self._file.path)
+
+    def _certificate_problems(self) -> list[str]:
+        tls, now = self._config.tls, datetime.now(UTC)
+        problems: list[str] = []
+        for path in (tls.certificate, tls.ca):
+            try:
+                problems += expiry_problems(path.read_bytes(), path.name, now)
+            except OSError as error:
+                problems.append(f"certificate {path} can't be read: {error}")
+        return problems
 
     def topology(self) -> ObservedFabric:
         return self._wire.discover().fabric

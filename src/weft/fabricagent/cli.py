@@ -15,7 +15,7 @@ from typing import Any
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import read_config
 from weft.fabricagent.server import Server
-from weft.fabricagent.tls import make_certificates
+from weft.fabricagent.tls import DAYS, make_certificates
 from weft.model.errors import InputError, WeftError
 
 
@@ -40,7 +40,9 @@ def add_commands(subparsers: Any) -> None:
         help="an agent and the names or addresses that it is reached at; may be repeated",
     )
     certs.add_argument("--client", default="weft", metavar="NAME", help="common name of weft's certificate")
-    certs.add_argument("--days", type=int, default=825, help="how long the certificates are valid")
+    certs.add_argument(
+        "--days", type=int, default=DAYS, help=f"how long the certificates are valid (default {DAYS})"
+    )
     certs.add_argument("--renew", action="store_true", help="make the certificates again that are there")
     certs.set_defaults(run=run_certs)
 

@@ -34,6 +34,10 @@ class OpenSm(Document):
 
     partitions_file: Path = Field(description="partition_config_file of opensm.conf.")
     log_file: Path = Field(description="log_file of opensm.conf; set force_log_flush TRUE there.")
+    options_file: Path = Field(
+        default=Path("/etc/opensm/opensm.conf"),
+        description="opensm's options (-F), for `weft site check --live`.",
+    )
     pid_file: Path | None = Field(default=None, description="File with the process id of opensm.")
     pid_command: tuple[str, ...] | None = Field(
         default=None,

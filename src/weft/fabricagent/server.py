@@ -1,7 +1,7 @@
 """The agent's HTTPS door: mutual TLS, JSON, one thread a connection.
 
 The standard library's server, because it shows the client's certificate to the handler (uvicorn doesn't), and because
-seven routes need no framework. Nobody may hold it up: connections are counted, and each step of one (handshake,
+eight routes need no framework. Nobody may hold it up: connections are counted, and each step of one (handshake,
 headers, body, answer) has a time by which it is over, however slowly the octets come (`weft.fabricagent.connection`).
 """
 
@@ -277,5 +277,6 @@ ROUTES: dict[tuple[str, str], Callable[[Agent, bytes], BaseModel]] = {
     ("POST", "/v1/tables"): _tables,
     ("POST", "/v1/paths"): _paths,
     ("POST", "/v1/repair"): _repair,
+    ("GET", "/v1/options"): lambda agent, _: agent.options(),
     ("GET", "/v1/topology"): lambda agent, _: agent.topology(),
 }

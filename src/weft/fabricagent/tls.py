@@ -20,6 +20,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from weft.model.errors import InputError
 
 AUTHORITY_DAYS = 3650
+DAYS = 90
+"""Renewing needs no restart, so it can be often; a key that was copied is of use until then."""
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
@@ -27,7 +29,7 @@ def make_certificates(
     folder: Path,
     agents: Mapping[str, Sequence[str]],
     client: str = "weft",
-    days: int = 825,
+    days: int = DAYS,
     renew: bool = False,
 ) -> list[Path]:
     """Make what is missing: `ca.pem`/`ca.key`, `agent-NAME.pem`/`.key` for each agent, `CLIENT.pem`/`.key`.

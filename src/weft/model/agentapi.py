@@ -7,6 +7,7 @@
     POST /v1/paths        PathsQuery -> Paths
     POST /v1/repair       RepairQuery -> RepairResult
     GET  /v1/topology     -> ObservedFabric
+    GET  /v1/options      -> AgentOptions
 
 Each question has a header `Weft-Nonce` with a number used once; the answer has the same, and `Weft-Read-At`: when the
 agent began to answer, by its own clock.
@@ -165,6 +166,14 @@ class PathsQuery(Document):
 
 class Paths(Document):
     paths: tuple[PathProbe, ...]
+
+
+class AgentOptions(Document):
+    """opensm's own options, those that isolation rests on; of secrets only whether they are set."""
+
+    path: str
+    options: dict[str, str] = Field(description="Name to value; what isn't here has OpenSM's default.")
+    problems: tuple[str, ...] = ()
 
 
 class RepairQuery(Document):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from weft.generate.partitions_conf import WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
+    AgentOptions,
     AgentPartitions,
     AgentStatus,
     ChangeResult,
@@ -101,6 +102,8 @@ class FakeManager:
     ) -> None:
         self.name, self.port_guid, self.site = name, port_guid, site
         self.reachable, self.running, self.rules = True, True, False
+        self.settings: dict[str, str] = {}
+        """opensm's own options; without any they are its defaults."""
         self.writable = True
         """Its disk is full, or the file is immutable: False."""
         self.eyes: Callable[[Tables], Tables] = lambda tables: tables
@@ -286,6 +289,10 @@ class FakeManager:
                     wire.hosts[guid], wire.leaves[guid] = set(wire.believed[guid]), set(wire.believed[guid])
                     written += 1
         return RepairResult(written=written)
+
+    def options(self) -> AgentOptions:
+        self._asked("read the options")
+        return AgentOptions(path="opensm.conf", options=dict(self.settings))
 
     def topology(self) -> ObservedFabric:
         """The site as described, without the ports whose cable is cut."""

@@ -9,14 +9,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from weft.generate.certificates import expiry_problems
 from weft.model.agentapi import (
     NONCE_HEADER,
+    AgentOptions,
     AgentPartitions,
     AgentProblem,
     AgentStatus,
@@ -64,6 +67,8 @@ class Agent(Protocol):
     def repair(self, query: RepairQuery) -> RepairResult: ...
 
     def topology(self) -> ObservedFabric: ...
+
+    def options(self) -> AgentOptions: ...
 
 
 class HttpAgent:
@@ -118,6 +123,9 @@ class HttpAgent:
 
     def topology(self) -> ObservedFabric:
         return self._ask("GET", "topology", None, ObservedFabric)
+
+    def options(self) -> AgentOptions:
+        return self._ask("GET", "options", None, AgentOptions, FILE_SECONDS)
 
     @property
     def _who(self) -> str:
@@ -215,6 +223,24 @@ class HttpAgent:
         if status in (400, 403, 404, 422):
             return PermanentError(asked, self._who, detail, "correct that, then it goes on by itself")
         return UnknownError(asked, self._who, detail)
+
+
+def certificate_problems(manager: FabricManager, now: datetime, must_be_there: bool = True) -> list[str]:
+    """What is the matter with weft's own certificates, while there is time to renew them.
+
+    Args:
+        must_be_there: False: on another host than weft's, where they may be missing.
+    """
+    problems: list[str] = []
+    for path in (manager.certificate, manager.ca):
+        if path is None:
+            continue
+        try:
+            problems += expiry_problems(Path(path).read_bytes(), path, now)
+        except OSError as error:
+            if must_be_there:
+                problems.append(f"certificate {path} can't be read: {error}")
+    return problems
 
 
 def _changed_at(path: str) -> int:

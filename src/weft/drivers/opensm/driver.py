@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
-from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent
+from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent, certificate_problems
 from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, lost
 from weft.drivers.opensm.observe import Seen, observe
@@ -13,6 +14,7 @@ from weft.drivers.opensm.section import Base, Section, foreign
 from weft.drivers.opensm.sight import Sight
 from weft.drivers.opensm.status import fabric_status
 from weft.model.agentapi import (
+    AgentOptions,
     PathsQuery,
     RepairQuery,
     Tables,
@@ -68,6 +70,7 @@ class OpenSm:
         self._range = site.fabrics[fabric].segments
         self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
+        self._certificates = manager if agents is None else None
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger)
@@ -82,6 +85,9 @@ class OpenSm:
 
     def status(self) -> FabricStatus:
         status = fabric_status(self._fabric, self._agents.each(lambda agent: agent.status()))
+        if self._certificates is not None:
+            own = certificate_problems(self._certificates, datetime.now(UTC))
+            status = status.model_copy(update={"problems": (*status.problems, *own)})
         if not status.known:
             return status
         try:
@@ -97,6 +103,10 @@ class OpenSm:
 
     def files(self) -> ManagerFiles:
         return self._manager_files(self._agents.files())
+
+    def options(self) -> Mapping[str, AgentOptions | WeftError]:
+        """Agent -> its subnet manager's own options, or why they can't be read."""
+        return self._agents.each(lambda agent: agent.options())
 
     def level(self) -> ManagerFiles:
         self._changer.level()

@@ -1,0 +1,54 @@
+"""`weft site check`: what only the site's own hosts can tell, certificates and subnet managers' settings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from weft.drivers.opensm import OpenSm
+from weft.drivers.opensm.agents import certificate_problems
+from weft.model.base import Document
+from weft.model.errors import WeftError
+from weft.model.site import Site
+from weft.planning.hardening import Weakness, weaknesses
+from weft.ports.ledger import NoLedger
+
+
+class LiveCheck(Document):
+    """What the managers' own settings lack, and what could not be read; nothing of either: as it should be."""
+
+    managers: int
+    weaknesses: tuple[Weakness, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not self.weaknesses and not self.problems
+
+
+def certificate_notes(site: Site) -> tuple[str, ...]:
+    """What is the matter with the certificates that the site names, as far as they are on this host."""
+    now = datetime.now(UTC)
+    found = [
+        p for f in site.fabrics.values() for p in certificate_problems(f.manager, now, must_be_there=False)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def check_live(site: Site) -> LiveCheck:
+    """Ask every manager of every fabric for its settings and its state; changes nothing."""
+    found: list[Weakness] = []
+    problems: list[str] = []
+    managers = 0
+    for name in sorted(site.fabrics):
+        driver = OpenSm(site, name, NoLedger())
+        for manager, options in driver.options().items():
+            managers += 1
+            if isinstance(options, WeftError):
+                problems.append(f"{name}: the settings of {manager} can't be read: {options}")
+                continue
+            problems += [f"{name}: {manager}: {p}" for p in options.problems]
+            found += weaknesses(name, manager, options.options)
+        status = driver.status()
+        problems += [f"{name}: {p}" for p in status.problems]
+        problems += [f"{name}: {m.name}: {p}" for m in status.managers for p in m.problems]
+    return LiveCheck(managers=managers, weaknesses=tuple(found), problems=tuple(problems))

@@ -1,0 +1,36 @@
+"""How long certificates are still good, said while there is time to renew them. Pure: text and time come in."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cryptography import x509
+
+LONGEST_WARNING = timedelta(days=90)
+
+
+def expiry_problems(pem: bytes, name: str, now: datetime) -> list[str]:
+    """A sentence for each that is over, not yet valid, or in the last third of its life (at most 90 days)."""
+    try:
+        certificates = x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        return [f"certificate {name} can't be read: {error}"]
+    return [text for c in certificates if (text := _problem(c, name, now))]
+
+
+def _problem(certificate: x509.Certificate, name: str, now: datetime) -> str:
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    until = f"{ends:%Y-%m-%d %H:%M} UTC"
+    if now >= ends:
+        return f"certificate {name} expired at {until}: renew it with `weft fabric-agent certs --renew`"
+    if now < begins:
+        return (
+            f"certificate {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: look at this host's clock"
+        )
+    left = ends - now
+    if left < min((ends - begins) / 3, LONGEST_WARNING):
+        return (
+            f"certificate {name} expires at {until}, in {left.days} days: renew it with"
+            " `weft fabric-agent certs --renew`"
+        )
+    return ""

@@ -1,0 +1,185 @@
+"""Settings of the subnet manager that isolation rests on where tenants own whole adapters. Pure.
+
+Whoever has root on a server with a whole HCA can send management datagrams of any kind. What stops them is not the
+partition but the subnet manager's own configuration. Each rule names the setting, what it has to be, and what a tenant
+can do without it. A setting that isn't in the file has OpenSM's default, which is none of the safe ones.
+
+Sources: options of OpenSM 3.3.23 (`opensm -c`); UFM Enterprise manual, "Security Features" and "SM default properties";
+NVIDIA InfiniBand security guidelines; InfiniBand Architecture Specification 1.4 §14.2.4 (M_Key), §14.4 (SM election).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from weft.model.base import Document
+
+UNSET = ("", "(null)", "0", "0x0", "0x0000000000000000")
+SET, WELL_KNOWN, NONE = "(set)", "(the well-known default)", "(not set)"
+"""What the agent says of a secret instead of its value."""
+
+
+class Weakness(Document):
+    """A setting of a subnet manager that isn't what isolation needs."""
+
+    fabric: str
+    manager: str
+    setting: str
+    found: str
+    wanted: str
+    allows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One setting.
+
+    Attributes:
+        good: whether a value will do; what isn't in the file comes as "".
+        wanted: in words.
+        allows: what a tenant who owns a whole HCA can do without it.
+        vendor: NVIDIA's OpenSM has it, upstream's (3.3) doesn't.
+    """
+
+    setting: str
+    good: Callable[[str], bool]
+    wanted: str
+    allows: str
+    vendor: bool = False
+
+
+SECRETS = ("m_key", "sm_key", "sa_key")
+
+
+def _secret(value: str) -> bool:
+    return value == SET
+
+
+def _true(value: str) -> bool:
+    return value.upper() == "TRUE"
+
+
+def _default_false(value: str) -> bool:
+    return value.upper() in ("", "FALSE")
+
+
+def _enabled(value: str) -> bool:
+    return value == "2"
+
+
+RULES = (
+    Rule(
+        "m_key",
+        _secret,
+        "a random number of 64 bits",
+        "write any port's P_Key table and PortInfo (SubnSet), and so join any pod or switch enforcement off",
+    ),
+    Rule(
+        "m_key_protection_level",
+        lambda v: v in ("2", "3"),
+        "2",
+        "read the M_Key from any port's PortInfo, and then do all that it protects from",
+    ),
+    Rule(
+        "m_key_per_port",
+        _true,
+        "TRUE",
+        "use the M_Key found in one's own adapter on every other port",
+        vendor=True,
+    ),
+    Rule(
+        "sm_key",
+        _secret,
+        "a random number of 64 bits, the same on all managers",
+        "run a subnet manager that the real ones negotiate with as with one of theirs",
+    ),
+    Rule(
+        "allowed_sm_guids",
+        lambda v: v not in UNSET,
+        "the port GUIDs of all managers",
+        "run a subnet manager that becomes master, and set every port's P_Key table",
+        vendor=True,
+    ),
+    Rule(
+        "sm_priority",
+        lambda v: v == "15",
+        "15 on every manager",
+        "run a subnet manager of higher priority, to which the real master hands the fabric over",
+    ),
+    Rule(
+        "sa_key",
+        _secret,
+        "a random number of 64 bits (hca.sa_key of the agent's file is the same)",
+        "ask the subnet administrator as a trusted one: all P_Key tables, all records, changes to others' records",
+    ),
+    Rule(
+        "sa_enhanced_trust_model",
+        _true,
+        "TRUE",
+        "read the whole fabric from the subnet administrator, and fill it with records without end",
+        vendor=True,
+    ),
+    Rule(
+        "no_partition_enforcement",
+        _default_false,
+        "FALSE",
+        "send with any P_Key: no switch checks it, only the receiver's own adapter does",
+    ),
+    Rule(
+        "part_enforce",
+        lambda v: v in ("", "both"),
+        "both",
+        "send or receive with any P_Key past its leaf",
+    ),
+    Rule(
+        "allow_both_pkeys",
+        _default_false,
+        "FALSE",
+        "be full and limited member at once, which the tables that weft reads can't tell apart",
+    ),
+    Rule(
+        "console",
+        lambda v: v in ("", "off", "local"),
+        "off",
+        "give the subnet manager commands without any password, from wherever its port can be reached",
+    ),
+    Rule(
+        "cc_key_enable",
+        _enabled,
+        "2",
+        "change the congestion control of any adapter or switch, and so slow others down",
+        vendor=True,
+    ),
+    Rule(
+        "vs_key_enable",
+        _enabled,
+        "2",
+        "send vendor-specific datagrams: read and write any switch's or adapter's registers",
+        vendor=True,
+    ),
+    Rule(
+        "n2n_key_enable",
+        _enabled,
+        "2",
+        "send switches datagrams in other switches' name, and so change routes",
+        vendor=True,
+    ),
+)
+NAMES = frozenset(r.setting for r in RULES)
+
+
+def weaknesses(fabric: str, manager: str, options: Mapping[str, str]) -> tuple[Weakness, ...]:
+    """Every rule that a manager's options don't keep."""
+    return tuple(
+        Weakness(
+            fabric=fabric,
+            manager=manager,
+            setting=rule.setting,
+            found=options.get(rule.setting, "") or NONE,
+            wanted=rule.wanted + (" (only NVIDIA's OpenSM, as in UFM, has it)" if rule.vendor else ""),
+            allows=rule.allows,
+        )
+        for rule in RULES
+        if not rule.good(options.get(rule.setting, ""))
+    )
