@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.engine.house import ORDER, House
+from collections.abc import Generator
 
+import pytest
+from tests.engine.house import ORDER, House, impatient
+
+from weft.engine.database import Database
+from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN
+from weft.engine.records import PodRecord
 from weft.model.errors import RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -16,6 +21,13 @@ from weft.testing.cloud_state import Thing
 pytestmark = pytest.mark.database
 
 ALL = ORDER.model_copy(update={"name": "all", "nodes": ORDER.nodes.model_copy(update={"count": 16})})
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
 
 
 def stranger(house: House, host: str) -> Thing:
@@ -96,3 +108,221 @@ def test_the_queue_waits_for_strangers_too(house: House) -> None:
         tx.run("touch_queue", at=house.clock.now())
     house.worker.tend_queue()
     assert len(house.store.find_pod(str(pod.id), None).nodes) == 16
+
+
+# -- while a pod is there ---------------------------------------------------------------------------------------
+
+
+def visit(house: House, pod: PodRecord) -> PodRecord:
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def members(house: House, pod: PodRecord) -> set[str]:
+    """Nodes with the pod's key on the wire, as full member, on all their ports."""
+    key = 0x8000 | (pod.plan.allotment.pkey or 0)
+    tables = house.fabric.tables()
+    return {
+        n.name for n in house.site.nodes if n.hcas and all(key in tables[h.port_guid].keys for h in n.hcas)
+    }
+
+
+def keyless(house: House, pod: PodRecord, node: str) -> bool:
+    """Neither the node's ports nor their leaf ports have the key, in either membership."""
+    pkey = pod.plan.allotment.pkey or 0
+    tables = [house.fabric.tables()[h.port_guid] for h in house.site.node_by_name[node].hcas]
+    return not any({pkey, 0x8000 | pkey} & (t.keys | (t.leaf_keys or frozenset())) for t in tables)
+
+
+@pytest.mark.parametrize("host", ["gpu16", None])
+def test_a_server_that_left_its_node_takes_the_key_with_it(house: House, host: str | None) -> None:
+    """Resized, unshelved or evacuated to another node, or shelved: its own adapters are out of the partition, the new
+    node is given to nobody, and the pod says why; when it is back all comes back by itself."""
+    pod = house.ready()
+    left, stays = pod.nodes
+    server = house.cloud.thing(f"server/{left}")
+    server.fields["host"] = host
+    for _ in range(3):
+        pod = visit(house, pod)
+        assert pod.state is PodState.DEGRADED and f"node {left}: {AWAY}" in pod.reason
+    assert members(house, pod) == {stays} and keyless(house, pod, left)
+    rest = [n for n in nodes(house) if n not in (*pod.nodes, host)]
+    other = house.order(ORDER.model_copy(update={"name": "other"}))
+    assert not {left, stays, host} & set(other.nodes)
+    with pytest.raises(RefusedError):
+        house.order(ORDER.model_copy(update={"name": "all-the-rest"}), count=len(rest) - 1)
+    server.fields["host"] = left
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == {left, stays}
+
+
+def test_a_stranger_on_a_pods_node_gets_no_key(house: House) -> None:
+    """A claim in Placement is enough; the pod's other nodes keep theirs, and the reason names no other project."""
+    pod = house.ready()
+    node, other = pod.nodes
+    house.cloud.offers.claims[node] = {"somebody"}
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED and OTHERS in pod.reason and "somebody" not in pod.reason
+    assert members(house, pod) == {other}
+    hold = house.store.capacity().holds[node]
+    assert "somebody" in hold["withheld"]
+    house.cloud.offers.claims.clear()
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == {node, other}
+
+
+def test_who_comes_before_the_partition_is_made_gets_no_key(house: House) -> None:
+    """Between the claim and the first adapter in the partition the nodes are looked at again; the pod waits."""
+    pod = house.order()
+    theirs = stranger(house, pod.nodes[0])
+    pod = visit(house, pod)
+    assert pod.state is PodState.WIRING and OTHERS in pod.reason
+    assert members(house, pod) == set() and house.cloud.servers == [theirs]
+    house.cloud.lose(theirs)
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == set(pod.nodes)
+
+
+def test_who_comes_while_servers_boot_loses_the_key(house: House) -> None:
+    """The partition was made with the node; it is taken out again, although the pod's own server never came."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    pod = visit(house, house.order())
+    node, other = pod.nodes
+    assert pod.state is PodState.BOOTING and members(house, pod) == {node, other}
+    house.cloud.lose(house.cloud.thing(f"server/{node}"))
+    stranger(house, node)
+    pod = visit(house, pod)
+    assert OTHERS in pod.reason and members(house, pod) == {other}
+
+
+def test_what_is_unknown_changes_no_membership(house: House) -> None:
+    """A cell that is down degrades the pod, gives no key and takes none; what was taken before stays taken."""
+    pod = house.ready()
+    node, other = pod.nodes
+    house.cloud.offers.unreadable = {node}
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED and "can't be told" in pod.reason
+    assert members(house, pod) == {node, other}
+    house.cloud.offers.unreadable = set()
+    house.cloud.offers.claims[node] = {"somebody"}
+    assert members(house, visit(house, pod)) == {other}
+    house.cloud.offers.claims.clear()
+    house.cloud.offers.unreadable = {node}
+    assert members(house, visit(house, pod)) == {other}
+    house.cloud.offers.unreadable = set()
+    assert members(house, house.run(pod, PodState.READY)) == {node, other}
+
+
+def test_a_pod_that_failed_is_watched_too(house: House) -> None:
+    """It never became READY, but one of its servers runs: a stranger on the other node is no member, nor is one that
+    the first server left behind."""
+    house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found.")
+    order = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 2})})
+    pod = house.run(house.order(order), PodState.FAILED)
+    assert "gpu01" in pod.nodes
+    (other,) = set(pod.nodes) - {"gpu01"}
+    stranger(house, "gpu01")
+    pod = visit(house, pod)
+    assert pod.state is PodState.FAILED and "No valid host" in pod.reason
+    assert members(house, pod) == {other}
+    house.cloud.thing(f"server/{other}").fields["host"] = "gpu16"
+    assert members(house, visit(house, pod)) == set()
+
+
+def test_a_repaired_server_finds_its_key(house: House) -> None:
+    """One that the tenant deleted takes its adapters out; when an operator has it made anew they are in again."""
+    pod = house.ready()
+    node, other = pod.nodes
+    house.cloud.lose(house.cloud.thing(f"server/{node}"))
+    pod = visit(house, pod)
+    assert members(house, pod) == {other}
+    house.store.mend(pod.id)
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == {node, other}
+
+
+# -- before nodes are given back --------------------------------------------------------------------------------
+
+
+def test_a_receipt_says_what_was_read_of_guests_and_hosts(house: House) -> None:
+    """One line for each server's end, one for each node: of Nova's record, Nova's hosts and Placement."""
+    pod = house.ready()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None
+    seen = {(i.plane, i.subject.split()[0]): i for i in receipt.receipt.items if i.plane in ("guest", "host")}
+    assert {k for k in seen if k[0] == "host"} == {("host", n) for n in pod.nodes}
+    assert len(seen) == 4 and {i.result for i in seen.values()} == {"clean"}
+
+
+def test_a_guest_that_nova_forgot_alone_is_not_gone(house: House) -> None:
+    """Its nova-compute was down, so the guest may run on: no receipt, and past the limit quarantine for that node alone.
+
+    That the nova-compute comes back changes nothing: nobody has seen what it did.
+    """
+    pod = house.ready()
+    dead, other = pod.nodes
+    house.cloud.offers.hosts[dead] = "down"
+    house.release(pod)
+    pod = visit(house, pod)
+    assert pod.state is PodState.RELEASING and f"guest weft-{str(pod.id)[:8]}-server-{dead}" in pod.reason
+    assert not [s for s in house.cloud.servers if s.mark]
+    house.cloud.offers.hosts[dead] = "up"
+    house.worker = house.new_worker("impatient", impatient())
+    pod = visit(house, pod)
+    capacity = house.store.capacity()
+    assert (
+        "may run on" in capacity.quarantines[dead]["reason"] or "down" in capacity.quarantines[dead]["reason"]
+    )
+    assert set(capacity.holds) == {dead} and house.store.receipt(pod.id) is None
+    assert other in house.order(ORDER.model_copy(update={"name": "next"}), count=15).nodes
+
+
+def test_who_is_on_a_node_at_its_release_is_named_and_the_node_kept(house: House) -> None:
+    """It isn't weft's to remove; when it is gone the receipt is signed."""
+    pod = house.ready()
+    kept = pod.nodes[0]
+    house.cloud.offers.claims[kept] = {"somebody"}
+    house.worker = house.new_worker("impatient", impatient())
+    house.release(pod)
+    for _ in range(2):
+        pod = visit(house, pod)
+    capacity = house.store.capacity()
+    assert pod.state is PodState.RELEASING and set(capacity.holds) == {kept}
+    assert "somebody" in capacity.quarantines[kept]["reason"]
+    house.cloud.offers.claims.clear()
+    house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and receipt.receipt.quarantined == (kept,)
+
+
+def test_a_node_given_back_early_is_not_asked_about_again(house: House) -> None:
+    """It may be another pod's by then, whose server on it is nothing that the first must wait for."""
+    pod = house.ready()
+    kept, free = pod.nodes
+    planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{kept}", times=None)
+    patient, house.worker = house.worker, house.new_worker("impatient", impatient())
+    house.release(pod)
+    for _ in range(2):
+        visit(house, pod)
+    house.worker = patient
+    assert set(house.store.capacity().holds) == {kept}
+    house.cloud.add(Kind.SERVER, "next", "team-b", host=free)
+    planted.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    house.run(pod, PodState.RELEASED)
+
+
+def test_what_cannot_be_read_of_guests_or_hosts_is_not_clean(house: House) -> None:
+    """Neither Nova's record nor the hosts: the release goes on until both were read."""
+    pod = house.ready()
+    for verb in ("endings", "occupants"):
+        planted = house.cloud.plant(Fault.UNREACHABLE, verb=verb, times=None)
+        house.release(pod)
+        pod = visit(house, pod)
+        assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+        planted.lift()
+    house.run(pod, PodState.RELEASED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
 from weft.model.ids import format_pkey
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
+from weft.model.resources import Resource
+
+log = logging.getLogger(__name__)
 
 HOLD_SECONDS = 30.0
 """How long a pod stays with a worker that gives no sign of life."""
@@ -124,6 +128,24 @@ class Held:
             for node, reason in nodes.items():
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+
+    def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
+        """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
+        with self.write() as tx:
+            for node, reason in nodes.items():
+                if tx.run("withhold", node=node, pod_id=self.pod.id, reason=reason) and reason:
+                    log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, reason)
+            if partition is not None:
+                document = Jsonb(partition.model_dump(mode="json"))
+                tx.run("rewrite_resource", pod_id=self.pod.id, key=partition.key, document=document)
+                self._events(
+                    tx, [("repair", "the adapters of the partition follow its servers", partition.key)]
+                )
+
+    def withheld(self) -> frozenset[str]:
+        """Nodes whose adapters are out of the partition."""
+        with self._database.transaction() as tx:
+            return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
 
     def quarantined(self) -> frozenset[str]:
         """Names of all nodes in quarantine."""

@@ -23,14 +23,14 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: node_holds
 -- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, h.spare, p.name AS pod, p.project_id, p.lease_end, p.wanted,
+SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, p.name AS pod, p.project_id, p.lease_end, p.wanted,
     p.apart_from, p.exclusive, p.bisection_gbps
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
 SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
-    p.project_id, p.lease_end, p.wanted, false AS spare, p.apart_from, p.exclusive, p.bisection_gbps
+    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, p.apart_from, p.exclusive, p.bisection_gbps
 FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
 
 -- name: servers_gone
@@ -68,6 +68,19 @@ INSERT INTO node_hold (node, pod_id, since, spare) VALUES (%(node)s, %(pod_id)s,
 
 -- name: hold_number
 INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
+
+-- name: withhold
+-- Why a node's adapters are out of its pod's partition; empty: they are in.
+UPDATE node_hold SET withheld = %(reason)s
+WHERE node = %(node)s AND pod_id = %(pod_id)s AND withheld <> %(reason)s;
+
+-- name: nodes_withheld
+SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
+
+-- name: rewrite_resource
+-- What is wanted of a resource has changed; what was settled is to be looked at again.
+UPDATE resource SET document = %(document)s, state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
+WHERE pod_id = %(pod_id)s AND key = %(key)s;
 
 -- name: give_back_node
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;

@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.engine.held import Held, InterruptedWalkError
+from weft.engine.membership import Watched, watch_nodes
+from weft.engine.moves import Moves
 from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import Walker
 from weft.engine.world import World
-from weft.model.errors import PermanentError, TemporaryError, WeftError
+from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.pod import PodState
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.resources import Kind
 from weft.model.site import Site
+from weft.planning.fabriccheck import Problem
 from weft.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -75,6 +78,7 @@ class Reconciler:
 
     def _present(self, held: Held) -> Look:
         if held.state is S.FAILED:
+            self._guard(held)
             return Look(self._settings.observe_every)
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
             if held.state in (S.PENDING, S.PLACED):
@@ -91,6 +95,11 @@ class Reconciler:
             if held.state is S.WIRING:
                 held.go(S.BOOTING)
 
+        watched = self._watch_nodes(held, arriving=True)
+        if watched.foreign or watched.unknown:
+            self._renew_partition(held)
+            kind = TemporaryError if watched.foreign else UnknownError
+            raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", _sentence(watched.problems))
         Walker(held, self._world(), self._clock, self._settings, pool, booting).build()
 
     def _patient_verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
@@ -103,10 +112,30 @@ class Reconciler:
             self._clock.sleep(self._settings.poll_servers)
 
     def _verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
+        """Who is on the nodes comes first: it decides what the partition must be."""
+        watched = self._watch_nodes(held, arriving=held.pod.mend)
         records = held.resources()
         verdict = verify(held.pod, records, self._world(), self._site(), pool)
         held.change(_news(records, verdict.changes))
-        return verdict
+        return replace(verdict, problems=(*watched.problems, *verdict.problems))
+
+    def _watch_nodes(self, held: Held, arriving: bool) -> Watched:
+        return watch_nodes(held, self._world(), self._site(), arriving)
+
+    def _guard(self, held: Held) -> None:
+        """A pod that FAILED may have servers all the same; the reason why it failed stays."""
+        try:
+            self._watch_nodes(held, arriving=True)
+            self._renew_partition(held)
+        except WeftError as error:
+            log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, error)
+
+    def _renew_partition(self, held: Held) -> None:
+        """Whatever else is in the way: adapters that must not be in the partition are taken out of it."""
+        moves = Moves(held, self._world(), self._clock, self._settings)
+        made = [r for r in moves.records.values() if r.kind is Kind.PARTITION and r.outside_id]
+        if any(r.state is not RowState.SETTLED for r in made):
+            moves.advance(made)
 
     def _judge(self, held: Held, verdict: Verdict) -> Look:
         """READY if everything is as wanted; else DEGRADED, and it is looked at again soon."""
@@ -141,9 +170,9 @@ class Reconciler:
 
     def _mend(self, held: Held, pool: ThreadPoolExecutor) -> None:
         """Everything but servers: one that a tenant deleted or that broke is made anew only when an operator asks."""
-        untouchable = () if held.pod.mend else (Kind.SERVER,)
         records = [r for r in held.resources() if r.state is not RowState.SETTLED]
-        stuck = [r for r in records if r.kind in untouchable]
+        away = frozenset[str]() if held.pod.mend else held.withheld()
+        stuck = [] if held.pod.mend else [r for r in records if r.kind is Kind.SERVER or _node(r) in away]
         held.change(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [("repair", f"mending {r.resource.name}: {r.reason}", r.key) for r in records if r not in stuck],
@@ -196,7 +225,8 @@ class Reconciler:
         return Look(0.0)
 
     def _read_back(self, held: Held) -> ReadBack:
-        return Reader(held.pod, held.resources(), self._world(), self._site(), self._clock).read()
+        records, holding = held.resources(), held.nodes()
+        return Reader(held.pod, records, self._world(), self._site(), self._clock, holding).read()
 
     def _overdue(self, held: Held) -> bool:
         return (self._clock.now() - held.since).total_seconds() > self._settings.limits[S.RELEASING]
@@ -220,7 +250,7 @@ class Reconciler:
         failures = held.pod.failures + 1
         if held.state is S.RELEASING:
             held.go(S.RELEASING, str(error))
-        elif held.state is S.READY:
+        elif held.state in (S.READY, S.DEGRADED):  # it goes on being watched: it has servers
             held.go(S.DEGRADED, str(error))
         else:
             held.go(S.FAILED, str(error))
@@ -234,6 +264,16 @@ class Reconciler:
             message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
             held.alarm(message)
             log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, message)
+
+
+def _sentence(problems: Iterable[Problem]) -> str:
+    return "; ".join(p.text for p in problems)
+
+
+def _node(record: ResourceRecord) -> str:
+    """Node that a resource is of; empty if it is of none."""
+    parts = record.key.split("/")
+    return parts[1] if record.kind in (Kind.SERVER, Kind.PORT, Kind.FLOATING_IP) and len(parts) > 1 else ""
 
 
 def _news(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:

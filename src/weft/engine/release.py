@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from weft.engine.capacity import PKEYS
+from weft.engine.departure import read_guests, read_hosts
+from weft.engine.membership import all_members
 from weft.engine.moves import seen_of
 from weft.engine.records import PodRecord, ResourceRecord, RowState, StaleKey
 from weft.engine.world import World
@@ -52,12 +54,23 @@ class ReadBack:
 
 
 class Reader:
-    """Reads back one pod that was taken away."""
+    """Reads back one pod that was taken away.
+
+    Args:
+        holding: nodes that the pod holds still; the others were given back before, and may be somebody else's.
+    """
 
     def __init__(
-        self, pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, clock: Clock
+        self,
+        pod: PodRecord,
+        records: Sequence[ResourceRecord],
+        world: World,
+        site: Site,
+        clock: Clock,
+        holding: Collection[str],
     ) -> None:
         self._pod, self._records, self._world, self._site, self._clock = pod, records, world, site, clock
+        self._holding = frozenset(holding)
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
@@ -69,9 +82,15 @@ class Reader:
         # Servers first: of several reasons why a node is kept, a server that is still there says most.
         for where, kind in sorted(places, key=lambda p: (p[1] is not Kind.SERVER, p)):
             self._listing(where, kind)
+        for guest in read_guests(self._pod, self._records, self._world, self._holding):
+            kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
+            self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
+        for host in read_hosts(self._pod, self._world, self._site, self._holding):
+            kept = () if host.result == "clean" else (host.node,)
+            self._item("host", host.node, host.result, host.seen, kept)
         for record in self._records:
             if isinstance(record.resource.spec, PartitionSpec):
-                self._fabric(record.resource.where, record.resource.spec)
+                self._fabric(record.resource.where, all_members(self._pod, record.resource))
                 if any(i.result == "not clean" and i.plane in FABRIC_PLANES for i in self._items):
                     self._again.add(record.key)
         left = [r.key for r in self._records if r.state not in (RowState.ABSENT, RowState.WANTED)]

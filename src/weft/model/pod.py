@@ -59,7 +59,6 @@ TRANSITIONS: Mapping[PodState, Mapping[PodState, str]] = {
     _S.DEGRADED: {
         _S.READY: "every plane read back as wanted",
         _S.RELEASING: "release asked, or lease ended",
-        _S.FAILED: "a person must change something",
     },
     _S.FAILED: {
         _S.RELEASING: "release asked, or lease ended",

@@ -23,7 +23,9 @@ class FabricPlane(StrEnum):
 class ReceiptItem(Document):
     """One thing that the pod had, or one plane where traces could be."""
 
-    plane: str = Field(description="server, port, network, partition, p_key host, p_key leaf, database …")
+    plane: str = Field(
+        description="server, guest, host, port, network, partition, p_key host, p_key leaf, database …"
+    )
     subject: str = Field(description="Name and id, or port GUID.")
     result: Literal["clean", "not clean", "unknown"]
     seen: str = Field(description="What was read, and from where.")

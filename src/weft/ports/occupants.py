@@ -90,5 +90,9 @@ class Occupants(Protocol):
         ...
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
-        """Each of these ids of servers of a project that are gone -> how they ended; never raises either."""
+        """Each of these ids of servers that are gone -> how they ended; never raises either.
+
+        Args:
+            project_id: whose servers they were; empty: the service user's own project.
+        """
         ...

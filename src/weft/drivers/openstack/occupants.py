@@ -73,7 +73,8 @@ class OpenStackOccupants:
         return dict(zip(wanted, self._asking.map(self._on_host, wanted), strict=True))
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
-        project, wanted = self._sessions.project(project_id), sorted(set(servers))
+        project = self._sessions.project(project_id) if project_id else self._sessions.own()
+        wanted = sorted(set(servers))
 
         def one(server: str) -> Ending:
             try:

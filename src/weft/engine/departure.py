@@ -1,0 +1,87 @@
+"""What is read of nodes before they are given back: that each guest was destroyed, and that nobody is on the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.engine.occupancy import whole_nodes
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.world import World
+from weft.model.resources import Kind
+from weft.model.site import Site
+from weft.ports.occupants import Ended, Ending
+
+Result = Literal["clean", "not clean", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """What was read of one host. `result` and `seen` are as in a receipt's items."""
+
+    node: str
+    result: Result
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuestReading:
+    """What Nova's record of its actions says of the end of one server."""
+
+    record: ResourceRecord
+    result: Result
+    seen: str
+
+
+def read_guests(
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, holding: Collection[str]
+) -> Iterator[GuestReading]:
+    """That Nova has forgotten a server says nothing of its guest: while a nova-compute is down it forgets alone.
+
+    Args:
+        holding: nodes that the pod holds still; of the guests of others nothing is asked any more.
+    """
+    groups: dict[tuple[str, str], dict[str, ResourceRecord]] = {}
+    for record in records:
+        made = record.kind is Kind.SERVER and record.state is RowState.ABSENT
+        if made and record.outside_id and _is_held(pod, record, holding):
+            owner = pod.project_id if record.resource.owner == "tenant" else ""
+            groups.setdefault((record.resource.where, owner), {})[record.outside_id] = record
+    for (cloud, project), mine in sorted(groups.items(), key=lambda g: g[0]):
+        for server, ending in world.clouds[cloud].endings(project, mine).items():
+            yield GuestReading(mine[server], _result(ending, mine[server]), f"Nova's record: {ending.text}")
+
+
+def read_hosts(pod: PodRecord, world: World, site: Site, holding: Collection[str]) -> Iterator[HostReading]:
+    """Who is on the nodes that the pod had alone, and holds still, by Nova and by Placement."""
+    cloud = pod.plan.cloud
+    nodes = whole_nodes(site, cloud, holding)
+    seen = world.clouds[cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
+    for node in nodes:
+        one = seen[node.nova_host]
+        if one.occupants:
+            yield HostReading(
+                node.name, "not clean", f"there is {', '.join(o.text() for o in one.occupants)}"
+            )
+        elif one.unknown:
+            yield HostReading(node.name, "unknown", one.unknown)
+        else:
+            said = f"no server on {node.nova_host} by Nova, of all projects, and no allocation by Placement"
+            yield HostReading(node.name, "clean", said)
+
+
+def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:
+    """Whether what is left of it would be on a node that the pod holds still, or on a shared host."""
+    node = record.key.split("/")[1]
+    return node not in pod.held or node in holding
+
+
+def _result(ending: Ending, record: ResourceRecord) -> Result:
+    if ending.how in (Ended.DESTROYED, Ended.NEVER_RAN):
+        return "clean"
+    if ending.how is Ended.UNKNOWN:
+        return "unknown"
+    # A build that failed, or a shelving, took it off its host before Nova deleted it.
+    off = record.facts.get("host") is None and record.facts.get("status") in ("ERROR", "SHELVED_OFFLOADED")
+    return "clean" if off else "not clean"

@@ -1,0 +1,134 @@
+"""A pod's adapters are in its partition only while the right server is on the right node.
+
+The partition's row says which adapters those are: whoever makes it true outside (the pod's loop, the fabric's keeper,
+a repair) reads it there. What a tenant, an operator or Nova itself does with servers between two looks is seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.engine.held import Held
+from weft.engine.occupancy import whole_nodes
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.resources import Kind, PartitionSpec, Resource
+from weft.model.site import Site
+from weft.planning.fabriccheck import Problem
+from weft.ports.occupants import OnHost
+
+OTHERS = "something that isn't the pod's is on its host"
+AWAY = "the pod's server isn't on its host"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a look at a pod's nodes gave.
+
+    Attributes:
+        withheld: node -> why its adapters are out, for the tenant too.
+        foreign: those of them that somebody else is on.
+        unknown: node -> why it can't be told; its adapters stay as they are.
+    """
+
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str])
+    foreign: frozenset[str] = frozenset()
+    unknown: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        out = "its adapters are kept out of the pod's partition"
+        wrong = [Problem(f"node {n}: {why}: {out}", nodes=(n,)) for n, why in self.withheld.items()]
+        unsure = [
+            Problem(f"node {n}: what is on its host can't be told: {why}", nodes=(n,), unknown=True)
+            for n, why in self.unknown.items()
+        ]
+        return (*wrong, *unsure)
+
+
+def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched:
+    """Look who is on a pod's nodes and write down which adapters its partition has now.
+
+    Args:
+        arriving: the pod is being built or repaired: a server that wasn't seen on its node yet may be on its way, and
+            must find its own key there.
+    """
+    pod, records = held.pod, {r.key: r for r in held.resources()}
+    nodes = whole_nodes(site, pod.plan.cloud, pod.held)
+    seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
+    withheld: dict[str, str] = {}
+    details: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    foreign: set[str] = set()
+    for node in nodes:
+        server = records.get(f"server/{node.name}")
+        try:
+            own = _own_ids(pod, server, records, world)
+        except WeftError as error:
+            unknown[node.name] = str(error)
+            continue
+        why, detail = _judge(seen[node.nova_host], server, own, arriving)
+        if why:
+            withheld[node.name], details[node.name] = why, detail
+            foreign.update([node.name] if why is OTHERS else [])
+        elif seen[node.nova_host].unknown:
+            unknown[node.name] = seen[node.nova_host].unknown
+    partition = next((r for r in records.values() if r.kind is Kind.PARTITION), None)
+    changed = _members(pod, partition, site, details, unknown) if partition else None
+    held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
+    return Watched(withheld, frozenset(foreign), unknown)
+
+
+def all_members(pod: PodRecord, resource: Resource) -> PartitionSpec:
+    """The partition with all adapters that may ever have been in it."""
+    spec = pod.plan.graph.by_key()[resource.key].spec
+    assert isinstance(spec, PartitionSpec)
+    return spec
+
+
+def _own_ids(
+    pod: PodRecord, server: ResourceRecord | None, records: Mapping[str, ResourceRecord], world: World
+) -> set[str]:
+    """Ids of the pod's own server of a node. One whose creation gave no answer is looked for. Raises `UnknownError`."""
+    if server is None:
+        return set()
+    own = {server.outside_id} if server.outside_id else set[str]()
+    if server.state is RowState.CREATING:
+        ids = {r.key: r.outside_id for r in records.values() if r.outside_id}
+        resource = server.resource
+        found = world.driver(resource.where).find(pod.scope, [resource], ids).get(server.key)
+        own |= {found.id} if found is not None and found.there else set()
+    return own
+
+
+def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving: bool) -> tuple[str, str]:
+    """Why the node's adapters must be out, for everybody, and what was seen, for operators; nothing: they may be in."""
+    others = [o for o in seen.occupants if o.id not in own]
+    if others:
+        return OTHERS, ", ".join(o.text() for o in others)
+    if seen.unknown or server is None:  # a spare has no server and no adapters in
+        return "", ""
+    coming = arriving and server.state is not RowState.SETTLED
+    if coming or any(o.nova for o in seen.occupants):
+        return "", ""
+    return AWAY, f"Nova doesn't show server {server.outside_id} on it"
+
+
+def _members(
+    pod: PodRecord, record: ResourceRecord, site: Site, out: Mapping[str, str], unknown: Mapping[str, str]
+) -> Resource | None:
+    """The partition with the adapters that are in now; None: as it was."""
+    was = record.resource.spec
+    assert isinstance(was, PartitionSpec)
+
+    def inside(guid: int) -> bool:
+        owner = site.hca_by_port_guid.get(guid)
+        name = owner[0].name if owner else ""
+        return guid in was.members if name in unknown else name not in out
+
+    members = tuple(g for g in all_members(pod, record.resource).members if inside(g))
+    if members == was.members:
+        return None
+    return record.resource.model_copy(update={"spec": was.model_copy(update={"members": members})})
