@@ -258,7 +258,7 @@ def test_a_receipt_says_what_was_read_of_guests_and_hosts(house: House) -> None:
 
 
 def test_a_guest_that_nova_forgot_alone_is_not_gone(house: House) -> None:
-    """Its nova-compute was down, so the guest may run on: no receipt, and past the limit quarantine for that node alone.
+    """Its nova-compute was down, so it may run on: no receipt, and past the limit quarantine for that node alone.
 
     That the nova-compute comes back changes nothing: nobody has seen what it did.
     """
