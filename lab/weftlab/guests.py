@@ -5,8 +5,9 @@ program then asks Nova, as administrator, for the user data that the server was 
 cloud-init does: it writes the files below the guest's folder and runs the commands, `openvipu-server` and
 `vipu-admin` for real. When the server is stopped its processes end; when it is deleted its folder goes too.
 
-Of addresses it knows `weftlab.ipu.here`. A controller listens on its address on the gateways' network; its users'
-door on the management network is a relay to it. Paths in commands are those below the guest's folder.
+Of addresses it knows `weftlab.ipu.here`. A controller listens on its address on the gateways' network, and with its
+users' door without TLS where its address on the management network is here. Paths in commands are those below the
+guest's folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -36,7 +36,6 @@ LOOK = 0.1
 """Seconds between two looks into the folder where the virt driver leaves its files."""
 USER_PORT = 8090
 PROGRAMS = ("openvipu-server", "vipu-admin")
-_ANY = "0.0.0.0"
 
 Where = Callable[[str], str]
 
@@ -70,7 +69,6 @@ class Guest:
     ) -> None:
         self._folder, self._addresses, self._where, self._say = folder, addresses, where, say
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._relays: list[Relay] = []
         self._ending = threading.Event()
         self._booting: threading.Thread | None = None
 
@@ -83,7 +81,8 @@ class Guest:
             path = self.path(file["path"])
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(0o600)
-            path.write_text(file["content"])
+            encoded = file.get("encoding") in ("b64", "base64")
+            path.write_bytes(base64.b64decode(file["content"]) if encoded else file["content"].encode())
             path.chmod(int(file.get("permissions", "0644"), 8))
         self._papers()
         commands: list[Any] = config.get("runcmd", [])
@@ -101,8 +100,6 @@ class Guest:
     def end(self) -> None:
         """End all its processes, at once as when the power goes."""
         self._ending.set()
-        for relay in self._relays:
-            relay.close()
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
@@ -160,9 +157,11 @@ class Guest:
         words = shlex.split(next(x for x in text.splitlines() if x.startswith("ExecStart="))[10:])
         gateway = words[words.index("--admin-address") + 1].rpartition(":")[0]
         users = next((a for a in self._addresses if a != gateway), None)
-        self._start([w.replace(_ANY, gateway) for w in words], "openvipu.log")
-        if users is not None:
-            self._relays.append(Relay((self._where(users), USER_PORT), (gateway, USER_PORT)))
+        # without a leg in a management network its port is anyone that is free
+        words[words.index("--plain-user-address") + 1] = (
+            f"{self._where(users)}:{USER_PORT}" if users is not None else f"{gateway}:0"
+        )
+        self._start(words, "openvipu.log")
         return 0
 
     def _start(self, words: Sequence[str], log: str) -> subprocess.Popen[bytes]:
@@ -179,47 +178,6 @@ class Guest:
             )
         self._processes.append(process)
         return process
-
-
-class Relay:
-    """Takes connections at one address to another: a guest's other leg."""
-
-    def __init__(self, listen: tuple[str, int], to: tuple[str, int]) -> None:
-        self._to = to
-        self._listener = socket.create_server(listen)
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        # Shut down first: a thread in accept() isn't woken by a close.
-        for one in (self._listener, *self._open):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                caller, _ = self._listener.accept()
-                try:
-                    called = socket.create_connection(self._to, timeout=5)
-                except OSError:
-                    caller.close()
-                    continue
-                called.settimeout(None)
-                self._open |= {caller, called}
-                for a, b in ((caller, called), (called, caller)):
-                    threading.Thread(target=self._pump, args=(a, b), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-        for one in (source, target):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-            self._open.discard(one)
 
 
 def guests_folder(layout: Layout) -> Path:

@@ -9,7 +9,9 @@ can't be loopback (the cloud gives those out by DHCP): what the guest at 10.64.c
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
+from openvipu.controller import authority
 from weft.model.ipusite import (
     IpuBmcNetwork,
     IpuController,
@@ -54,6 +56,14 @@ def check_size(ipus: int) -> int:
     return ipus
 
 
+def agents_tls(layout: Layout) -> Path:
+    """Certificates of the agents, made when they are first asked for, as an operator makes them once."""
+    folder = layout.data / "ipu-tls"
+    if not (folder / "ca.crt").exists():
+        authority.create(folder, [])
+    return folder
+
+
 def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
     net = f"127.{octet(layout)}"
     return IpuPod(
@@ -71,6 +81,7 @@ def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
             addresses=IPv4Network(f"{net}.0.0/16"),
             controllers=IPv4Network(f"{net}.{CONTROLLERS}.0/24"),
             managed_from=IPv4Network("127.0.0.1/32"),
+            agents_ca=(agents_tls(layout) / "ca.crt").read_text(),
         ),
         bmc=IpuBmcNetwork(physical_network="physnet1", vlan=13, addresses=IPv4Network("10.1.0.0/16")),
         controller=IpuController(image=image, flavor=flavor),

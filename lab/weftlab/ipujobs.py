@@ -7,7 +7,7 @@ from typing import Any
 
 from weftlab import checks
 from weftlab.bootstrap import connect
-from weftlab.ipu import AGENT_PORT, GATEWAY_NETWORK, MACHINES, octet
+from weftlab.ipu import AGENT_PORT, GATEWAY_NETWORK, MACHINES, agents_tls, octet
 from weftlab.layout import Layout
 from weftlab.service import Service, Step
 
@@ -22,7 +22,12 @@ def simulation(layout: Layout, ipus: int) -> Service:
     argv = ("-m", "openvipu.sim.main", "--pod", str(ipus), "--base", f"{net}.0", "--port", str(AGENT_PORT))
     return Service(
         name="ipu-pod",
-        argv=(sys.executable, *argv, "--bindings", str(bindings), "--control", f"{net}.{CONTROL}:8092"),
+        argv=(
+            sys.executable,
+            *argv,
+            *("--bindings", str(bindings), "--control", f"{net}.{CONTROL}:8092"),
+            *("--tls", str(agents_tls(layout)), "--no-client-certificates"),
+        ),
         log=layout.log("ipu-pod"),
         cwd=layout.work / "ipu-pod",
         ready=checks.answers_tcp(f"{net}.{CONTROL}", 8092),

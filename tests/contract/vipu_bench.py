@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -11,15 +13,16 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-import grpc
-
+from openvipu.controller import authority
 from openvipu.hardware.fabric import Fault
 from openvipu.hardware.simulated import pod_plan
 from openvipu.proto import admin_pb2, agent_pb2, agent_pb2_grpc, vipuuser_pb2
+from openvipu.rpc import Tls, channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
-from weft.drivers.vipu.doors import Doors
+from weft.drivers.vipu.doors import At, Doors
+from weft.generate.podtls import text_of
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
@@ -36,6 +39,12 @@ from weftlab.guests import Guest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sites" / "ipupod64" / "site.yaml"
 PATIENCE = 120.0
 STRANGER = "somebody-else"
+
+_FOLDER = tempfile.TemporaryDirectory()
+atexit.register(_FOLDER.cleanup)
+TLS = Path(_FOLDER.name) / "tls"
+"""The agents' certificates, as the site's operator makes them once."""
+authority.create(TLS, [])
 
 
 class PlainKeys:
@@ -145,7 +154,8 @@ class RealBench(Bench):
         super().__init__(_on_loopback(load_site(EXAMPLE), net, pod))
         site = _on_loopback(load_site(EXAMPLE), net, pod)
         self.driver = self.machines = VipuDriver(site, "pod1", PlainKeys(), patience=3.0)
-        self._doors, self._address = Doors(PlainKeys()), str(site.ipu_pods["pod1"].gateway.controllers[1])
+        gateway = site.ipu_pods["pod1"].gateway
+        self._doors, self._address = Doors(PlainKeys(), gateway), At(str(gateway.controllers[1]), tls=True)
         self._guest: Guest | None = None
 
     def boot(self) -> None:
@@ -153,9 +163,9 @@ class RealBench(Bench):
         assert isinstance(spec, ServerSpec) and spec.user_data is not None
         text = spec.user_data
         for name in spec.secrets:
-            text = text.replace(place(name), PlainKeys().key(self.scope.pod_id, name))
+            text = text.replace(place(name), text_of(PlainKeys(), self.scope.pod_id, name))
         said: list[str] = []
-        self._guest = Guest(self._folder, [self._address], str, said.append)
+        self._guest = Guest(self._folder, [self._address.address], str, said.append)
         self._guest.boot(text)
         until(lambda: any("vipu-admin" in line for line in said))
         assert said[-1].endswith("exit code 0"), (said, (self._folder / "boot.log").read_text())
@@ -199,7 +209,7 @@ class RealBench(Bench):
     def stranger_claims(self, machine: str) -> None:
         agent = self._pod.agents[_simulated(machine)]
         metadata = (("openvipu-controller", STRANGER), ("openvipu-key", "another-key"))
-        with grpc.insecure_channel(f"{agent.host}:{agent.port}") as link:
+        with channel(f"{agent.host}:{agent.port}", Tls.trusting(TLS / "ca.crt"), "openvipu-agent") as link:
             agent_pb2_grpc.AgentServiceStub(link).Claim(agent_pb2.ClaimRequest(), metadata=metadata)
 
     def agent_gone(self, machine: str) -> None:
@@ -221,7 +231,8 @@ def until(true: Callable[[], bool]) -> None:
 def simulated_pod() -> Iterator[tuple[str, SimulatedPod]]:
     """A POD16 on this process's own loopback addresses; also the first three bytes of its controllers'."""
     second = 110 + os.getpid() % 100
-    config = PodConfig(pod_plan(16), base=f"127.{second}.2.0", port=0)
+    tls = Tls.read(TLS, "agent", mutual=False)
+    config = PodConfig(pod_plan(16), base=f"127.{second}.2.0", port=0, tls=tls)
     with SimulatedPod(config) as pod:
         yield f"127.{second}", pod
 
@@ -232,9 +243,12 @@ def _simulated(machine: str) -> str:
 
 def _on_loopback(site: Site, net: str, pod: SimulatedPod) -> Site:
     """The example's site with its first four machines where the simulated ones are, and no others."""
-    gateway = site.ipu_pods["pod1"].gateway.model_copy(
-        update={"addresses": IPv4Network(f"{net}.0.0/16"), "controllers": IPv4Network(f"{net}.3.0/24")}
-    )
+    changes = {
+        "addresses": IPv4Network(f"{net}.0.0/16"),
+        "controllers": IPv4Network(f"{net}.3.0/24"),
+        "agents_ca": (TLS / "ca.crt").read_text(),
+    }
+    gateway = site.ipu_pods["pod1"].gateway.model_copy(update=changes)
     one = site.ipu_pods["pod1"].model_copy(update={"gateway": gateway, "topology": "mesh"})
     machines = tuple(
         m.model_copy(

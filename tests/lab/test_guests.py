@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from pathlib import Path
 
 import pytest
 
 from weft.planning.ipuinit import poplar_init
-from weftlab.guests import Guest, Relay, cloud_config
+from weftlab.guests import Guest, cloud_config
 from weftlab.ipu import here
 from weftlab.layout import Layout
 
@@ -54,23 +53,3 @@ def test_nothing_leads_out_of_a_guest(tmp_path: Path) -> None:
     other.end()
     assert not (tmp_path / "touched").exists() and (tmp_path / "guest/var/lib/x").is_dir()
     assert said[0] == "guest: touch is not done here"
-
-
-def test_a_relay_is_the_guests_other_leg() -> None:
-    """Bytes go both ways; after its end nobody answers there."""
-    with socket.create_server(("127.0.0.1", 0)) as behind:
-        port = behind.getsockname()[1]
-        with socket.create_server(("127.0.0.1", 0)) as spare:
-            front = spare.getsockname()[1]
-        relay = Relay(("127.0.0.1", front), ("127.0.0.1", port))
-        with socket.create_connection(("127.0.0.1", front), timeout=10) as caller:
-            called, _ = behind.accept()
-            caller.sendall(b"to")
-            assert called.recv(2) == b"to"
-            called.sendall(b"fro")
-            assert caller.recv(3) == b"fro"
-            relay.close()
-            assert caller.recv(1) == b""
-            called.close()
-        with pytest.raises(OSError):
-            socket.create_connection(("127.0.0.1", front), timeout=10)

@@ -92,7 +92,11 @@ def test_the_controllers_cloud_init_has_the_whole_order() -> None:
     assert [a["host"] for a in order["agents"]] == [f"10.2.1.{n}" for n in (1, 2, 3, 4)]
     assert order["clusters"][0]["topology"] == "mesh" and order["allocations"][0]["cluster"] == "bert"
     unit = written(config)["/etc/systemd/system/openvipu.service"]
-    assert "--admin-address 10.2.250.1:8091" in unit and "--user-address 0.0.0.0:8090" in unit
+    assert "--admin-address 10.2.250.1:8091" in unit and "--user-address 10.2.250.1:8090" in unit
+    # TLS on the gateways' network; on the tenant's own management network the users' door that Poplar can speak to
+    assert "--tls /etc/openvipu/tls --no-client-certificates --agents-ca /etc/openvipu/agents-ca.crt" in unit
+    assert "--plain-user-address 10.64." in unit
+    assert written(config)["/etc/openvipu/agents-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
     assert f"weft-{POD_ID}" in config["runcmd"][1]
     whole = good(ipus={"count": 64})
     order = json.loads(
@@ -110,7 +114,7 @@ def test_keys_stand_in_no_plan() -> None:
     assert "admin-key" not in user_data(plan, "server/poplar1")
     config = yaml.safe_load(user_data(plan, "server/controller"))
     secret = [f for f in config["write_files"] if "${weft:" in f["content"]]
-    assert len(secret) == 4 and {f["permissions"] for f in secret} == {"0600"}
+    assert len(secret) == 7 and {f["permissions"] for f in secret} == {"0600"}
 
 
 def test_the_poplar_servers_papers() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openvipu.controller import authority
 from weft.app.sitefile import load_site
 from weft.model.errors import InputErrors
 from weft.planning.sitecheck import hints
@@ -189,3 +190,29 @@ def test_hints_name_what_is_missing_to_order(tmp_path: Path) -> None:
         "IPU-POD pod1 has no controller nodes: no IPUs can be ordered there",
     ]
     assert not [h for h in hints(site) if "IPU-POD" in h]
+
+
+def test_keys_in_the_clear_are_said_in_so_many_words(tmp_path: Path) -> None:
+    """Without the agents' authority a site is refused, or says that keys may be read; then the check repeats it."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / "site.yaml").read_text()
+    start, end = text.index("      agents_ca:"), text.index("    bmc:")
+    (tmp_path / "site.yaml").write_text(text[:start] + text[end:])
+    (told,) = errors(tmp_path)
+    assert "agents_ca: nothing is given" in told or "agents_ca" in told
+    assert "or keys_in_clear: true, and every key of agents can be read on the gateways' network" in told
+    (tmp_path / "site.yaml").write_text(text[:start] + "      keys_in_clear: true\n" + text[end:])
+    site = load_site(tmp_path / "site.yaml")
+    assert [h for h in hints(site) if "keys_in_clear" in h] == [
+        "IPU-POD pod1 has keys_in_clear: keys of agents and of controllers without TLS can be read on the "
+        "gateways' network"
+    ]
+    authority.create(tmp_path / "tls", [])
+    for pem, sentence in (
+        ("nonsense", "one certificate or more in PEM"),
+        ((tmp_path / "tls" / "agent.crt").read_text(), "an authority's certificate, which may sign others"),
+    ):
+        block = "".join(f"        {line}\n" for line in pem.splitlines())
+        (tmp_path / "site.yaml").write_text(f"{text[:start]}      agents_ca: |\n{block}{text[end:]}")
+        (told,) = errors(tmp_path)
+        assert sentence in told

@@ -84,6 +84,17 @@ class IpuGatewayNetwork(Document):
     managed_from: IPv4Network = Field(
         description="Where weft's own servers are: the only place that reaches controllers' admin API."
     )
+    agents_ca: str | None = Field(
+        default=None,
+        max_length=16384,
+        description="Authority of the V-IPU agents' certificates: the text of its PEM file. "
+        "weft and the controllers show agents their keys in TLS that this authority vouches for.",
+    )
+    keys_in_clear: bool = Field(
+        default=False,
+        description="Send keys without TLS to agents where there is no agents_ca, and to controllers that were made "
+        "before weft gave them TLS. Whoever can listen on the gateways' network then has them.",
+    )
 
 
 class IpuBmcNetwork(Document):

@@ -139,10 +139,14 @@ class ServerSpec(Document):
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
 
 
+_TLS = "Whether the controller's doors have TLS; those of pods from before weft gave it to them have none."
+
+
 class VipuAgentSpec(Document):
     """An IPU-Machine's agent in the hands of the pod's V-IPU controller."""
 
     kind: Literal[Kind.VIPU_AGENT] = Kind.VIPU_AGENT
+    tls: bool = Field(default=False, description=_TLS)
     controller: str = Field(description="The controller's address on the gateways' network.")
     machine: str = Field(description="Name of the IPU-Machine; the agent's id.")
     address: str = Field(description="Address of its gateway.")
@@ -153,6 +157,7 @@ class VipuClusterSpec(Document):
     """The pod's IPU-Machines as the controller knows them to be cabled."""
 
     kind: Literal[Kind.VIPU_CLUSTER] = Kind.VIPU_CLUSTER
+    tls: bool = Field(default=False, description=_TLS)
     controller: str
     name: str
     topology: Literal["mesh", "torus"]
@@ -163,6 +168,7 @@ class VipuAllocationSpec(Document):
     """What of the cluster the tenant may make partitions of: all of it."""
 
     kind: Literal[Kind.VIPU_ALLOCATION] = Kind.VIPU_ALLOCATION
+    tls: bool = Field(default=False, description=_TLS)
     controller: str
     name: str
     cluster: str
@@ -173,6 +179,7 @@ class VipuUserSpec(Document):
     """The tenant's user of the controller; its key is derived and stands nowhere."""
 
     kind: Literal[Kind.VIPU_USER] = Kind.VIPU_USER
+    tls: bool = Field(default=False, description=_TLS)
     controller: str
     name: str
     allocation: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
+from cryptography import x509
+
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.site import Range, Site
 from weft.planning.siteranges import MAX_VLAN
@@ -37,8 +39,35 @@ def _pods(site: Site) -> Iterator[Problem]:
             flavors = site.clouds[pod.cloud].flavors
             what = f"flavors of cloud {pod.cloud}"
             yield from known((*path, "controller", "flavor"), pod.controller.flavor, flavors, what)
+        yield from _keys(pod, (*path, "gateway"))
         yield from _vlans(site, name, pod)
         yield from _blocks(site, pod, path)
+
+
+def _keys(pod: IpuPod, path: Path) -> Iterator[Problem]:
+    """Keys that own machines go to agents in TLS, unless the site says in so many words that they needn't."""
+    text = pod.gateway.agents_ca
+    if text is None:
+        if not pod.gateway.keys_in_clear:
+            allowed = (
+                "the text of the PEM file of the V-IPU agents' authority; or keys_in_clear: true, and every key of "
+                "agents can be read on the gateways' network"
+            )
+            yield (*path, "agents_ca"), None, allowed
+        return
+    try:
+        found = x509.load_pem_x509_certificates(text.encode())
+    except ValueError:
+        yield (*path, "agents_ca"), "…", "one certificate or more in PEM"
+        return
+    for certificate in found:
+        name = certificate.subject.rfc4514_string()
+        try:
+            is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        except x509.ExtensionNotFound:
+            is_authority = False
+        if not is_authority:
+            yield (*path, "agents_ca"), name, "an authority's certificate, which may sign others"
 
 
 def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ from weft.model.ipusite import (
 from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.plan import Allotment
+from weft.model.podkeys import TLS_NAMES
 from weft.model.resources import (
     Graph,
     Ingress,
@@ -44,6 +45,7 @@ from weft.planning.ipuinit import (
     AGENT_KEY,
     TENANT_KEY,
     TENANT_USER,
+    Legs,
     controller_init,
     poplar_init,
 )
@@ -232,9 +234,14 @@ class _Graph:
             flavor=pod.controller.flavor,
             image=pod.controller.image,
             user_data=controller_init(
-                self.pod_id, self.order.name, self._gateway, self.parts.machines, topology
+                self.pod_id,
+                self.order.name,
+                Legs(self._gateway, self._controller_address),
+                self.parts.machines,
+                topology,
+                pod.gateway.agents_ca,
             ),
-            secrets=(ADMIN_KEY, AGENT_KEY, TENANT_KEY),
+            secrets=(ADMIN_KEY, AGENT_KEY, TENANT_KEY, *TLS_NAMES),
             ports=ports,
         )
         yield CONTROLLER, server, ports
@@ -279,18 +286,23 @@ class _Graph:
         machines = tuple(m.name for m in self.parts.machines)
         for m in self.parts.machines:
             agent = VipuAgentSpec(
-                controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
+                tls=True, controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
             )
             yield f"vipu_agent/{m.name}", agent, (CONTROLLER, f"port/{m.name}/rnic")
         cluster = VipuClusterSpec(
+            tls=True,
             controller=controller,
             name=name,
             topology="torus" if self.parts.ring else "mesh",
             machines=machines,
         )
         yield CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines)
-        allocation = VipuAllocationSpec(controller=controller, name=name, cluster=name, machines=machines)
+        allocation = VipuAllocationSpec(
+            tls=True, controller=controller, name=name, cluster=name, machines=machines
+        )
         # The Poplar servers too: so the partitions that they use are taken away before them.
         yield ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
-        user = VipuUserSpec(controller=controller, name=TENANT_USER, allocation=name, machines=machines)
+        user = VipuUserSpec(
+            tls=True, controller=controller, name=TENANT_USER, allocation=name, machines=machines
+        )
         yield USER, user, (ALLOCATION,)

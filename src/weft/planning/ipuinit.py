@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.model.errors import InputError
 from weft.model.ipusite import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
-from weft.model.podkeys import place
+from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, place
 
 ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
 """Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""
@@ -20,6 +21,7 @@ NOVA_LIMIT = 49_149
 """Bytes: Nova takes 65535 of base64."""
 
 _FOLDER, _STATE = "/etc/openvipu", "/var/lib/openvipu/state.sqlite"
+_TLS, _AGENTS_CA = f"{_FOLDER}/tls", f"{_FOLDER}/agents-ca.crt"
 _BOUNDARY = "===============weft-user-data=="
 
 _UNIT = """\
@@ -29,8 +31,10 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart=openvipu-server --state {state} --user-address 0.0.0.0:{user_port} \
---admin-address {gateway}:{admin_port} --metrics-address {gateway}:{metrics_port}
+ExecStart=openvipu-server --state {state} --user-address {gateway}:{user_port} \
+--plain-user-address {management}:{user_port} \
+--admin-address {gateway}:{admin_port} --metrics-address {gateway}:{metrics_port} \
+--tls {tls} --no-client-certificates {agents}
 Restart=always
 
 [Install]
@@ -43,19 +47,35 @@ def controller_id(pod_id: str) -> str:
     return f"weft-{pod_id}"
 
 
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """A controller's addresses: on the gateways' network, and on the vPOD's management network."""
+
+    gateway: str
+    management: str
+
+
 def controller_init(
-    pod_id: str, pod: str, gateway: str, machines: Sequence[IpuMachine], topology: str
+    pod_id: str,
+    pod: str,
+    legs: Legs,
+    machines: Sequence[IpuMachine],
+    topology: str,
+    agents_ca: str | None,
 ) -> str:
     """User data of the controller's virtual machine.
 
-    The administrators' door listens on the gateways' network alone. `openvipu-server --init` runs once (a state
-    file that is there is left alone), `vipu-admin apply` may be repeated.
+    On the gateways' network all doors have TLS, with a certificate of the pod's own authority, and the
+    administrators' door is there alone. On the tenant's own management network the users' door has none: Poplar
+    knows no TLS. `openvipu-server --init` runs once (a state file that is there is left alone), `vipu-admin apply`
+    may be repeated.
 
     Args:
-        gateway: the controller's address on the gateways' network.
         machines: in the order of the cables.
         topology: mesh, or torus if they are a whole ring.
+        agents_ca: PEM of the agents' authority; None: they have no TLS.
     """
+    gateway = legs.gateway
     ids = [m.name for m in machines]
     order = {
         "agents": [{"id": m.name, "host": str(m.gw_address), "port": m.agent_port} for m in machines],
@@ -67,6 +87,9 @@ def controller_init(
     unit = _UNIT.format(
         pod=pod,
         state=_STATE,
+        management=legs.management,
+        tls=_TLS,
+        agents=f"--agents-ca {_AGENTS_CA}" if agents_ca else "--agents-without-tls",
         user_port=USER_PORT,
         gateway=gateway,
         admin_port=ADMIN_PORT,
@@ -78,6 +101,9 @@ def controller_init(
         f"{_FOLDER}/order.json": json.dumps(order, indent=1) + "\n",
         f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": place(ADMIN_KEY)}),
     }
+    if agents_ca:
+        files[_AGENTS_CA] = agents_ca
+    papers = {"ca.crt": TLS_AUTHORITY, "controller.crt": TLS_CERTIFICATE, "controller.key": TLS_KEY}
     init = [
         "openvipu-server",
         "--init",
@@ -91,6 +117,7 @@ def controller_init(
     config = {
         "write_files": [
             *(_file(path, text) for path, text in files.items()),
+            *({**_file(f"{_TLS}/{path}", place(name)), "encoding": "b64"} for path, name in papers.items()),
             _file("/etc/systemd/system/openvipu.service", unit, mode="0644"),
         ],
         "runcmd": [
@@ -101,6 +128,8 @@ def controller_init(
                 "vipu-admin",
                 "--config",
                 f"{_FOLDER}/vipu-cli.hcl",
+                "--tls",
+                _TLS,
                 "apply",
                 f"{_FOLDER}/order.json",
                 "--wait",

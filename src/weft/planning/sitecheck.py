@@ -58,6 +58,15 @@ def hints(site: Site) -> tuple[str, ...]:
                 f"leaf {switch.name} is project {switch.project}'s own, and no node hangs on it: it has no effect"
             )
     for name in sorted(site.ipu_pods):
+        if site.ipu_pods[name].gateway.keys_in_clear:
+            whose = (
+                "agents and of controllers"
+                if site.ipu_pods[name].gateway.agents_ca is None
+                else "controllers"
+            )
+            found.append(
+                f"IPU-POD {name} has keys_in_clear: keys of {whose} without TLS can be read on the gateways' network"
+            )
         for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
             if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):
                 found.append(f"IPU-POD {name} has no {what}: no IPUs can be ordered there")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.session import Json, Project
+from weft.generate.podtls import text_of
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark
 from weft.model.podkeys import place
@@ -244,7 +245,7 @@ def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
         then = "run it by weft serve or weft worker"
         raise PermanentError(f"create server {name}", "weft", "its keys can't be made here", then)
     for secret in secrets:
-        text = text.replace(place(secret), keys.key(call.scope.pod_id, secret))
+        text = text.replace(place(secret), text_of(keys, call.scope.pod_id, secret))
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openvipu.proto import admin_pb2, vipuuser_pb2
-from weft.drivers.vipu.doors import CONTROLLER, LOOK, Door, Doors, MissingError
+from weft.drivers.vipu.doors import CONTROLLER, LOOK, At, Door, Doors, MissingError
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.resources import (
     Difference,
@@ -30,7 +30,7 @@ Fields = Mapping[str, str]
 class Controller:
     """One pod's controller; each call opens its door anew."""
 
-    def __init__(self, doors: Doors, pod_id: str, address: str) -> None:
+    def __init__(self, doors: Doors, pod_id: str, address: At) -> None:
         self._doors, self._pod_id, self._address = doors, pod_id, address
 
     def listed(self, wanted: Sequence[Resource]) -> dict[str, Observed]:

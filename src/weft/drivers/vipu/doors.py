@@ -1,7 +1,7 @@
 """The three gRPC doors, and what their refusals mean to weft.
 
-Weft is on the gateways' network, as the controllers are: keys travel in the clear there, and no tenant reaches it
-(docs/openvipu.md, "Isolation").
+Keys are sent in TLS alone: a controller is verified by its pod's own authority, an agent by the one that the site
+names. Without TLS they are sent only where the site says so (`gateway.keys_in_clear`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import grpc
 
 from openvipu.proto import admin_pb2_grpc, agent_pb2_grpc, vipuuser_pb2_grpc
+from weft.generate import podtls
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
-from weft.model.ipusite import ADMIN_PORT, USER_PORT, IpuMachine
+from weft.model.ipusite import ADMIN_PORT, USER_PORT, IpuGatewayNetwork, IpuMachine
 from weft.planning.ipuinit import ADMIN_KEY, AGENT_KEY, TENANT_KEY, TENANT_USER, controller_id
 from weft.ports.podkeys import PodKeys
 
@@ -32,6 +33,14 @@ _PASSING = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
 )
 _OPTIONS = (("grpc.enable_http_proxy", 0),)
+AGENT_NAME = "openvipu-agent"
+"""The name in agents' certificates (docs/openvipu.md, "Isolation")."""
+
+_HANDSHAKE = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority that it must be of",
+    "WRONG_VERSION_NUMBER": "it answers without TLS, so it was shown no key",
+}
+"""What OpenSSL says of a handshake that failed, and what that means."""
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -65,39 +74,70 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """Where a pod's controller is on the gateways' network, and whether its doors have TLS."""
+
+    address: str
+    tls: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Doors:
     """Opens doors, with the papers for each."""
 
     keys: PodKeys
+    gateway: IpuGatewayNetwork
 
     @contextmanager
-    def admin(self, pod_id: str, controller: str) -> Generator[Door]:
-        """The administrators' door of a pod's controller."""
+    def admin(self, pod_id: str, controller: At) -> Generator[Door]:
+        """The administrators' door of a pod's controller. Raises `NoAnswerError` rather than show keys in the clear."""
         papers = _user("admin", self.keys.key(pod_id, ADMIN_KEY))
-        with _channel(controller, ADMIN_PORT) as link:
+        with self._controller(pod_id, controller, ADMIN_PORT) as link:
             yield Door(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), papers)
 
     @contextmanager
-    def user(self, pod_id: str, controller: str, tenant: bool) -> Generator[Door]:
-        """The users' door, as the tenant's user or as the administrator."""
+    def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Door]:
+        """The users' door, as the tenant's user or as the administrator; otherwise as `admin`."""
         name, key = (TENANT_USER, TENANT_KEY) if tenant else ("admin", ADMIN_KEY)
         papers = _user(name, self.keys.key(pod_id, key))
-        with _channel(controller, USER_PORT) as link:
+        with self._controller(pod_id, controller, USER_PORT) as link:
             yield Door(CONTROLLER, vipuuser_pb2_grpc.UserServiceStub(link), papers)
 
     @contextmanager
     def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Door]:
-        """A machine's agent; with a pod, in the place of its controller."""
+        """A machine's agent; with a pod, in the place of its controller: with its key, so never in the clear."""
+        of = f"V-IPU agent of {machine.name}"
         papers: Metadata = ()
         if pod_id is not None:
+            if self.gateway.agents_ca is None:
+                self._allow_clear(of, "agents_ca")
             key = self.keys.key(pod_id, AGENT_KEY)
             papers = (("openvipu-controller", controller_id(pod_id)), ("openvipu-key", key))
-        with _channel(str(machine.gw_address), machine.agent_port) as link:
-            yield Door(f"V-IPU agent of {machine.name}", agent_pb2_grpc.AgentServiceStub(link), papers)
+        authority = self.gateway.agents_ca.encode() if self.gateway.agents_ca else None
+        with _channel(str(machine.gw_address), machine.agent_port, authority, AGENT_NAME) as link:
+            yield Door(of, agent_pb2_grpc.AgentServiceStub(link), papers)
+
+    def _controller(self, pod_id: str, controller: At, port: int) -> grpc.Channel:
+        if not controller.tls:
+            self._allow_clear(CONTROLLER, "TLS")
+            return _channel(controller.address, port)
+        return _channel(controller.address, port, podtls.authority(self.keys, pod_id), podtls.SERVER_NAME)
+
+    def _allow_clear(self, of: str, lacking: str) -> None:
+        if not self.gateway.keys_in_clear:
+            what = (
+                f"there is no {lacking}, and the site doesn't allow keys in the clear (gateway.keys_in_clear)"
+            )
+            raise NoAnswerError("show it a key", of, what, delay=60.0)
 
 
-def _channel(host: str, port: int) -> grpc.Channel:
-    return grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
+def _channel(host: str, port: int, authority: bytes | None = None, name: str = "") -> grpc.Channel:
+    """With an authority (PEM), only to a server that it vouches for by that name."""
+    target = f"{host}:{port}"
+    if authority is None:
+        return grpc.insecure_channel(target, options=_OPTIONS)
+    options = (*_OPTIONS, ("grpc.ssl_target_name_override", name))
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(authority), options=options)
 
 
 def _user(name: str, key: str) -> Metadata:
@@ -108,7 +148,8 @@ def _meaning(asked: str, of: str, error: grpc.RpcError) -> OutsideError:
     code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
     said = (error.details() if isinstance(error, grpc.Call) else str(error)) or code.name
     if code is grpc.StatusCode.UNAVAILABLE and _AGENT_IS_AWAY not in said:
-        return NoAnswerError(asked, of, "nobody answers", delay=2.0)
+        what = next((words for mark, words in _HANDSHAKE.items() if mark in said), "nobody answers")
+        return NoAnswerError(asked, of, what, delay=2.0)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and _AGENT_IS_AWAY not in said:
         return NoAnswerError(asked, of, "no answer in time", delay=2.0)
     if code in _PASSING:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from openvipu.proto import agent_pb2
 from weft.drivers.vipu.controller import Controller
-from weft.drivers.vipu.doors import LOOK, Doors, NoAnswerError
+from weft.drivers.vipu.doors import LOOK, At, Doors, NoAnswerError
 from weft.drivers.vipu.proof import prove_partition
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
@@ -53,7 +53,7 @@ class VipuDriver:
     def __init__(self, site: Site, ipu_pod: str, keys: PodKeys, patience: float = BOOT_PATIENCE) -> None:
         self.name = ipu_pod
         self._machines = {m.name: m for m in site.ipu_machines if m.ipu_pod == ipu_pod}
-        self._doors = Doors(keys)
+        self._doors = Doors(keys, site.ipu_pods[ipu_pod].gateway)
         self._patience = patience
 
     @property
@@ -161,13 +161,13 @@ class VipuDriver:
                 "it has no allocation",
                 "order IPUs",
             )
-        with self._doors.user(scope.pod_id, allocation.controller, tenant=True) as door:
+        with self._doors.user(scope.pod_id, _at(allocation), tenant=True) as door:
             return prove_partition(door, allocation)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
-        return Controller(self._doors, scope.pod_id, _spec(wanted[0]).controller)
+        return Controller(self._doors, scope.pod_id, _at(_spec(wanted[0])))
 
     def _seen_by_controller(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
         if not wanted:
@@ -233,6 +233,10 @@ def _spec(resource: Resource) -> VipuSpec:
     if not isinstance(resource.spec, VipuSpec):
         raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has what is V-IPU's")
     return resource.spec
+
+
+def _at(spec: VipuSpec) -> At:
+    return At(spec.controller, spec.tls)
 
 
 def _agent(resource: Resource) -> VipuAgentSpec:

@@ -1,0 +1,228 @@
+"""Keys of a pod's controller and agents: shown in TLS to the right server, or not at all."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from openvipu.controller import authority
+from openvipu.proto import admin_pb2, agent_pb2
+from openvipu.rpc import Tls
+from weft.drivers.vipu.doors import At, Doors, NoAnswerError
+from weft.generate import podtls
+from weft.model.ipusite import ADMIN_PORT, IpuGatewayNetwork, IpuMachine
+from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, TLS_SEED
+
+POD, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+class PlainKeys:
+    """Pods' keys that can be told from one another, and searched for in what went over the wire."""
+
+    def key(self, pod_id: str, name: str) -> str:
+        return f"secret-{pod_id}.{name}"
+
+
+KEYS = PlainKeys()
+
+
+class Listener:
+    """Takes gRPC calls on loopback, answers each with nothing, and keeps the metadata that it was shown."""
+
+    def __init__(self, tls: Tls | None, at: str = "127.0.0.1:0") -> None:
+        self.shown: list[tuple[str, Any]] = []
+        self._server = grpc.server(ThreadPoolExecutor(4), handlers=[self._handler()])
+        credentials = tls.server() if tls else None
+        self.port = (
+            self._server.add_secure_port(at, credentials)
+            if credentials
+            else self._server.add_insecure_port(at)
+        )
+
+    def _handler(self) -> grpc.GenericRpcHandler:
+        def answer(_: Any, context: grpc.ServicerContext) -> bytes:
+            self.shown += [(str(key), value) for key, value in context.invocation_metadata()]
+            return b""
+
+        class Everything(grpc.GenericRpcHandler):
+            def service(self, handler_call_details: Any) -> grpc.RpcMethodHandler[Any, Any]:
+                return grpc.unary_unary_rpc_method_handler(answer)
+
+        return Everything()
+
+    @property
+    def keys(self) -> list[str]:
+        return [value for _, value in self.shown if "secret-" in str(value)]
+
+    def __enter__(self) -> Listener:
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None).wait()
+
+
+def controllers_tls(pod_id: str) -> Tls:
+    """What the controller of this pod shows, as its user data has it."""
+    files = podtls._files(KEYS.key(pod_id, TLS_SEED))
+    return Tls(files[TLS_AUTHORITY], files[TLS_CERTIFICATE], files[TLS_KEY], mutual=False)
+
+
+def gateway(**changes: Any) -> IpuGatewayNetwork:
+    return IpuGatewayNetwork(
+        network="ipu-gw",
+        physical_network="physnet",
+        vlan=13,
+        addresses=IPv4Network("127.0.0.0/8"),
+        controllers=IPv4Network("127.0.250.0/24"),
+        managed_from=IPv4Network("127.0.0.1/32"),
+        **changes,
+    )
+
+
+def machine(port: int) -> IpuMachine:
+    return IpuMachine(
+        name="ipum1",
+        ipu_pod="pod1",
+        position=1,
+        rnic_mac="0c:42:a1:00:00:01",
+        rnic_address=IPv4Address("10.5.1.1"),
+        rnic_switch="tor",
+        rnic_port=1,
+        bmc_mac="0c:42:a1:00:00:02",
+        bmc_address=IPv4Address("10.1.1.1"),
+        gw_mac="0c:42:a1:00:00:03",
+        gw_address=IPv4Address("127.0.0.1"),
+        agent_port=port,
+    )
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The agents' certificates of two sites."""
+    folders = tmp_path_factory.mktemp("ours") / "tls", tmp_path_factory.mktemp("theirs") / "tls"
+    for folder in folders:
+        authority.create(folder, [])
+    return folders
+
+
+ADDRESS = f"127.{120 + os.getpid() % 100}.7.1"
+"""The controller's, of this process alone: its ports are fixed."""
+DOOR = f"{ADDRESS}:{ADMIN_PORT}"
+CONTROLLER = At(ADDRESS, tls=True)
+
+
+def list_users(doors: Doors, at: At) -> None:
+    with doors.admin(POD, at) as door:
+        door.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 5.0)
+
+
+def test_a_controller_is_shown_keys_in_its_own_tls_alone() -> None:
+    """The pod's own controller gets the key; another pod's, one without TLS and one that only listens get none."""
+    doors = Doors(KEYS, gateway())
+    with Listener(controllers_tls(POD), DOOR) as right:
+        list_users(doors, CONTROLLER)
+        assert right.keys == [KEYS.key(POD, "vipu-admin-key")]
+    with Listener(controllers_tls(OTHER), DOOR) as wrong:
+        with pytest.raises(NoAnswerError, match="its certificate is not of the authority"):
+            list_users(doors, CONTROLLER)
+        assert not wrong.shown
+    with Listener(None, DOOR) as plain:
+        with pytest.raises(NoAnswerError, match="it answers without TLS, so it was shown no key"):
+            list_users(doors, CONTROLLER)
+        assert not plain.shown
+    with _spy() as heard:
+        with pytest.raises(NoAnswerError):
+            list_users(doors, CONTROLLER)
+        assert heard and b"secret-" not in b"".join(heard)
+
+
+@contextmanager
+def _spy() -> Iterator[list[bytes]]:
+    """The door takes every connection, answers nothing, and keeps the bytes."""
+    heard: list[bytes] = []
+    with socket.create_server((ADDRESS, ADMIN_PORT)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    caller, _ = listener.accept()
+                except OSError:
+                    return
+                with caller:
+                    caller.settimeout(1.0)
+                    try:
+                        while data := caller.recv(65536):
+                            heard.append(data)
+                    except OSError:
+                        continue
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield heard
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def test_a_controller_without_tls_needs_the_sites_word() -> None:
+    """A pod from before TLS is shown keys only where the site says keys_in_clear; else nobody connects to it."""
+    with Listener(None, DOOR) as plain:
+        old = At(ADDRESS, tls=False)
+        with pytest.raises(
+            NoAnswerError, match=r"the site doesn't allow keys in the clear \(gateway.keys_in_clear\)"
+        ):
+            list_users(Doors(KEYS, gateway()), old)
+        assert not plain.shown
+        list_users(Doors(KEYS, gateway(keys_in_clear=True)), old)
+        assert plain.keys == [KEYS.key(POD, "vipu-admin-key")]
+
+
+def release(doors: Doors, port: int) -> None:
+    with doors.agent(machine(port), POD) as door:
+        door.ask("release", lambda stub: stub.Release, agent_pb2.ReleaseRequest(), 5.0)
+
+
+def test_agents_are_shown_keys_in_the_sites_tls_alone(papers: tuple[Path, Path]) -> None:
+    """An agent of the site's authority gets the key; an impostor, a plain one and one without the site's word don't."""
+    ours, theirs = papers
+    verifying = Doors(KEYS, gateway(agents_ca=(ours / "ca.crt").read_text()))
+    with Listener(Tls.read(ours, "agent", mutual=False)) as agent:
+        release(verifying, agent.port)
+        assert agent.keys == [KEYS.key(POD, "vipu-agent-key")]
+    for tls in (Tls.read(theirs, "agent", mutual=False), Tls.read(ours, "user", mutual=False), None):
+        with Listener(tls) as impostor:
+            with pytest.raises(NoAnswerError):
+                release(verifying, impostor.port)
+            # nor is its word taken for whom it obeys
+            with pytest.raises(NoAnswerError), verifying.agent(machine(impostor.port)) as door:
+                door.ask("look", lambda stub: stub.GetOwner, agent_pb2.GetOwnerRequest(), 5.0)
+            assert not impostor.shown
+    with Listener(None) as plain:
+        with pytest.raises(NoAnswerError, match="there is no agents_ca"):
+            release(Doors(KEYS, gateway()), plain.port)
+        assert not plain.shown
+        release(Doors(KEYS, gateway(keys_in_clear=True)), plain.port)
+        assert plain.keys == [KEYS.key(POD, "vipu-agent-key")]
+
+
+def test_the_same_seed_gives_the_same_keys() -> None:
+    """Certificates made at another time, by another worker, still vouch for the controller that runs."""
+    first, second = (podtls._files("seed") for _ in range(2))
+    assert first[TLS_KEY] == second[TLS_KEY]
+    assert podtls._files("another")[TLS_KEY] != first[TLS_KEY]
+    tls = Tls(first[TLS_AUTHORITY], first[TLS_CERTIFICATE], first[TLS_KEY], mutual=False)
+    with Listener(tls) as server:
+        credentials = grpc.ssl_channel_credentials(second[TLS_AUTHORITY])
+        options = (("grpc.ssl_target_name_override", podtls.SERVER_NAME),)
+        with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, options=options) as link:
+            assert link.unary_unary("/a/b")(b"", timeout=10) == b""
