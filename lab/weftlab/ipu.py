@@ -57,11 +57,19 @@ def check_size(ipus: int) -> int:
 
 
 def agents_tls(layout: Layout) -> Path:
-    """Certificates of the agents, made when they are first asked for, as an operator makes them once."""
-    folder = layout.data / "ipu-tls"
-    if not (folder / "ca.crt").exists():
-        authority.create(folder, [])
-    return folder
+    """Where the agents' certificates are."""
+    return layout.data / "ipu-tls"
+
+
+def make_agents_tls(layout: Layout) -> None:
+    """What a site's operator does once."""
+    if not (agents_tls(layout) / "ca.crt").exists():
+        authority.create(agents_tls(layout), [])
+
+
+def _agents_ca(layout: Layout) -> str | None:
+    path = agents_tls(layout) / "ca.crt"
+    return path.read_text() if path.exists() else None
 
 
 def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
@@ -81,7 +89,7 @@ def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
             addresses=IPv4Network(f"{net}.0.0/16"),
             controllers=IPv4Network(f"{net}.{CONTROLLERS}.0/24"),
             managed_from=IPv4Network("127.0.0.1/32"),
-            agents_ca=(agents_tls(layout) / "ca.crt").read_text(),
+            agents_ca=_agents_ca(layout),
         ),
         bmc=IpuBmcNetwork(physical_network="physnet1", vlan=13, addresses=IPv4Network("10.1.0.0/16")),
         controller=IpuController(image=image, flavor=flavor),

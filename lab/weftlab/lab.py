@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Site
-from weftlab import bootstrap, cloud, database, environment, infra, jobs
+from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
 from weftlab.service import Job, Service
 from weftlab.site import make_site, settings, write_site
@@ -117,6 +117,8 @@ class Lab:
     def _start(self) -> None:
         environment.install_packages(environment.FABRIC_PACKAGES, self.say)
         self.layout.state.mkdir(parents=True, exist_ok=True)
+        if self.settings.ipus:
+            ipu.make_agents_tls(self.layout)
         site = self.site
         write_site(site, self.layout.site)
         golden = Path()

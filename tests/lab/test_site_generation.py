@@ -11,6 +11,7 @@ from weft.app.sitefile import load_site
 from weft.model.site import Site
 from weft.planning.sitecheck import canonical
 from weftlab.config import compute_nodes, devices, nova_host, render
+from weftlab.ipu import make_agents_tls
 from weftlab.layout import LabError, Layout
 from weftlab.site import make_site, settings, write_site
 
@@ -109,6 +110,7 @@ def test_a_tree_that_cannot_be_cabled_is_refused(asked: dict[str, int], word: st
 def test_the_ipu_pod_is_on_this_labs_own_loopback(ipus: int, topology: str, tmp_path: Path) -> None:
     """Machines in the order of their cables, gateways where this lab's agents listen; another lab's are elsewhere."""
     first = Layout(tmp_path, tmp_path, 21000)
+    make_agents_tls(first)
     site = make_site(settings(ipus=ipus), first)
     assert len(site.ipu_machines) == ipus // 4 and site.ipu_pods["ipupod1"].topology == topology
     other = make_site(settings(ipus=ipus), Layout(tmp_path, tmp_path, 21060))
