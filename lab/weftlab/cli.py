@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -88,7 +89,8 @@ def _up(args: argparse.Namespace) -> int:
     print(f"site:        {lab.site_path}")
     if not lab.settings.fabric_only:
         print(f"clouds.yaml: {lab.clouds_yaml}")
-        print('shell:       eval "$(weft lab env)"')
+        where = f" --state {shlex.quote(str(lab.state))}" if args.state else ""
+        print(f'shell:       eval "$(weft lab env{where})"')
     return 0
 
 

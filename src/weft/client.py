@@ -22,7 +22,7 @@ from weft.model.errors import (
     UnauthenticatedError,
     WeftError,
 )
-from weft.model.problems import from_problem
+from weft.model.problems import Shown, from_problem
 
 SERVICE_TYPE = "accelerator-pod"
 """Type of weft's entry in Keystone's catalog."""
@@ -50,6 +50,7 @@ def connect(
     `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
     """
     # Imported here: openstacksdk's configuration alone takes a second to load.
+    import yaml
     from openstack import exceptions as sdk
     from openstack.config import OpenStackConfig
 
@@ -59,7 +60,13 @@ def connect(
         found = config.get_one(cloud=cloud, **settings)
         return Client.from_config(found, endpoint, timeout)
     except sdk.ConfigException as error:
-        raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({error})") from None
+        raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({_short(error)})") from None
+    except yaml.YAMLError as error:
+        raise InputError("clouds.yaml", Shown("the file"), f"YAML ({_short(error)})") from None
+    except (AttributeError, TypeError) as error:  # openstacksdk takes any YAML for what it should be
+        raise InputError(
+            "clouds.yaml", Shown("the file"), f"a mapping with `clouds` ({_short(error)})"
+        ) from None
     except (ksa.AuthPluginException, ValueError) as error:
         raise InputError(
             "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
@@ -161,8 +168,17 @@ class Client:
     def show_site(self) -> Json:
         return self._ask("GET", "/v1/site")
 
-    def apply_site(self, document: Mapping[str, Any]) -> Json:
-        return self._ask("PUT", "/v1/site", document, extra_time=120)
+    def apply_site(self, document: Mapping[str, Any], base: int | None = None) -> Json:
+        """`base`: generation that it was made from, 0 for the first; the server refuses an older one."""
+        headers = {} if base is None else {"If-Match": f'"{base}"'}
+        return self._ask("PUT", "/v1/site", document, extra_time=120, headers=headers)
+
+    def site_generation(self) -> int:
+        """Of the site in force; 0: there is none yet."""
+        try:
+            return int(self.show_site()["generation"])
+        except NotFoundError:
+            return 0
 
     def compare_fabric(self, fabric: str | None = None) -> Json:
         return self._ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
@@ -194,10 +210,15 @@ class Client:
         return self._ask("GET", "/v1/audit-log" + (f"?{query}" if query else ""))["entries"]
 
     def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, extra_time: float = 0.0
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        extra_time: float = 0.0,
+        headers: Mapping[str, str] | None = None,
     ) -> Json:
         asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
-        headers = {"Accept": "application/json, application/problem+json"}
+        headers = {"Accept": "application/json, application/problem+json", **(headers or {})}
         data = None
         if body is not None:
             headers["Content-Type"] = "application/json"

@@ -18,6 +18,7 @@ from weft.api import connections
 from weft.api.app import create_app
 from weft.api.connections import BoundedProtocol
 from weft.testing.callers import by, tokens
+from weft.testing.examples import ORDER
 from weft.testing.serving import served
 from weft.testing.verbs import FakeIdentity, FakeVerbs
 
@@ -218,3 +219,49 @@ def test_limits_are_on_in_the_server_that_is_shipped() -> None:
     """`weft serve` and the tests run uvicorn with one configuration."""
     config = connections.configured(None)
     assert config.http is BoundedProtocol and config.h11_max_incomplete_event_size
+
+
+def test_errors_are_declared_as_they_are_sent(api: Client) -> None:
+    """The schema says problem+json for every error of every operation, and nothing of FastAPI's own."""
+    schema = api.get("/openapi.json").json()
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            assert list(operation["responses"]["default"]["content"]) == ["application/problem+json"]
+            assert "HTTPValidationError" not in str(operation)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/v1/pods", "GET, POST"),
+        ("POST", "/v1/nodes/gpu01/quarantine", "DELETE, PUT"),
+        ("PATCH", "/v1/audit", "GET, POST"),
+        ("POST", "/v1/pods/x/receipt", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(api: Client, method: str, path: str, allowed: str) -> None:
+    """All of them, also where an address has several routes."""
+    answer = api.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("duration=1x", "such as 90m, 12h or 7d"),
+        ("duration=9999999d", "at most 36500d"),
+        ("level=x", "'leaf'"),
+    ],
+)
+def test_wrong_parameters_are_told_in_words(api: Client, query: str, says: str) -> None:
+    """No regular expressions, and no failure."""
+    answer = api.get(f"/v1/capacity?{query}")
+    assert answer.status_code == 400 and says in answer.json()["detail"]
+    assert "^" not in answer.json()["detail"]
+
+
+def test_a_word_for_a_time_is_told_what_a_time_is(api: Client) -> None:
+    """Not that it is too short."""
+    api.post("/v1/pods", json={**ORDER, "lease": {"duration": "1h"}})
+    answer = api.post("/v1/pods/train/extend", json={"until": "tomorrow"})
+    assert answer.status_code == 400 and "such as 2027-01-31T18:00:00Z" in answer.json()["detail"]

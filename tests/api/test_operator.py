@@ -43,6 +43,20 @@ def test_a_site_is_applied_and_shown(api: Client) -> None:
     assert api.get("/v1/site", headers=olga).json()["document"] == {"name": "hall"}
 
 
+def test_an_older_site_is_refused(api: Client) -> None:
+    """`If-Match` has the generation that was changed, as `ETag` gave it: 409 if another is in force since."""
+    olga, site = by("operator"), {"name": "hall"}
+    first = api.put("/v1/site", json=site, headers={**olga, "If-Match": '"0"'})
+    assert (first.status_code, first.headers["etag"]) == (200, '"1"')
+    assert api.get("/v1/site", headers=olga).headers["etag"] == '"1"'
+    assert api.put("/v1/site", json=site, headers={**olga, "If-Match": '"0"'}).status_code == 409
+    assert api.put("/v1/site", json=site, headers={**olga, "If-Match": "1"}).json()["generation"] == 2
+    assert api.put("/v1/site", json=site, headers={**olga, "If-Match": "*"}).json()["generation"] == 3
+    for nonsense in ("x", '"-1"', '"1", "2"', 'W/"3"', "9" * 400, "٣"):
+        answer = api.put("/v1/site", json=site, headers={**olga, "If-Match": nonsense.encode()})
+        assert answer.status_code == 400, nonsense
+
+
 def test_cables_are_compared_and_taken_in(api: Client) -> None:
     """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are told."""
     olga = by("operator")
@@ -98,7 +112,7 @@ def test_an_audit_repairs_only_when_told(api: Client) -> None:
 def test_changes_are_logged_with_who_and_from_where(api: Client, verbs: FakeVerbs) -> None:
     """The verbs get the caller, the address and the request's id."""
     answer = api.put("/v1/site", json={"name": "hall"}, headers=by("operator"))
-    entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][-1]
+    entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][0]
     assert (entry["user"], entry["action"], entry["address"]) == ("olga", "site:apply", "127.0.0.1")
     assert entry["request_id"] == answer.headers["x-openstack-request-id"]
     after = entry["sequence"]

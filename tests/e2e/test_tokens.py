@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
 
 from weftlab import checks, cloud
 from weftlab.catalog import API_SERVICES
@@ -62,6 +65,39 @@ def sign_in(lab: Lab, url: str, profile: str = "team-a") -> tuple[str, datetime]
     )
     assert answer.status_code == 201, answer.text
     return answer.headers["X-Subject-Token"], datetime.fromisoformat(answer.json()["token"]["expires_at"])
+
+
+@pytest.fixture
+def another_domains_admin(lab: Lab) -> Generator[str]:
+    """A token of role `admin` in a project called `admin`, in a domain that isn't the operator's."""
+    identity = Connection(
+        config=OpenStackConfig(config_files=[str(lab.clouds_yaml)]).get_one("operator")
+    ).identity
+    name = f"customer-{uuid.uuid4().hex[:8]}"
+    domain = identity.create_domain(name=name)
+    try:
+        project = identity.create_project(name="admin", domain_id=domain.id)
+        user = identity.create_user(name="mallory", domain_id=domain.id, password=name)
+        identity.assign_project_role_to_user(project, user, identity.find_role("admin"))
+        who = {"name": "mallory", "domain": {"id": domain.id}, "password": name}
+        asked = {"methods": ["password"], "password": {"user": who}}
+        scope = {"project": {"name": "admin", "domain": {"id": domain.id}}}
+        url = f"{lab.layout.url('keystone')}/v3/auth/tokens"
+        answer = httpx.post(url, json={"auth": {"identity": asked, "scope": scope}})
+        assert answer.status_code == 201, answer.text
+        yield answer.headers["X-Subject-Token"]
+    finally:
+        identity.update_domain(domain, is_enabled=False)
+        identity.delete_domain(domain)
+
+
+def test_admin_of_another_domain_is_no_operator(lab: Lab, another_domains_admin: str) -> None:
+    """Keystone lets every domain have a project called admin; weft takes it for a tenant's."""
+    base, headers = f"http://127.0.0.1:{lab.layout.port('weft')}/v1", {"X-Auth-Token": another_domains_admin}
+    for path in ("site", "nodes", "audit", "audit-log", "reservations", "pods?all_projects=true"):
+        assert httpx.get(f"{base}/{path}", headers=headers).status_code == 403, path
+    assert httpx.put(f"{base}/site", headers=headers, json={"name": "mine"}).status_code == 403
+    assert pods(lab, another_domains_admin).json() == {"pods": []}
 
 
 def pods(lab: Lab, token: str | None) -> httpx.Response:

@@ -29,10 +29,14 @@ class Api:
 
     def __init__(self) -> None:
         self.document: Mapping[str, Any] | None = None
+        self.base: int | None = None
 
-    def apply_site(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        self.document = document
+    def apply_site(self, document: Mapping[str, Any], base: int) -> dict[str, Any]:
+        self.document, self.base = document, base
         return self.show_site()
+
+    def site_generation(self) -> int:
+        return 7
 
     def show_site(self) -> dict[str, Any]:
         manager = {"name": "sm1", "state": "master", "problems": []}

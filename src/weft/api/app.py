@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -17,9 +18,10 @@ from starlette.types import ExceptionHandler
 
 import weft
 from weft.api import capacity, operator, pods, versions
-from weft.api.documents import ExtendRequest, Problem, QuarantineRequest, RepairRequest
+from weft.api.documents import AbandonRequest, ExtendRequest, Problem, QuarantineRequest, RepairRequest
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
+from weft.app.explain import in_words
 from weft.app.policy import Policy
 from weft.app.redact import RedactedVerbs
 from weft.app.verbs import Verbs
@@ -98,17 +100,29 @@ def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
         "instance": _path(http),
         "request_id": http.state.request_id,
     }
-    return _problem(problem, error.status_code, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the router names the methods of the first route alone
+        headers["Allow"] = ", ".join(_methods(http))
+    return _problem(problem, error.status_code, headers)
+
+
+def _methods(http: HttpRequest) -> list[str]:
+    """All methods of an address (RFC 9110 §10.2.1)."""
+    app = cast(FastAPI, http.app)
+    found: set[str] = set()
+    for path, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), http.url.path):
+            found |= {method.upper() for method in operations}
+    return sorted(found)
 
 
 def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
     """Bad query parameters; bodies are read by `weft.api.asking`."""
-    errors = [InputError(str(e["loc"][-1]), e.get("input"), _lower(str(e["msg"]))) for e in error.errors()]
+    errors = [
+        InputError(str(e["loc"][-1]), e.get("input"), in_words(e["type"], e.get("ctx") or {}, str(e["msg"])))
+        for e in error.errors()
+    ]
     return _on_weft_error(http, InputErrors(errors))
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _problem(
@@ -128,12 +142,26 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        bodies = (Order, Site, RepairRequest, QuarantineRequest, ExtendRequest, Reservation)
+        bodies = (Order, Site, RepairRequest, QuarantineRequest, ExtendRequest, AbandonRequest, Reservation)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )
+        _describe_errors(schema)
         known = schema["components"]["schemas"]
         for name, definition in definitions["$defs"].items():
             known.setdefault(name, definition)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _describe_errors(schema: dict[str, Any]) -> None:
+    """Errors as they are sent: `application/problem+json`, and never FastAPI's own 422."""
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            content = responses["default"]["content"]
+            content["application/problem+json"] = content.pop("application/json")
+            if "HTTPValidationError" in str(responses.get("422", "")):
+                del responses["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from weft.api.asking import (
     Door,
@@ -19,8 +19,14 @@ from weft.api.asking import (
 )
 from weft.api.documents import AuditLog, NodeList, QuarantineRequest, RepairRequest
 from weft.app.verbs import Request
+from weft.model.errors import InputError
 from weft.model.site import Site
 from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
+
+IfMatch = Annotated[
+    str | None,
+    Header(description="Generation of the site that this was made from, quoted; 0: there was none."),
+]
 
 router = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -28,13 +34,31 @@ router = APIRouter(prefix="/v1", tags=["operator"])
 @router.get("/site", response_model=SiteView)
 def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Response:
     """The site in force, with the live state of its fabrics' managers."""
-    return answer(verbs.show_site(request))
+    return _tagged(verbs.show_site(request))
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(Site))
-def apply_site(request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody) -> Response:
-    """Put a site into force; its generation grows."""
-    return answer(verbs.apply_site(request, plain_object(body)))
+def apply_site(
+    request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody, if_match: IfMatch = None
+) -> Response:
+    """Put a site into force; its generation grows. 409 if the one in `If-Match` isn't in force any more."""
+    return _tagged(verbs.apply_site(request, plain_object(body), _base(if_match)))
+
+
+def _base(if_match: str | None) -> int | None:
+    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it. Raises `InputError`."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix('"').removesuffix('"')
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InputError("If-Match", if_match, 'the generation of the site that was changed, such as "3"')
+    return int(text)
+
+
+def _tagged(view: SiteView) -> Response:
+    response = answer(view)
+    response.headers["ETag"] = f'"{view.generation}"'
+    return response
 
 
 Fabric = Annotated[str | None, Query(description="Name of the fabric; none: the only one.")]

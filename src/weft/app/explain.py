@@ -25,6 +25,7 @@ _PATTERNS = {
     DURATION: "a whole number and s, m, h or d, such as 90m, 12h or 7d",
     r"^https://": "an address that begins with https://",
 }
+A_TIME = "a time with its zone, such as 2027-01-31T18:00:00Z"
 _SENTENCES = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} or less",
@@ -42,6 +43,10 @@ _SENTENCES = {
     "model_attributes_type": "a mapping of fields",
     "dict_type": "a mapping of names",
     "tuple_type": "a list",
+    "datetime_parsing": A_TIME,
+    "datetime_from_date_parsing": A_TIME,
+    "datetime_type": A_TIME,
+    "datetime_object_invalid": A_TIME,
     "ip_v4_network": "an IPv4 network such as 10.1.0.0/24, without host bits",
 }
 
@@ -89,17 +94,22 @@ def _error(model: type[BaseModel], error: ErrorDetails, where: Positions) -> Inp
             allowed += f" ({info.description.rstrip('.')})"
     elif kind == "extra_forbidden":
         allowed = _unknown(str(path[-1]), parent)
-    elif kind == "string_pattern_mismatch":
-        pattern = error.get("ctx", {}).get("pattern", "")
-        allowed = _PATTERNS.get(pattern, f"text of the form {pattern}")
-    elif kind == "value_error":
-        allowed = str(error.get("ctx", {}).get("error", error["msg"]))
-    elif kind in _SENTENCES:
-        allowed = _SENTENCES[kind].format(**error.get("ctx", {}))
     else:
-        allowed = error["msg"][:1].lower() + error["msg"][1:]
+        allowed = in_words(kind, error.get("ctx", {}), error["msg"])
     path = where.written(path)
     return InputError(dotted(path), value, allowed, where.at(path))
+
+
+def in_words(kind: str, details: Mapping[str, Any], message: str) -> str:
+    """What would have been right, from pydantic's type of the error, its `ctx` and its own message."""
+    if kind == "string_pattern_mismatch":
+        pattern = details.get("pattern", "")
+        return _PATTERNS.get(pattern, f"text of the form {pattern}")
+    if kind == "value_error":
+        return str(details.get("error", message))
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(**details)
+    return message[:1].lower() + message[1:]
 
 
 def _unknown(name: str, parent: type[BaseModel] | None) -> str:

@@ -324,9 +324,9 @@ class RedactedVerbs:
         with self._errors(request):
             return self._verbs.audit_log(request, search)
 
-    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
+    def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         with self._errors(request):
-            return self._verbs.apply_site(request, document)
+            return self._verbs.apply_site(request, document, base)
 
     def show_site(self, request: Request) -> SiteView:
         with self._errors(request):

@@ -115,16 +115,19 @@ def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
 def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -> NodeView:
     """A node, or an IPU-Machine; `whole`: pods get it whole."""
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
-    state, reason, since = "free", "", None
-    if not whole:
-        state = "not-compute"
-    elif quarantine is not None:
-        state, reason, since = "quarantined", quarantine["reason"], quarantine["since"]
-    elif hold is not None:
+    state, since = "free" if whole else "not-compute", None
+    reasons: list[str] = []
+    # Each of them is told; the state is the first that applies.
+    if node.maintenance:
+        state = "maintenance"
+        reasons.append(f"maintenance: {node.maintenance}")
+    if hold is not None:
         state, since = "busy", hold["since"]
-        reason = "held as a spare" if hold["spare"] else ""
-    elif node.maintenance:
-        state, reason = "maintenance", node.maintenance
+        reasons += ["held as a spare"] if hold["spare"] else []
+    if quarantine is not None:
+        state, since = "quarantined", quarantine["since"]
+        reasons.append(quarantine["reason"])
+    reason = "; ".join(reversed(reasons))
     return NodeView.model_validate(
         {
             "name": node.name,

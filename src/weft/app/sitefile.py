@@ -185,7 +185,10 @@ def _by_node(
     for number, row in enumerate(rows):
         node = index.get(row.node)
         if node is None:
-            unknown.append(((table, number, "node"), row.node, "it must be a node of the site"))
+            if index:
+                unknown.append(((table, number, "node"), row.node, "it must be a node of the site"))
+            elif not number:  # once, and not of each row
+                unknown.append((("nodes",), None, f"the site has no nodes, and {table} has rows for some"))
             continue
         where.aliases[("nodes", node, table, len(found[node]))] = (table, number)
         found[node].append(model.model_construct(**{name: getattr(row, name) for name in model.model_fields}))

@@ -31,12 +31,12 @@ class SiteVerbs(Desk):
         self._policy.check("audit_log:list", request.caller)
         return self._store.audit_log(search)
 
-    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
+    def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
             self._policy.check("site:apply", request.caller)
             site = load_site(document)
             self._check_holds(site)
-            record = self._store.apply_site(site, request.caller.user_name)
+            record = self._store.apply_site(site, request.caller.user_name, base)
             return site_view(record)
 
     def show_site(self, request: Request) -> SiteView:
@@ -62,12 +62,13 @@ class SiteVerbs(Desk):
     def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
         with self._logged(request, "site take in cables", fabric or "the only fabric"):
             self._policy.check("site:apply", request.caller)
-            site = self._store.site().site
+            record = self._store.site()
+            site = record.site
             name = self._fabric_name(site, fabric)
             links = take_in(site, name, self._keeper.world().fabric(name).topology())
             # Read as any site file is: what was discovered must make a good site too.
             changed = load_site(site.model_copy(update={"links": links}).model_dump(mode="json"))
-            return site_view(self._store.apply_site(changed, request.caller.user_name))
+            return site_view(self._store.apply_site(changed, request.caller.user_name, record.generation))
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._policy.check("nodes:list", request.caller)

@@ -45,7 +45,7 @@ log = logging.getLogger("weft")
 
 def build_world(site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str], Ledger]) -> World:
     """Drivers of everything that the site names; `ledger` gives a fabric's. Opens no connection."""
-    sessions = {name: Sessions(profile or cloud.profile or name) for name, cloud in site.clouds.items()}
+    sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
     fabrics = {name: OpenSm(site, name, ledger(name)) for name in site.fabrics}
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
@@ -57,6 +57,16 @@ def build_world(site: Site, profile: str | None, keys: PodKeys, ledger: Callable
         },
         machines=machines,
     )
+
+
+def profile_of(site: Site, cloud: str, given: str | None) -> str:
+    """Name in clouds.yaml of the service user in a cloud of the site.
+
+    Args:
+        given: by `--cloud-profile`: it is for the only cloud. With several, one profile can't be for all of them.
+    """
+    only = given if len(site.clouds) == 1 else None
+    return only or site.clouds[cloud].profile or cloud
 
 
 def _machines(site: Site, keys: PodKeys) -> dict[str, VipuDriver]:
@@ -126,6 +136,7 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         finally:
             if settings.worker:
                 fabrics.stop()
+            keeper.close()
     finally:
         listener.close()
         database.close()

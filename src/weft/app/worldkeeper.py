@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
 
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.site import Site
 
+CLOSED_AFTER = 600.0
+"""Seconds after the last use of an old generation: longer than any single question to a cloud or fabric takes."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A driver with threads or connections of its own."""
+
+    def close(self) -> None: ...
+
 
 class WorldKeeper:
-    """Makes drivers when they are first needed, and again when the site has changed.
+    """Makes drivers when they are first needed, and again when the site has changed; closes those of old sites.
 
     Args:
         build: makes the drivers of a site; opens no connection by itself.
     """
 
-    def __init__(self, store: Store, build: Callable[[Site], World]) -> None:
-        self._store, self._build = store, build
+    def __init__(
+        self,
+        store: Store,
+        build: Callable[[Site], World],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._build, self._monotonic = store, build, monotonic
         self._lock = threading.Lock()
         self._generation = -1
         self._world: World | None = None
+        # Filled by finalizers, which run in whichever thread lets go last: a deque takes that without a lock.
+        self._unused: deque[tuple[float, list[Closable]]] = deque()
 
     def world(self) -> World:
         """Raises `NotFoundError` before the first site."""
@@ -29,7 +50,38 @@ class WorldKeeper:
         with self._lock:
             if self._world is None or record.generation != self._generation:
                 self._world, self._generation = self._build(record.site), record.generation
-            return self._world
+                weakref.finalize(self._world, self._let_go, _closable(self._world)).atexit = False
+            world, ended = self._world, self._ended()
+        _close(ended)
+        return world
 
     def site(self) -> Site:
         return self._store.site().site
+
+    def close(self) -> None:
+        """Close everything; for the end of the process."""
+        with self._lock:
+            world, self._world = self._world, None
+            unused = [drivers for _, drivers in self._unused]
+        _close([*(_closable(world) if world else []), *(d for drivers in unused for d in drivers)])
+
+    def _let_go(self, drivers: list[Closable]) -> None:
+        """Nobody has this generation's world any more; a driver of it may still be in the middle of a question."""
+        self._unused.append((self._monotonic(), drivers))
+
+    def _ended(self) -> list[Closable]:
+        found: list[Closable] = []
+        while self._unused and self._unused[0][0] < self._monotonic() - CLOSED_AFTER:
+            found += self._unused.popleft()[1]
+        return found
+
+
+def _closable(world: World) -> list[Closable]:
+    parts = (world.resources, world.fabrics, world.clouds, world.machines)
+    drivers = {id(d): d for part in parts for d in part.values()}
+    return [d for d in drivers.values() if isinstance(d, Closable)]
+
+
+def _close(drivers: Iterable[Closable]) -> None:
+    for driver in drivers:
+        driver.close()

@@ -62,7 +62,10 @@ def _common(parser: argparse.ArgumentParser) -> None:
         help="state directory (WEFT_STATE; default %(default)s)",
     )
     parser.add_argument(
-        "--cloud-profile", metavar="NAME", help="name in clouds.yaml of weft's own user (OS_CLOUD)"
+        "--cloud-profile",
+        metavar="NAME",
+        help="name in clouds.yaml of weft's own user (OS_CLOUD): for the site's cloud if it has only one; with "
+        "several, each cloud's own `profile` counts, and this one checks tokens",
     )
     parser.add_argument(
         "--site", metavar="FILE", type=Path, help="site file, applied if the database has none yet"

@@ -39,6 +39,13 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     apply = leaf(commands, "apply", _apply, "check a site file and put it in force")
     apply.add_argument("file", metavar="FILE", help="site file (YAML)")
+    apply.add_argument(
+        "--base",
+        metavar="N",
+        type=int,
+        help="generation that the file was made from (weft site show); refused if another one is in force. "
+        "Without it: the one in force now",
+    )
     leaf(commands, "show", _show, "show the site in force and its fabrics")
     place.add_site_commands(commands)
 
@@ -133,7 +140,9 @@ def _apply(args: argparse.Namespace) -> int:
     from weft.app.sitefile import load_site
 
     site = load_site(args.file)
-    view = client_of(args).apply_site(site.model_dump(mode="json"))
+    client = client_of(args)
+    base = client.site_generation() if args.base is None else args.base
+    view = client.apply_site(site.model_dump(mode="json"), base)
     if args.json:
         write_json(view)
     else:

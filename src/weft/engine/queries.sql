@@ -9,6 +9,10 @@ SELECT clock_timestamp() AS at;
 INSERT INTO site (name, document, applied_at, applied_by)
 VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
 
+-- name: lock_site
+-- One change of the site at a time; who reads it doesn't wait.
+LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE;
+
 -- name: current_site
 -- The newest generation.
 SELECT generation, name, document, applied_at, applied_by FROM site ORDER BY generation DESC LIMIT 1;
@@ -96,9 +100,11 @@ DELETE FROM number_hold WHERE pod_id = %(pod_id)s AND space <> ALL(%(kept)s);
 SELECT node, reason, since, pod_id FROM quarantine;
 
 -- name: quarantine
--- The first reason stays: it is the one to look into.
+-- The first reason stays, it is the one to look into; somebody else's is put behind it, once.
 INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
-ON CONFLICT (node) DO NOTHING;
+ON CONFLICT (node) DO UPDATE
+SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
+WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0;
 
 -- name: clear_quarantine
 DELETE FROM quarantine WHERE node = %(node)s;

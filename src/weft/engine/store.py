@@ -87,9 +87,23 @@ class Store:
         self._site = SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
         return self._site
 
-    def apply_site(self, site: Site, by: str) -> SiteRecord:
-        """Put a new generation in force; live pods keep the plan they were made with."""
+    def apply_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
+        """Put a new generation in force; live pods keep the plan they were made with.
+
+        Args:
+            base: the generation that it was made from, 0 if there was none; None: whichever is in force.
+
+        Raises `ConflictError` if another one came into force since.
+        """
         with self.database.transaction() as tx:
+            tx.run("lock_site")
+            newest = tx.row("current_site_generation")
+            now = (newest["generation"] if newest else None) or 0
+            if base is not None and base != now:
+                raise ConflictError(
+                    f"generation {now} of the site is in force, and the change was made from {base}: look at it with "
+                    "`weft site show`, take it into the file, and apply that"
+                )
             tx.row(
                 "insert_site",
                 name=site.name,

@@ -12,7 +12,7 @@ from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class World:
     """Drivers by the names that the site gives to its clouds and fabrics.
 

@@ -211,8 +211,10 @@ class FakeVerbs(FakeTime):
         found = [e for e in self.log if e.sequence > search.after and asked in (None, e.action)]
         return found[::-1][: search.limit]
 
-    def apply_site(self, request: Request, document: dict[str, object]) -> SiteView:
+    def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         self._may(request, "site:apply", None)
+        if base not in (None, self._generation):
+            raise ConflictError(f"generation {self._generation} of the site is in force, not {base}")
         if not isinstance(document.get("name"), str):
             raise InputError("name", document.get("name"), "the name of the site")
         self.site = document

@@ -278,6 +278,13 @@ class Agents:
             max_workers=max(2, 4 * len(self.all)), thread_name_prefix="fabric-agent"
         )
 
+    def close(self) -> None:
+        """End the threads and close the connections."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for agent in self.all:
+            if isinstance(agent, HttpAgent):
+                agent.close()
+
     def each(
         self, ask: Callable[[Agent], T], agents: Sequence[Agent] | None = None
     ) -> dict[str, T | WeftError]:

@@ -77,6 +77,10 @@ class OpenSm:
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
 
+    def close(self) -> None:
+        """Close the connections to the agents."""
+        self._agents.close()
+
     # -- FabricReader ----------------------------------------------------------------------------------------
 
     @property

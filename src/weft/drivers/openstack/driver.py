@@ -69,6 +69,7 @@ class OpenStackDriver:
     def close(self) -> None:
         self._by_kind.shutdown(wait=False, cancel_futures=True)
         self._requests.shutdown(wait=False, cancel_futures=True)
+        self._sessions.close()
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

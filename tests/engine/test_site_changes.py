@@ -1,0 +1,117 @@
+"""Changes of the site: none is lost to another, drivers of old generations end, and each cloud keeps its profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from tests.engine.house import House
+
+from weft.app.wiring import profile_of
+from weft.app.worldkeeper import WorldKeeper
+from weft.engine.world import World
+from weft.model.errors import ConflictError
+from weft.model.site import Site
+
+pytestmark = pytest.mark.database
+
+
+def document(site: Site, **changes: object) -> dict[str, object]:
+    return {**site.model_dump(mode="json"), **changes}
+
+
+def test_a_change_of_an_older_site_is_refused(house: House) -> None:
+    """Two operators start from one generation: the second one is told, and nothing of the first one's is lost."""
+    verbs, olga = house.service, house.operator
+    base = verbs.show_site(olga).generation
+    assert verbs.apply_site(olga, document(house.site), base).generation == base + 1
+    with pytest.raises(
+        ConflictError, match=f"generation {base + 1} of the site is in force, and .* from {base}"
+    ):
+        verbs.apply_site(olga, document(house.site), base)
+    with pytest.raises(ConflictError, match="from 0"):
+        verbs.apply_site(olga, document(house.site), 0)
+    assert verbs.apply_site(olga, document(house.site)).generation == base + 2
+
+
+def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
+    """A site that came into force while the fabric was asked isn't written over."""
+    ask = house.fabric.topology
+
+    def meanwhile() -> Any:
+        house.store.apply_site(house.site, "somebody else")
+        return ask()
+
+    house.fabric.topology = meanwhile
+    with pytest.raises(ConflictError, match="is in force"):
+        house.service.take_in_cables(house.operator)
+
+
+def test_every_reason_of_a_node_is_shown(house: House) -> None:
+    """Also of one that isn't a compute node; a second reason is put behind the first, once."""
+    nodes = tuple(
+        n.model_copy(update={"maintenance": "new fan"}) if n.name == "gpu01" else n for n in house.site.nodes
+    )
+    house.store.apply_site(house.site.model_copy(update={"nodes": nodes}), "test")
+    other = next(n.name for n in house.site.nodes if n.role != "compute")
+    for node in ("gpu01", other):
+        for reason in ("first", "second", "second"):
+            view = house.service.quarantine_node(house.operator, node, reason)
+    assert (view.state, view.reason) == ("quarantined", "first")
+    (view,) = [v for v in house.service.nodes(house.operator) if v.name == "gpu01"]
+    assert (view.state, view.reason) == ("quarantined", "first; maintenance: new fan")
+
+
+@dataclass
+class Driver:
+    """Something with a connection."""
+
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_drivers_of_an_old_site_are_closed_after_their_last_use(house: House) -> None:
+    """Not while somebody still works with them, and not at once after: what was begun may go on."""
+    made: list[Driver] = []
+
+    def build(site: Site) -> World:
+        made.append(Driver())
+        return World(resources=cast(Any, {"lab": made[-1]}), fabrics={}, clouds={})
+
+    clock = Clock()
+    keeper = WorldKeeper(house.store, build, monotonic=clock)
+    in_use = keeper.world()
+    house.store.apply_site(house.site, "test")
+    assert keeper.world() is not in_use
+    clock.seconds += 10_000
+    keeper.world()
+    assert not made[0].closed
+    del in_use
+    keeper.world()
+    assert not made[0].closed
+    clock.seconds += 10_000
+    keeper.world()
+    assert [d.closed for d in made] == [True, False]
+    keeper.close()
+    assert made[1].closed
+
+
+def test_a_profile_given_at_start_is_for_the_only_cloud(house: House) -> None:
+    """With several clouds each one's own counts: one profile would sign in to one cloud for both."""
+    one = house.site
+    (name,) = one.clouds
+    cloud = one.clouds[name].model_copy(update={"profile": "own"})
+    only = one.model_copy(update={"clouds": {name: cloud}})
+    assert [profile_of(only, name, given) for given in ("given", None)] == ["given", "own"]
+    two = one.model_copy(update={"clouds": {name: cloud, "east": cloud.model_copy(update={"profile": None})}})
+    assert [profile_of(two, c, "given") for c in (name, "east")] == ["own", "east"]
