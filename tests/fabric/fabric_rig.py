@@ -13,7 +13,7 @@ from weft.drivers.opensm import OpenSm
 from weft.model.errors import UnknownError
 from weft.model.resources import Observed, PartitionSpec, Resource
 from weft.model.site import Site
-from weft.ports.ledger import NoLedger
+from weft.ports.ledger import Ledger, NoLedger
 from weft.ports.resources import Scope
 from weft.testing.fabric import FakeFabric
 from weftlab.fabric import Faults, fabric_jobs
@@ -47,7 +47,7 @@ class Rig(Protocol):
 
     def start(self, name: str) -> None: ...
 
-    def another_driver(self) -> OpenSm: ...
+    def another_driver(self, ledger: Ledger | None = None) -> OpenSm: ...
 
 
 def scope(pod: int = 1) -> Scope:
@@ -130,8 +130,8 @@ class FakeRig:
         else:
             self._fake.manager(agent).reachable = True
 
-    def another_driver(self) -> OpenSm:
-        return OpenSm(self.site, FABRIC, NoLedger(), agents=self._fake.managers)
+    def another_driver(self, ledger: Ledger | None = None) -> OpenSm:
+        return OpenSm(self.site, FABRIC, ledger or NoLedger(), agents=self._fake.managers)
 
 
 class RealRig:
@@ -156,8 +156,8 @@ class RealRig:
         self._cut: set[int] = set()
         self.driver = self.another_driver()
 
-    def another_driver(self) -> OpenSm:
-        return OpenSm(self.site, FABRIC, NoLedger())
+    def another_driver(self, ledger: Ledger | None = None) -> OpenSm:
+        return OpenSm(self.site, FABRIC, ledger or NoLedger())
 
     def close(self) -> None:
         self._supervisor.stop()

@@ -18,10 +18,10 @@ import yaml
 
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, read_config
-from weft.fabricagent.opensm import Log
+from weft.fabricagent.opensm import Log, PartitionFile, digest
 from weft.fabricagent.server import Server
 from weft.fabricagent.tls import make_certificates
-from weft.model.errors import InputError
+from weft.model.errors import ConflictError, InputError, PermanentError
 from weftlab.layout import free_ports
 
 FILE = "Default=0x7fff : ALL=limited, 0xa=full;\n"
@@ -172,6 +172,42 @@ def test_access_of_the_file_stays(served: AgentConfig) -> None:
         assert asking.put("partitions", json=change(digest_of(served))).status_code == 200
     assert path.stat().st_mode & 0o777 == 0o640
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_symbolic_link_stays_one(served: AgentConfig) -> None:
+    """OpenSM may know the file by the other name: what the link leads to is exchanged, and the link stays."""
+    path = served.opensm.partitions_file
+    real = path.parent / "elsewhere" / "partitions.conf"
+    real.parent.mkdir()
+    path.rename(real)
+    path.symlink_to(real)
+    with client(served) as asking:
+        answer = asking.put("partitions", json=change(digest_of(served), weft=[_partition("0x101")]))
+    assert answer.status_code == 200 and path.is_symlink()
+    assert "0x000000000000000b=full;" in real.read_text()
+    assert [p.name for p in real.parent.iterdir()] == ["partitions.conf"]
+
+
+def test_a_file_changed_in_the_last_moment_is_not_overwritten(tmp_path: Path) -> None:
+    """Another hand wrote between the reading and the exchange: its words stay, and the writer reads again."""
+    path = tmp_path / "partitions.conf"
+    path.write_text(FILE)
+    file = PartitionFile(path)
+    before = digest(file.read())
+    path.write_text(FILE + "# by another hand\n")
+    with pytest.raises(ConflictError, match="another hand"):
+        file.write(FILE + "# by weft\n", before)
+    assert path.read_text() == FILE + "# by another hand\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
+
+
+def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    """Its folder is gone, or is no folder, or the disk is full: said with the reason, nothing half written."""
+    folder = tmp_path / "folder"
+    folder.write_text("a file")
+    file = PartitionFile(folder / "partitions.conf")
+    with pytest.raises(PermanentError, match="the partition file"):
+        file.write(FILE, "")
 
 
 def test_a_stale_pid_file_hits_nobody(served: AgentConfig) -> None:

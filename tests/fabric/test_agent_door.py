@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from test_agent import client, write_config
 
-from weft.drivers.opensm.agents import HttpAgent
+from weft.drivers.opensm.agents import Agents, HttpAgent
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, read_config
 from weft.fabricagent.server import Limits, Server
@@ -149,10 +149,7 @@ class Replaying(threading.Thread):
 
 def test_an_answer_that_was_kept_is_no_answer(served: AgentConfig) -> None:
     """A replayed 200 with a good body is unknown: it says nothing of the file as it is now."""
-    tls = served.tls.ca.parent
-    manager = FabricManager(
-        driver="opensm", ca=str(served.tls.ca), certificate=str(tls / "weft.pem"), key=str(tls / "weft.key")
-    )
+    manager = _manager(served)
     real = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), manager)
     assert real.partitions().digest
     with closing(Replaying(served)) as replaying:
@@ -184,3 +181,77 @@ def _serial(config: AgentConfig) -> object:
         certificate = connection.getpeercert()
         assert certificate is not None
         return certificate["serialNumber"]
+
+
+def _manager(config: AgentConfig) -> FabricManager:
+    tls = config.tls.ca.parent
+    return FabricManager(
+        driver="opensm", ca=str(config.tls.ca), certificate=str(tls / "weft.pem"), key=str(tls / "weft.key")
+    )
+
+
+def test_an_agent_that_hangs_is_waited_for_once(served: AgentConfig) -> None:
+    """It takes the connection and says nothing: unknown in bounded time, and at once when asked again right away."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        port = hanging.getsockname()[1]
+        agent = HttpAgent(FabricAgent(name="sm2", url=f"https://127.0.0.1:{port}"), _manager(served), 0.5)
+        begin = time.monotonic()
+        with pytest.raises(UnknownError):
+            agent.partitions()
+        first = time.monotonic() - begin
+        with pytest.raises(UnknownError, match="a moment ago"):
+            agent.status()
+        assert first < 3.0 and time.monotonic() - begin - first < 0.2
+        agent.close()
+
+
+class Saying(threading.Thread):
+    """Something at the agent's address that answers each question with the same octets after the nonce."""
+
+    def __init__(self, config: AgentConfig, status: str, body: bytes) -> None:
+        super().__init__(daemon=True)
+        folder = config.tls.ca.parent
+        make_certificates(folder, {"kept": ["127.0.0.1"]})
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(folder / "agent-kept.pem", folder / "agent-kept.key")
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._status, self._body = status, body
+
+    def run(self) -> None:
+        plain, _ = self._listening.accept()
+        with self._context.wrap_socket(plain, server_side=True) as connection:
+            asked = connection.recv(4096).decode()
+            nonce = next(line for line in asked.splitlines() if line.lower().startswith(NONCE_HEADER.lower()))
+            head = f"HTTP/1.1 {self._status}\r\n{nonce}\r\nContent-Length: {len(self._body)}\r\n\r\n"
+            connection.sendall(head.encode() + self._body)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        ("200 OK", b"<html>maintenance</html>"),
+        ("200 OK", b"{}"),
+        ("200 OK", b"[]"),
+        ("200 OK", b""),
+        ("204 No Content", b""),
+        ("302 Found", b""),
+        ("403 Forbidden", b"<html>no</html>"),
+        ("404 Not Found", b"<html>no such page</html>"),
+        ("409 Conflict", b"{}"),
+        ("500 Internal Server Error", b"oops"),
+        # No partition at all, not even the default one that OpenSM always has.
+        ("200 OK", b'{"state":"master","digest":"d","foreign_digest":"f","weft":[],"configured":[]}'),
+    ],
+)
+def test_what_is_no_answer_of_an_agent_is_unknown(served: AgentConfig, status: str, body: bytes) -> None:
+    """Never an empty file, never absent, and nothing that a person would have to change."""
+    with closing(Saying(served, status, body)) as saying:
+        saying.start()
+        agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
+        files = Agents("ib0", [agent]).files()
+        assert files.read == {} and type(files.unread["sm1"]) is UnknownError
+        agent.close()

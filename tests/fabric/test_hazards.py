@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import pytest
-from fabric_rig import Rig, host_ports, partition, scope, seen, until
+from fabric_rig import RealRig, Rig, host_ports, partition, scope, seen, until
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import ManagerState
-from weft.model.resources import Observed, Resource, Status
+from weft.model.mark import Mark
+from weft.model.resources import Observed, PartitionSpec, Resource, Status
 
 OPEN = {0xFFFF}
 
@@ -245,3 +247,82 @@ def test_member_whose_cable_is_pulled(rig: Rig) -> None:
     until("it is gone", lambda: seen(rig, wanted) is None)
     table = rig.driver.tables([port])[port]
     assert table.keys == table.leaf_keys == {0x7FFF}
+
+
+class Book:
+    """What the database would say: the partition of pod 1 is wanted."""
+
+    def __init__(self, wanted: Resource) -> None:
+        assert isinstance(wanted.spec, PartitionSpec)
+        self._wanted = {scope().mark(wanted.key): wanted.spec}
+        self.told: list[tuple[str, str]] = []
+
+    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+        return self._wanted
+
+    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        return {m: False for m in marks if m in self._wanted}
+
+    def tell(self, pod_id: str, message: str) -> None:
+        self.told.append((pod_id, message))
+
+
+def test_section_lost_on_every_manager(rig: Rig) -> None:
+    """Configuration management replaces the files: another pod's change puts the lost partition back, and says so."""
+    wanted = _made(rig)
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, (rig.text(agent) or "").partition("# BEGIN weft")[0])
+    rig.hup("sm1")
+    port = host_ports(rig.site)[0]
+    until("the keys are gone", lambda: rig.driver.tables([port])[port].keys == {0x7FFF})
+    book = Book(wanted)
+    driver = rig.another_driver(book)
+    assert any("0x101 was missing" in p for p in driver.status().problems)
+    other = partition(0x102, host_ports(rig.site)[3:5])
+    assert driver.create(scope(2), [other], {})["partition"].error is None
+    until("both are settled", lambda: _settled(rig, wanted) and _settled(rig, other, 2))
+    assert [pod for pod, _ in book.told] == [scope().pod_id] and "put back" in book.told[0][1]
+    assert rig.text("sm1") == rig.text("sm2")
+
+
+def test_nobody_takes_away_what_is_wanted(rig: Rig) -> None:
+    """A sweep that takes it for an orphan, or a release that the database doesn't know of, is refused."""
+    wanted = _made(rig)
+    driver = rig.another_driver(Book(wanted))
+    [thing] = driver.marked("lab", [])
+    assert driver.remove_marked([thing])["0x101"].error is not None
+    with pytest.raises(PermanentError, match="is wanted"):
+        driver.delete(scope(), [wanted], {})
+    assert _settled(rig, wanted)
+
+
+def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
+    """It was away while partitions came and went; a look brings it level, and tells the master nothing."""
+    gone = _made(rig, pkey=0x103, pod=3)
+    rig.stop("agent-sm2")
+    wanted = _made(rig)
+    rig.driver.delete(scope(3), [gone], {})
+    rig.start("agent-sm2")
+    book = Book(wanted)
+    driver = rig.another_driver(book)
+    rig.edit("sm2", (rig.text("sm2") or "").replace("0x103", "0x104"))  # what nobody knows stays
+    until("it is level", lambda: driver.level().unread == {} and rig.text("sm1") == rig.text("sm2"))
+    assert "0x104" in (rig.text("sm1") or "") and "0x101" in (rig.text("sm2") or "") and not book.told
+    driver.remove_marked([t for t in driver.marked("lab", []) if t.id == "0x104"])
+
+
+@pytest.mark.fabric
+def test_a_leaf_that_does_not_answer_costs_its_own_ports_only(real: RealRig) -> None:
+    """One leaf that loses datagrams must not make the whole fabric unknown: the others' ports are read."""
+    ports = host_ports(real.site)
+    real.faults.lose("leaf02", 100, port=0)
+    try:
+        tables = real.driver.tables(None)
+        unread = {g for g in ports if tables[g].unreachable}
+        assert unread and unread != set(ports)
+        wanted = partition(0x101, sorted(set(ports) - unread)[:2])
+        assert real.driver.create(scope(), [wanted], {})["partition"].error is None
+        until("it is settled", lambda: _settled(real, wanted))
+    finally:
+        real.faults.lose("leaf02", 0, port=0)
+    until("all are back", lambda: not any(t.unreachable for t in real.driver.tables().values()))

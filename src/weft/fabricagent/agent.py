@@ -208,7 +208,7 @@ class Agent:
         try:
             readings = self._wire.read(port_guids)
             expected = self._expected(self._file.read(), [r.port_guid for r in readings])
-            vacant = self._wire.vacant() if port_guids is None else []
+            vacant, unread = self._wire.vacant() if port_guids is None else ([], {})
             own, _ = self._wire.client.own_port()
         except MadError as error:
             raise UnknownError("read the P_Key tables", f"the fabric at {self.name}", str(error)) from error
@@ -220,6 +220,7 @@ class Agent:
                 for guid, _, port, entries in vacant
                 if (keys := {k for k in entries if k & ~FULL_MEMBER not in (0, DEFAULT_PKEY)})
             ),
+            unread_leaves={format_guid(guid): why for guid, why in unread.items()},
         )
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Paths:
@@ -274,7 +275,7 @@ class Agent:
                 raise ConflictError(f"the partition file of {self.name} has changed: read it again")
             new = self._new_text(old, wanted)
             if new != old:
-                self._file.write(new)
+                self._file.write(new, change.expected_digest)
             self._log.mark(time.monotonic())
             pid = self._process.reload() if change.reload else None
         mismatches: tuple[PortMismatch, ...] = ()

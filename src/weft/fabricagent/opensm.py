@@ -14,10 +14,11 @@ import threading
 from pathlib import Path
 
 from weft.fabricagent.config import OpenSm
-from weft.model.errors import PermanentError
+from weft.model.errors import ConflictError, PermanentError
 
 _ENCODING = "latin-1"
 """Every octet is one character: what isn't ours goes through untouched."""
+_MOST = 64 << 20
 _FIRST_LOOK = 1 << 20
 _TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
 _UP = "SUBNET UP"
@@ -38,7 +39,11 @@ class PartitionFile:
     def read(self) -> str | None:
         """The text, or None if there is no file. Raises PermanentError if it is there and can't be read."""
         try:
-            return self.path.read_bytes().decode(_ENCODING)
+            with self.path.open("rb") as file:
+                octets = file.read(_MOST + 1)
+            if len(octets) > _MOST:
+                raise OSError(f"it has more than {_MOST} octets")
+            return octets.decode(_ENCODING)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -49,10 +54,21 @@ class PartitionFile:
                 "let the agent's user read and write it",
             ) from error
 
-    def write(self, text: str) -> None:
-        """Exchange the file: a temporary one beside it, on the disk, renamed. Owner and mode stay as they were."""
+    def write(self, text: str, expected: str) -> None:
+        """Exchange the file: a temporary one beside it, on the disk, renamed. Owner and mode stay as they were.
+
+        A symbolic link stays one, and the file that it leads to is exchanged: OpenSM may know it by either name.
+
+        Args:
+            expected: digest of the file as it was read.
+
+        Raises:
+            ConflictError: somebody else has changed it while the new one was being written.
+            PermanentError: it can't be written (full disk, immutable file, somebody else's folder); it is as it was.
+        """
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            target = self.path.resolve()
+            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
             temporary = Path(name)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -60,11 +76,13 @@ class PartitionFile:
                     file.flush()
                     os.fsync(file.fileno())
                 self._same_access(temporary)
-                temporary.replace(self.path)
+                if digest(self.read()) != expected:
+                    raise ConflictError(f"{self.path} was changed by another hand just now: read it again")
+                temporary.replace(target)
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
-            self._sync_folder()
+            self._sync_folder(target.parent)
         except OSError as error:
             raise PermanentError(
                 "write the partition file",
@@ -83,8 +101,8 @@ class PartitionFile:
         except PermissionError:
             temporary.chmod(0o644)  # another's file that we may replace: OpenSM must be able to read ours
 
-    def _sync_folder(self) -> None:
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    def _sync_folder(self, path: Path) -> None:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:

@@ -107,7 +107,7 @@ class Repairer:
 
     def _clean_vacant(self, pkeys: frozenset[int]) -> int:
         written = 0
-        for _, lid, port, entries in self._wire.vacant():
+        for _, lid, port, entries in self._wire.vacant()[0]:
             for block in range((len(entries) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):
                 old = entries[block * KEYS_A_BLOCK : (block + 1) * KEYS_A_BLOCK]
                 new = tuple(0 if k & ~FULL_MEMBER in pkeys else k for k in old)

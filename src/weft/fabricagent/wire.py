@@ -180,9 +180,13 @@ class Wire:
             return None
         return self.client.read_table(lid, entries, at.peer_port)
 
-    def vacant(self) -> list[tuple[int, int, int, tuple[int, ...]]]:
-        """(switch GUID, LID, port, entries) of leaf ports that nothing is cabled to."""
+    def vacant(self) -> tuple[list[tuple[int, int, int, tuple[int, ...]]], dict[int, str]]:
+        """(switch GUID, LID, port, entries) of leaf ports that nothing is cabled to; and leaves that could not be read.
+
+        One leaf without an answer must not make the whole fabric unknown.
+        """
         known = self._mapped(MAX_AGE)
+        unread: dict[int, str] = {}
         used = {(e.guid, e.port) for link in known.discovery.fabric.links for e in link}
         leaves = {h.peer_guid for h in known.discovery.hosts.values()} & known.discovery.switch_lids.keys()
         out: list[tuple[int, int, int, tuple[int, ...]]] = []
@@ -190,7 +194,10 @@ class Wire:
             if node.guid not in leaves:
                 continue
             lid = known.discovery.switch_lids[node.guid]
-            entries, _ = self.client.enforcement(lid)
-            free = [p for p in range(1, node.ports + 1) if entries and (node.guid, p) not in used]
-            out += [(node.guid, lid, p, self.client.read_table(lid, entries, p)) for p in free]
-        return out
+            try:
+                entries, _ = self.client.enforcement(lid)
+                free = [p for p in range(1, node.ports + 1) if entries and (node.guid, p) not in used]
+                out += [(node.guid, lid, p, self.client.read_table(lid, entries, p)) for p in free]
+            except MadError as error:
+                unread[node.guid] = str(error)
+        return out, unread

@@ -158,6 +158,10 @@ class Tables(Document):
         default=None, description="Port that the subnet manager runs on, and that the others were asked from."
     )
     vacant: tuple[VacantPort, ...] = ()
+    unread_leaves: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        description="GUID of a leaf whose ports without a cable could not be read, to the reason.",
+    )
 
 
 class PathsQuery(Document):

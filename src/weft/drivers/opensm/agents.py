@@ -78,8 +78,10 @@ class HttpAgent:
     kept somewhere on the way, or that belongs to an earlier question, says nothing of the fabric as it is now.
     """
 
-    def __init__(self, agent: FabricAgent, manager: FabricManager) -> None:
-        self._agent, self._manager = agent, manager
+    def __init__(
+        self, agent: FabricAgent, manager: FabricManager, file_seconds: float = FILE_SECONDS
+    ) -> None:
+        self._agent, self._manager, self._file_seconds = agent, manager, file_seconds
         self._client: httpx.Client | None = None
         self._made_of: tuple[int, ...] = ()
         self._lock = threading.Lock()
@@ -96,7 +98,7 @@ class HttpAgent:
                 self._client = None
 
     def status(self) -> AgentStatus:
-        status = self._ask("GET", "status", None, AgentStatus, FILE_SECONDS)
+        status = self._ask("GET", "status", None, AgentStatus, self._file_seconds)
         if status.name != self.name:
             raise PermanentError(
                 "ask for its state",
@@ -107,7 +109,7 @@ class HttpAgent:
         return status
 
     def partitions(self) -> AgentPartitions:
-        return self._ask("GET", "partitions", None, AgentPartitions, FILE_SECONDS)
+        return self._ask("GET", "partitions", None, AgentPartitions, self._file_seconds)
 
     def change(self, change: PartitionsChange) -> ChangeResult:
         return self._ask("PUT", "partitions", change, ChangeResult)
@@ -125,7 +127,7 @@ class HttpAgent:
         return self._ask("GET", "topology", None, ObservedFabric)
 
     def options(self) -> AgentOptions:
-        return self._ask("GET", "options", None, AgentOptions, FILE_SECONDS)
+        return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
 
     @property
     def _who(self) -> str:

@@ -93,6 +93,9 @@ def _if_absent(spec: PartitionSpec, seen: Seen, standbys: Sequence[str]) -> Obse
         without = ", ".join(n for n in sorted(seen.files) if n not in standbys)
         stale = [f"standby {name} is still told of it" for name in standbys]
         stale += [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
+        stale += [
+            f"the vacant ports of leaf {g} can't be read: {w}" for g, w in seen.tables.unread_leaves.items()
+        ]
         proof = f"in no file of {without}, and in no table of {ports} host ports and their leaf ports"
         return Observed.absent("; but ".join([proof, *stale]))
     return Observed(
