@@ -35,11 +35,11 @@ ACCOUNTS = {
 """Name in clouds.yaml -> user, project."""
 
 
-def login(layout: Layout, user: str, project: str) -> dict[str, Any]:
-    """One entry of clouds.yaml."""
+def login(layout: Layout, user: str, project: str, keystone: str = "keystone") -> dict[str, Any]:
+    """One entry of clouds.yaml. `keystone`: name of the port at which it is asked."""
     return {
         "auth": {
-            "auth_url": f"{layout.url('keystone')}/v3",
+            "auth_url": f"{layout.url(keystone)}/v3",
             "username": user,
             "password": SECRET,
             "project_name": project,
@@ -53,9 +53,10 @@ def login(layout: Layout, user: str, project: str) -> dict[str, Any]:
 
 
 def write_clouds(layout: Layout) -> None:
-    """clouds.yaml for people and weft, and one for the agents alone."""
+    """clouds.yaml for people and weft, one for weft behind the liar, and one for the agents alone."""
     clouds = {name: login(layout, user, project) for name, (user, project) in ACCOUNTS.items()}
     _write(layout.clouds_yaml, clouds)
+    _write(layout.liar_clouds_yaml, {"weft": login(layout, *ACCOUNTS["weft"], keystone="liar-keystone")})
     _write(layout.etc / "neutron" / "clouds.yaml", {"neutron": login(layout, "neutron", "service")})
 
 

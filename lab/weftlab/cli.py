@@ -1,4 +1,4 @@
-"""`weft lab up|status|down|env`, also as `python -m weftlab`."""
+"""`weft lab up|status|down|env|lie|lies|truth`, also as `python -m weftlab`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from weftlab import liarcli
 from weftlab.layout import DEFAULT_PORTS, LabError
 
 
@@ -27,24 +28,31 @@ def add_commands(subparsers: Any) -> None:
     up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
     up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
     up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
+    up.add_argument(
+        "--liar",
+        action=argparse.BooleanOptionalAction,
+        help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
+    )
     status = commands.add_parser("status", help="which service is up, and why not; exit code 1 if one is not")
     status.add_argument("--json", action="store_true")
     down = commands.add_parser("down", help="stop it and remove its state")
     env = commands.add_parser("env", help="print shell lines that point OpenStack clients at it")
-    for parser in (up, status, down, env):
+    lying = liarcli.add_commands(commands, lambda args: _lab(args).liar())
+    for parser in (up, status, down, env, *(parser for parser, _ in lying)):
         parser.add_argument("--state", type=Path, help="its folder (default $WEFT_LAB_STATE, or the user's)")
         parser.add_argument("--cache", type=Path, help="for programs and databases (default ~/.cache/weft)")
-    for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env)):
+    for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env), *lying):
         parser.set_defaults(run=_guarded(run))
 
 
 def _guarded(run: Any) -> Any:
     def guarded(args: argparse.Namespace) -> int:
+        from weftlab.liar import LiarError
         from weftlab.supervisor import JobError
 
         try:
             return run(args)
-        except LabError as error:
+        except (LabError, LiarError) as error:
             print(f"weft lab: {error}", file=sys.stderr)
             return 2
         except JobError as error:
@@ -81,16 +89,20 @@ def _up(args: argparse.Namespace) -> int:
         ipus=args.ipus,
         left_out=tuple(args.without),
         fabric_only=args.only == "fabric",
+        liar=bool(args.liar),
     )
-    if not lab.up():
+    other = lab.running and args.liar is not None and lab.set_liar(args.liar)
+    if not lab.up() and not other:
         print(f"the lab in {lab.state} is up already")
         return 0
     lab.say(f"up: {lab.settings.nodes} nodes, {lab.settings.computes} of them in Nova")
+    where = f" --state {shlex.quote(str(lab.state))}" if args.state else ""
     print(f"site:        {lab.site_path}")
     if not lab.settings.fabric_only:
         print(f"clouds.yaml: {lab.clouds_yaml}")
-        where = f" --state {shlex.quote(str(lab.state))}" if args.state else ""
         print(f'shell:       eval "$(weft lab env{where})"')
+    if lab.settings.liar:
+        print(f"liar:        weft lab lies --names{where}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,25 @@ def api_service(layout: Layout, env: Path, api: Api, after: tuple[str, ...]) -> 
         timeout=180,
         stop=signal.SIGKILL,  # nothing is kept, and uwsgi takes seconds to end in order
     )
+
+
+def liar(layout: Layout, after: tuple[str, ...]) -> Service:
+    """Between weft and every API; `weftlab.liar`."""
+    words = [w for api in API_SERVICES for w in _led_by(layout, api.name)]
+    return Service(
+        name="liar",
+        argv=(sys.executable, "-m", "weftlab.liar", "--control", str(layout.port("liar")), *words),
+        log=layout.log("liar"),
+        cwd=layout.work / "liar",
+        ready=checks.answers_http(layout.port("liar"), "/rules"),
+        after=after,
+        timeout=30,
+        stop=signal.SIGKILL,  # a lie that hangs would keep it
+    )
+
+
+def _led_by(layout: Layout, name: str) -> tuple[str, str, str, str]:
+    return ("--service", name, str(layout.port(f"liar-{name}")), layout.url(name))
 
 
 def neutron_rpc(layout: Layout, env: Path, after: tuple[str, ...]) -> Service:

@@ -95,12 +95,19 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
                 ipujobs.guests(layout, ("keystone", "nova")),
                 ipujobs.network_step(layout, ("policies",)),
             )
-        jobs += (weft_service(layout, site),)
+        if settings.liar:
+            jobs += (cloud.liar(layout, ("keystone",)),)
+        jobs += (weft_service(layout, site, settings.liar),)
     return without(jobs, frozenset(settings.left_out))
 
 
-def weft_service(layout: Layout, site: Site) -> Service:
-    """weft itself, as on any site: its own user of the cloud, its own embedded PostgreSQL, the lab's site file."""
+def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
+    """weft itself, as on any site: its own user of the cloud, its own embedded PostgreSQL, the lab's site file.
+
+    Args:
+        liar: it finds OpenStack by way of the liar.
+    """
+    clouds = layout.liar_clouds_yaml if liar else layout.clouds_yaml
     state = layout.data / "weft"
     agents = [f"agent-{a.name}" for fabric in site.fabrics.values() for a in fabric.manager.agents]
     return Service(
@@ -112,13 +119,13 @@ def weft_service(layout: Layout, site: Site) -> Service:
         ),
         # The embedded PostgreSQL keeps a lock in the user's runtime folder: each lab has its own.
         env={
-            "OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml),
+            "OS_CLIENT_CONFIG_FILE": str(clouds),
             "XDG_RUNTIME_DIR": str(layout.work / "weft"),
         },
         log=layout.log("weft"),
         cwd=layout.work / "weft",
         ready=checks.answers_http(layout.port("weft"), "/readyz"),
-        after=("keystone", *agents, *(("ipu-pod",) if site.ipu_pods else ())),
+        after=("keystone", *agents, *(("liar",) if liar else ()), *(("ipu-pod",) if site.ipu_pods else ())),
         grace=20,
         daemons=(state / POSTMASTER,),
     )

@@ -16,6 +16,7 @@ from typing import Any
 from weft.model.site import Site
 from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
+from weftlab.liar import Liar
 from weftlab.service import Job, Service
 from weftlab.site import make_site, settings, write_site
 from weftlab.supervisor import JobError, State, Supervisor
@@ -34,7 +35,8 @@ class Lab:
         state, cache: folders; none: the user's usual ones.
         ports: first of its TCP ports.
         say: told what is being done, a line each.
-        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`: `layout.Settings`.
+        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`, `liar`:
+            `layout.Settings`.
             They count for `up` alone: a lab that is up keeps what it was started with.
     """
 
@@ -93,6 +95,25 @@ class Lab:
         self.running = True
         return True
 
+    def set_liar(self, between: bool) -> bool:
+        """Put the liar between weft and OpenStack, or take it away; weft is restarted for it.
+
+        False if it was so already. For a lab that is up; raises what `up` raises.
+        """
+        if self.settings.liar == between:
+            return False
+        self.supervisor.stop(["weft", "liar"], giving_up=False)
+        self.settings = replace(self.settings, liar=between)
+        save(self.layout, self.settings)
+        self.up()
+        return True
+
+    def liar(self) -> Liar:
+        """The control of this lab's liar. Raises `LabError` if there is none."""
+        if not self.settings.liar:
+            raise LabError("this lab has no liar: `weft lab up --liar` puts one between weft and OpenStack")
+        return Liar(self.layout.url("liar"))
+
     def _whole(self) -> bool:
         """Whether there is a lab that what is missing of it can be added to."""
         return self.running and (self.settings.fabric_only or database.filled_path(self.layout).exists())
@@ -100,6 +121,8 @@ class Lab:
     def _check(self) -> None:
         """What can be known to be wrong before anything is made."""
         self.layout.check()
+        if self.settings.liar and self.settings.fabric_only:
+            raise LabError("--liar is not allowed with --only fabric: there is no OpenStack to lie about")
         whole = jobs.all_jobs(
             self.layout, replace(self.settings, left_out=()), self.site, FILLED, lambda _: None
         )

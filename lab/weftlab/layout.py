@@ -25,6 +25,12 @@ PORT_OFFSETS = {
     "epmd": 12,
     "agent-sm1": 20,
     "agent-sm2": 21,
+    "liar": 30,
+    "liar-keystone": 31,
+    "liar-placement": 32,
+    "liar-glance": 33,
+    "liar-neutron": 34,
+    "liar-nova": 35,
 }
 
 
@@ -55,6 +61,7 @@ class Settings:
         ports: first of `PORTS_EACH` TCP ports on loopback.
         left_out: services that aren't started.
         fabric_only: no OpenStack at all.
+        liar: weft talks to OpenStack by way of the liar.
     """
 
     nodes: int
@@ -66,6 +73,7 @@ class Settings:
     ports: int = DEFAULT_PORTS
     left_out: tuple[str, ...] = ()
     fabric_only: bool = False
+    liar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,11 @@ class Layout:
     @property
     def clouds_yaml(self) -> Path:
         return self.state / "clouds.yaml"
+
+    @property
+    def liar_clouds_yaml(self) -> Path:
+        """Weft's own user with the liar's address of Keystone, which leads to the liar's of everything else."""
+        return self.etc / "liar" / "clouds.yaml"
 
     @property
     def settings_path(self) -> Path:

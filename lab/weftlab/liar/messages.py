@@ -1,0 +1,79 @@
+"""What is asked and what is answered, as values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Headers = tuple[tuple[str, str], ...]
+
+JSON: Headers = (("Content-Type", "application/json"),)
+HTML: Headers = (("Content-Type", "text/html"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request. `path` has the query in it."""
+
+    service: str
+    method: str
+    path: str
+    headers: Headers = ()
+    body: bytes = b""
+
+    @property
+    def reading(self) -> bool:
+        return self.method in ("GET", "HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One answer, and how it is brought.
+
+    Attributes:
+        length: `Content-Length` that is said; None: the body's own.
+        cut: bytes of the body after which the connection is closed; None: all are sent.
+        wait: seconds before anything is sent.
+        pace: seconds between two bytes of the body.
+        reset: nothing is sent; the connection is reset.
+    """
+
+    status: int
+    headers: Headers = ()
+    body: bytes = b""
+    length: int | None = None
+    cut: int | None = None
+    wait: float = 0.0
+    pace: float = 0.0
+    reset: bool = False
+
+    @property
+    def document(self) -> Any:
+        """The body as JSON; None if it isn't."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+class Source(Protocol):
+    """Where a lie gets the truth from."""
+
+    def truth(self) -> Told:
+        """Forward the request, and give the service's own answer; each call is one more delivery."""
+        ...
+
+    def before(self) -> Told | None:
+        """What the service answered to the same request the last time that the truth was told."""
+        ...
+
+
+def document(status: int, value: object, headers: Headers = JSON) -> Told:
+    return Told(status, headers, json.dumps(value).encode())
+
+
+def page(status: int, title: str, headers: Headers = HTML) -> Told:
+    """A web page as proxies and sign-in portals send it."""
+    text = f"<html><head><title>{title}</title></head><body><center><h1>{title}</h1></center><hr></body></html>\r\n"
+    return Told(status, headers, text.encode())
