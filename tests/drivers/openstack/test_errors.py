@@ -70,10 +70,19 @@ def test_a_page_of_html_is_cut_to_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "delay"), [("7", 7.0), (None, 10.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 10.0)]
+    ("header", "delay"),
+    [
+        ("7", 7.0),
+        (None, 10.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 10.0),
+        ("86400", 300.0),
+        ("9" * 400, 300.0),
+        *((odd, 10.0) for odd in ("inf", "nan", "-1", "1e9", "", "٣")),
+    ],
 )
 def test_retry_after_is_kept(header: str | None, delay: float) -> None:
-    """A rate limit's Retry-After in seconds is the delay; without one, or with a date, ten seconds."""
+    """A rate limit's Retry-After in seconds is the delay, up to five minutes; without one, or with what is no number
+    of seconds, ten."""
     limited = Answer(429, {}, "", "", header)
     error = error_of_answer("create server s", "compute", limited, False)
     assert isinstance(error, TemporaryError)

@@ -130,6 +130,10 @@ class OpenStackDriver:
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         own = self._sessions.own()
+        # An audit that sees nothing at all must not say that nothing is left.
+        eye = self._call(Scope(site, "", "", ""), {}, "site")
+        for kind in (Kind.SERVER, Kind.PORT):
+            KINDS[kind].control(eye)
         found: list[Marked] = []
         for kind, rows in self._by_kind.map(lambda k: (k, k.all_rows(own)), KINDS.values()):
             for row in sorted(rows, key=lambda r: r.age):

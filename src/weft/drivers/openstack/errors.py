@@ -157,8 +157,12 @@ OUTSIDE = (auth_errors.ClientException, sdk_errors.SDKException, requests.Reques
 """What keystoneauth, openstacksdk and requests raise."""
 
 
+LONGEST_DELAY = 300.0
+"""Seconds that a service may put weft off, whatever it says: a wrong number must not end the loop for a pod."""
+
+
 def _seconds(text: str | None, default: float) -> float:
-    try:
-        return max(0.0, float(text)) if text else default
-    except ValueError:
-        return default  # an HTTP date (RFC 9110 §10.2.3): not worth a parser
+    """Seconds of `Retry-After`; an HTTP date (RFC 9110 §10.2.3) is not worth a parser."""
+    if text is None or not text.isascii() or not text.isdecimal():
+        return default
+    return min(float(text[:9]), LONGEST_DELAY)

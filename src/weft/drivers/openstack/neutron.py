@@ -9,7 +9,7 @@ from typing import ClassVar
 from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.session import Json, Params, Project
-from weft.model.errors import TemporaryError, UnknownError
+from weft.model.errors import TemporaryError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 
@@ -65,8 +65,7 @@ class NeutronKind(KindDriver):
         groups = call.project.network.listing(asked, "/security-groups", "security_groups", params)
         seen = [g["id"] for g in groups if g.get("project_id") == call.scope.project_id]
         if not seen:
-            then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
-            raise UnknownError(asked, "network", "Neutron doesn't show it, and every project has one", then)
+            raise call.project.network.unseen(asked, "Neutron doesn't show it, and every project has one")
         return f"security group default {seen[0]} was seen beside it"
 
     def row(self, raw: Json) -> Row:

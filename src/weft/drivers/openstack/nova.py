@@ -254,8 +254,7 @@ def _compute_control(project: Project) -> str:
     asked, params = "look for compute services", {"binary": "nova-compute"}
     services = project.compute.listing(asked, "/os-services", "services", params)
     if not services:
-        then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
-        raise UnknownError(asked, "compute", "Nova shows none, and there must be some", then)
+        raise project.compute.unseen(asked, "Nova shows none, and there must be some")
     return f"{len(services)} compute services were seen beside it"
 
 

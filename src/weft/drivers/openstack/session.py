@@ -8,13 +8,16 @@ tenant's quota. keystoneauth renews tokens before they expire, and its plugins h
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import requests
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.exceptions import ConnectionError as NotConnected
+from keystoneauth1.exceptions import HttpError
 from keystoneauth1.session import Session
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
@@ -27,6 +30,8 @@ MOST_PAGES = 1000
 """Pages of one listing; a service that goes on after that is not believed."""
 NOVA_MICROVERSION = "2.74"
 """Train: the first that takes a requested `host` which the scheduler checks; has tags and descriptions too."""
+DOUBT_PAUSE = 10.0
+"""Seconds: while a service is away, its project is signed in again this often at most."""
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
@@ -36,11 +41,17 @@ class Service:
     """One service of the cloud, seen from one project. Safe to use from many threads."""
 
     def __init__(
-        self, region: CloudRegion, service_type: str, version: str | None, counter: CallCounter
+        self,
+        region: CloudRegion,
+        service_type: str,
+        version: str | None,
+        counter: CallCounter,
+        doubt: Callable[[bool], None],
     ) -> None:
         self._type = service_type
         self._region = region
         self._version = version
+        self._doubt = doubt
         self._client: Adapter | None = None
         self._lock = threading.Lock()
         self._counter = counter
@@ -128,7 +139,8 @@ class Service:
                 redirect=False,  # nobody else's answer is the service's
                 **extra,
             )
-        except OUTSIDE as error:
+        except Exception as error:  # keystoneauth trips over documents of another shape in any way it likes
+            self._doubt(not isinstance(error, HttpError | NotConnected | requests.RequestException | OSError))
             raise error_of_exception(asked, self._of(), error, reading) from error
         self._counter.count(method, self._type, path)
         answer = _answer(response)
@@ -141,12 +153,21 @@ class Service:
         asked = "sign in"
         try:
             return str(self._connected().get_project_id())
-        except OUTSIDE as error:
+        except Exception as error:
+            self._doubt(False)
             raise error_of_exception(asked, self._of(), error, True) from error
 
     def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
         """The error of an answer that `ask` was told to let through."""
+        if not answer.request_id or answer.status in (401, 403):
+            self._doubt(False)
         return error_of_answer(asked, self._of(), answer, reading)
+
+    def unseen(self, asked: str, seen: str) -> UnknownError:
+        """The error where a positive control isn't seen. The token may lack a role that was given back meanwhile."""
+        self._doubt(False)
+        then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
+        return UnknownError(asked, self._type, seen, then)
 
     def _connected(self) -> Adapter:
         with self._lock:
@@ -164,6 +185,8 @@ class Service:
             return self._client
 
     def _misshapen(self, asked: str, answer: Answer, what: str, reading: bool = True) -> OutsideError:
+        if not answer.request_id:
+            self._doubt(False)
         seen = f"{answer.sentence()}: {what} in it ({', '.join(map(str, answer.body)) or 'nothing'})"[:300]
         then = "its state is unknown: check the catalog's endpoint and whatever proxy is before the service"
         return (UnknownError if reading else TemporaryError)(asked, self._of(), seen, then)
@@ -173,8 +196,8 @@ class Service:
         client = self._client
         try:
             url = client.get_endpoint() if client is not None else None
-        except OUTSIDE:
-            url = None
+        except Exception:
+            url = None  # it is only for the sentence; what is wrong with it was the error
         keystone = self._region.config.get("auth", {}).get("auth_url", "an unknown address")
         return f"{self._type} at {url}" if url else f"{self._type}, by way of keystone at {keystone}"
 
@@ -229,6 +252,7 @@ class Sessions:
         for scheme in ("http://", "https://"):
             self._http.mount(scheme, BoundedAdapter(pool_connections=16, pool_maxsize=connections))
         self._discovery: dict[str, Any] = {}
+        self._doubted: dict[str | None, float] = {}
         self._config = OpenStackConfig(
             config_files=[str(f) for f in files] if files else None,
             session_constructor=self._session,  # pyright: ignore[reportArgumentType] - any maker of a session
@@ -268,12 +292,17 @@ class Sessions:
             other = {"project_id": project_id, "project_name": None}
         try:
             region = self._config.get_one(cloud=self.profile, **other)
+            if version_3 := _version_3(region):
+                region = self._config.get_one(cloud=self.profile, auth_type=version_3, **other)
         except OUTSIDE as error:
             asked = f"read cloud {self.profile} from clouds.yaml"
             raise error_of_exception(asked, "clouds.yaml", error, False) from error
 
+        def doubt(nowhere: bool) -> None:
+            self._forget(project_id, nowhere)
+
         def service(service_type: str, version: str | None) -> Service:
-            return Service(region, service_type, version, self.counter)
+            return Service(region, service_type, version, self.counter, doubt)
 
         return Project(
             project_id=project_id,
@@ -284,10 +313,34 @@ class Sessions:
             placement=service("placement", None),
         )
 
+    def _forget(self, project_id: str | None, nowhere: bool) -> None:
+        """What signing in told (token, catalog, version documents) may have been a lie: let it be asked again.
+
+        keystoneauth remembers it for the process's life. So it goes at once when it leads nowhere, and once in
+        `DOUBT_PAUSE` when no service answered where it leads.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if nowhere or now - self._doubted.get(project_id, -DOUBT_PAUSE) >= DOUBT_PAUSE:
+                self._doubted[project_id] = now
+                self._projects.pop(project_id, None)
+                # Not emptied: those who still hold it would fill it again with what they know.
+                self._discovery = {}
+
     def _session(self, **given: Any) -> Session:
         given.update(session=self._http, discovery_cache=self._discovery)
         given["timeout"] = given.get("timeout") or TIMEOUT
         return Session(**given)
+
+
+def _version_3(region: CloudRegion) -> str | None:
+    """The plugin that asks Keystone for a token without asking for its versions first; None: keep the profile's.
+
+    keystoneauth's generic plugins hang where a version document is answered with 401: they ask for it again with a
+    token, inside the lock under which they are getting that token (discover.py, `get_version_data`).
+    """
+    plain = not any(name.startswith("default_domain") for name in region.config.get("auth", {}))
+    return {"password": "v3password", "token": "v3token"}.get(region.config["auth_type"]) if plain else None
 
 
 def _answer(response: requests.Response) -> Answer:

@@ -1,0 +1,241 @@
+"""A real cloud behind a liar: what isn't the service's own answer is unknown, and never an empty cloud."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from wired import connect
+
+from weft.drivers.openstack import OpenStackDriver, Sessions
+from weft.model.errors import OutsideError, TemporaryError, UnknownError
+from weft.model.mark import outside_name
+from weft.model.resources import (
+    KeyPairSpec,
+    NetworkSpec,
+    Observed,
+    PortSpec,
+    Resource,
+    SecurityGroupSpec,
+    ServerSpec,
+    Spec,
+    Status,
+    SubnetSpec,
+)
+from weft.ports.resources import Scope
+from weftlab.catalog import API_SERVICES
+from weftlab.lab import Lab
+from weftlab.liar import LIES, Liar, Route, running
+
+pytestmark = pytest.mark.cloud
+
+HOST = "gpu16"
+SEGMENT = 931
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFoqGQ0mJmTsZLuYlEGwLtxl8V6M0Lp3tm1dJ8D4hQxY"
+HARMLESS = frozenset(
+    {"accepted202", "late", "slow", "twice", "no_request_id", "nowhere", "stale", "hidden_rows"}
+)
+"""Lies that are no lie to a reading, or that another test here is about."""
+MISREAD = sorted(LIES.keys() - HARMLESS)
+PAGES = (
+    "html200",
+    "empty_object200",
+    "choices300",
+    "elsewhere302",
+    "forbidden403_html",
+    "notfound404_html",
+    "error500",
+)
+SEPARATE = {"server": "nova", "key_pair": "nova"}
+
+
+@dataclass(frozen=True)
+class Lied:
+    """A driver that finds everything by way of the liar, and one thing of each kind that is really there."""
+
+    liar: Liar
+    clouds: Path
+    driver: OpenStackDriver
+    scope: Scope
+    things: Mapping[str, Resource]
+    ids: dict[str, str]
+
+    def of(self, service: str) -> list[Resource]:
+        return [r for r in self.things.values() if SEPARATE.get(r.kind, "neutron") == service]
+
+    def look(self, key: str) -> Observed:
+        """What the driver says of one thing; raises if it says nothing."""
+        return self.driver.find(self.scope, [self.things[key]], self.ids)[key]
+
+
+@pytest.fixture(scope="module")
+def lied(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
+    """Everything is made truly, and taken away truly."""
+    upstreams = [Route(api.name, 0, lab.layout.url(api.name)) for api in API_SERVICES]
+    with running(upstreams) as (liar, routes):
+        entry = yaml.safe_load(lab.clouds_yaml.read_text())["clouds"]["weft"]
+        entry["auth"]["auth_url"] = f"{next(r.url for r in routes if r.name == 'keystone')}/v3"
+        clouds = tmp_path_factory.mktemp("liar") / "clouds.yaml"
+        clouds.write_text(yaml.safe_dump({"clouds": {"weft": entry}}))
+        sessions = Sessions("weft", [clouds])
+        driver = OpenStackDriver("lab", sessions)
+        project = str(connect(lab.clouds_yaml, "team-a").current_project_id)
+        scope = Scope(f"lied-{uuid.uuid4().hex[:6]}", str(uuid.uuid4()), "lied", project)
+        things, ids = _graph(scope), dict[str, str]()
+        try:
+            for key, resource in things.items():
+                outcome = driver.create(scope, [resource], ids)[key]
+                assert outcome.error is None, outcome.error
+                ids[key] = str(outcome.id)
+            made = Lied(liar, clouds, driver, scope, things, ids)
+            _until(lambda: made.look("server").status is Status.SETTLED)
+            yield made
+        finally:
+            liar.lift()
+            for resource in reversed(things.values()):
+                driver.delete(scope, [resource], ids)
+                _until(lambda r=resource: not driver.find(scope, [r], ids)[r.key].there)
+            driver.close()
+            sessions.close()
+
+
+def _graph(scope: Scope) -> dict[str, Resource]:
+    specs: dict[str, Spec] = {
+        "network": NetworkSpec(physical_network="physnet1", segment=SEGMENT, port_security=True),
+        "subnet": SubnetSpec(network="network", cidr="10.79.0.0/24", gateway=False, dhcp=False),
+        "group": SecurityGroupSpec(ssh_from=("192.0.2.0/24",)),
+        "port": PortSpec(
+            network="network",
+            subnet="subnet",
+            address="10.79.0.9",
+            vnic_type="normal",
+            security_groups=("group",),
+            host=HOST,
+        ),
+        "key": KeyPairSpec(public_key=KEY),
+        "server": ServerSpec(host=HOST, flavor="cpu1", image="tiny", key_pair="key", ports=("port",)),
+    }
+    return {
+        key: Resource(key=key, name=outside_name(scope.pod_id, key), where="lab", spec=spec)
+        for key, spec in specs.items()
+    }
+
+
+def _seen(driver: OpenStackDriver, lied: Lied, key: str) -> bool:
+    try:
+        return driver.find(lied.scope, [lied.things[key]], lied.ids)[key].there
+    except UnknownError:
+        return False
+
+
+def _until(what: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"it didn't happen within {seconds:.0f} s"
+        time.sleep(0.3)
+
+
+@pytest.mark.parametrize("service", ["nova", "neutron"])
+@pytest.mark.parametrize("lie", MISREAD)
+def test_a_lie_is_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> None:
+    """Nothing that is there is ever said to be absent; what can't be told is raised, and passes with the lie."""
+    with lied.liar.lying(lie, service, seconds=0.1) as rule:
+        for resource in lied.of(service):
+            try:
+                seen = lied.look(resource.key)
+            except OutsideError as error:
+                assert isinstance(error, UnknownError), f"{resource.key}: {error!r} doesn't pass by itself"
+                assert 0 <= error.delay <= 600
+                continue
+            assert seen.there and seen.id == lied.ids[resource.key], f"{resource.key}: {seen}"
+        assert lied.liar.told(rule) > 0
+    for resource in lied.of(service):
+        assert lied.look(resource.key).differences == ()
+
+
+@pytest.mark.parametrize("service", ["nova", "neutron"])
+@pytest.mark.parametrize("lie", ["empty_list200", "hidden_rows"])
+def test_a_listing_that_hides_only_ours_is_followed_by_a_look_at_each(
+    lied: Lied, service: str, lie: str
+) -> None:
+    """Whatever else the listing shows; and if the thing by its id is a proxy's 404, that is unknown."""
+    hidden = lied.liar.tell(lie, service, path=r"/[a-z-]+(/detail)?\?", rows=lied.scope.pod_id[:8])
+    try:
+        for resource in lied.of(service):
+            assert lied.look(resource.key).id == lied.ids[resource.key]
+        for page in ("notfound404_html", "notfound404_forged", "notfound404_json", "notfound404_empty"):
+            for resource in lied.of(service):
+                with lied.liar.lying(page, service, path=lied.ids[resource.key]) as rule:
+                    with pytest.raises(UnknownError):
+                        lied.look(resource.key)
+                    assert lied.liar.told(rule) > 0
+    finally:
+        lied.liar.lift(hidden)
+
+
+@pytest.mark.parametrize("service", ["nova", "neutron"])
+@pytest.mark.parametrize("lie", [*PAGES, "unauthorized401", "accepted202", "no_content204", "reset"])
+def test_a_removal_that_was_only_said_is_not_believed(lied: Lied, service: str, lie: str) -> None:
+    """DELETE is answered by somebody else: the thing is still seen."""
+    with lied.liar.lying(lie, service, method="DELETE") as rule:
+        for resource in lied.of(service):
+            lied.driver.delete(lied.scope, [resource], lied.ids)
+            assert lied.look(resource.key).there
+        assert lied.liar.told(rule) > 0
+
+
+@pytest.mark.parametrize("service", ["keystone", "nova", "neutron"])
+@pytest.mark.parametrize("lie", [*PAGES, "empty_array200", "no_content204", "unauthorized401", "nowhere"])
+def test_what_was_lied_about_at_the_first_contact_is_asked_again(lied: Lied, service: str, lie: str) -> None:
+    """Signing in, the catalog, version documents: nothing of a lie is remembered once it is lifted."""
+    sessions = Sessions("weft", [lied.clouds])
+    driver = OpenStackDriver("lab", sessions)
+    keys = ("server", "port")
+    try:
+        with lied.liar.lying(lie, service) as rule:
+            for key in keys:
+                try:
+                    assert driver.find(lied.scope, [lied.things[key]], lied.ids)[key].there
+                except OutsideError as error:
+                    assert isinstance(error, TemporaryError), f"{error!r} doesn't pass by itself"
+            assert lied.liar.told(rule) > 0
+        for key in keys:
+            _until(lambda k=key: _seen(driver, lied, k), 30)
+    finally:
+        driver.close()
+        sessions.close()
+
+
+@pytest.mark.parametrize("service", ["nova", "neutron"])
+def test_a_token_that_runs_out_while_keystone_lies(lied: Lied, service: str) -> None:
+    """401 from the service, then a page instead of a new token: unknown, and it passes."""
+    for lie in PAGES:
+        resource = lied.of(service)[0]
+        with (
+            lied.liar.lying("unauthorized401", service, times=1),
+            lied.liar.lying(lie, "keystone") as rule,
+        ):
+            with pytest.raises(UnknownError):
+                lied.look(resource.key)
+            assert lied.liar.told(rule) > 0
+        assert lied.look(resource.key).there
+
+
+@pytest.mark.parametrize("service", ["nova", "neutron"])
+@pytest.mark.parametrize("lie", [*PAGES, "empty_object200", "empty_list200", "null_list200", "cut"])
+def test_an_audit_of_a_cloud_that_lies_finds_nothing_or_the_truth(lied: Lied, service: str, lie: str) -> None:
+    """What bears the site's mark is all of it, or unknown."""
+    true = {t.id for t in lied.driver.marked(lied.scope.site, [])}
+    assert true >= set(lied.ids.values())
+    with lied.liar.lying(lie, service):
+        try:
+            seen = {t.id for t in lied.driver.marked(lied.scope.site, [])}
+        except OutsideError as error:
+            assert isinstance(error, UnknownError)
+        else:
+            assert seen == true
