@@ -38,6 +38,11 @@ def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
         2,
         f"weft lab: no lab in {tmp_path / 'none'}: `weft lab up` starts one",
     )
+    for words in (["lie", "html200"], ["lies"], ["truth"]):
+        lie = weft_lab(*words, *state, module=module)
+        assert (
+            lie.returncode == 2 and "`weft lab up --liar` puts one between weft and OpenStack" in lie.stderr
+        )
     assert not (tmp_path / "none").exists()
 
 
@@ -48,6 +53,7 @@ def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
         (["--computes", "99"], "--computes 99 is not allowed: 1 to the number of nodes, 16"),
         (["--ports", "80"], "--ports 80 is not allowed"),
         (["--without", "novva"], "--without novva is not allowed: one of"),
+        (["--liar", "--only", "fabric"], "--liar is not allowed with --only fabric"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from weftlab import liarcli
 from weftlab.layout import free_ports
 from weftlab.liar import LIES, Liar, LiarError, Route, running
 
@@ -315,6 +317,26 @@ def test_the_program(service: Service) -> None:
         finally:
             process.terminate()
         assert process.wait(10) == 0
+
+
+def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """`weft lab lie`, `lies` and `truth`: what was planted, how often it was told, and that nothing is left."""
+    parser = argparse.ArgumentParser()
+    for each, run in liarcli.add_commands(parser.add_subparsers(), lambda _: liar):
+        each.set_defaults(run=run)
+
+    def typed(*words: str) -> str:
+        args = parser.parse_args(words)
+        assert args.run(args) == 0
+        return capsys.readouterr().out
+
+    assert typed("lies") == "no lie is planted\n"
+    assert typed("lie", "error500", "--service", "nova", "--times", "2") == "rule 1: 500 as from a service\n"
+    ask(liar)
+    assert " ".join(typed("lies").split()) == "1 error500 --service nova --times 2: told 1 of 1 times"
+    assert all(name in typed("lies", "--names") for name in ("html200", "lost"))
+    assert typed("truth") == "all lies are lifted\n"
+    assert ask(liar).status_code == 200
 
 
 def _until(what: Callable[[], bool]) -> None:
