@@ -159,7 +159,8 @@ def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
     sm2.reachable = False
     pod = house.ready(_order("first"))
     assert "sm2" in _events(house, pod)
-    assert house.service.health().ready
+    health = house.service.health()
+    assert health.ready and "1 of 2" in health.checks["fabric ib0"]
     sm2.reachable = True
     _keeper(house).tend()
     assert sm2.text == house.fabric.manager("sm1").text
@@ -211,6 +212,22 @@ def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> Non
         resources={**house.world.resources, "ib1": silent},
     )
     house.ready(_order("first"))
+    health = house.service.health()
+    assert health.ready and health.checks["fabric ib1"].startswith("unknown")
+    for manager in house.fabric.managers:
+        manager.reachable = False
+    assert not house.service.health().ready
+
+
+def test_a_missing_file_is_made_safe_without_an_order(house: House) -> None:
+    """OpenSM opens every port without a file; the keeper closes them, also while there is no pod at all."""
+    ports = [h.port_guid for n in house.site.nodes if n.role == "compute" for h in n.hcas]
+    for manager in house.fabric.managers:
+        manager.text = None
+    house.fabric.manager("sm1").sweep()
+    assert house.fabric.tables(ports)[ports[0]].keys == {0xFFFF}
+    _keeper(house).tend()
+    assert all(t.keys == {0x7FFF} for t in house.fabric.tables(ports).values())
 
 
 @pytest.mark.parametrize("eyes", ["nothing", "no keys", "strangers", "not itself", "few", "twice"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from weft.drivers.opensm.agents import Files
+import pytest
+
+from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, base_section
 from weft.model.agentapi import AgentPartitions, ConfiguredPartition, WeftPartitionDocument
+from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState, Membership
 from weft.model.mark import Mark
 from weft.model.resources import PartitionSpec
@@ -85,3 +88,23 @@ def test_nothing_is_put_back_over_somebody_else() -> None:
     ):
         found = base(master, wanted=(1,))
         assert not found.restored and said in found.problems[0], found
+
+
+class Answering:
+    """An agent whose manager says that it is in a state."""
+
+    def __init__(self, name: str, state: ManagerState) -> None:
+        self.name, self._state = name, state
+
+    def partitions(self) -> AgentPartitions:
+        default = ConfiguredPartition(pkey=0x7FFF, name="Default", members={})
+        return file(state=self._state).model_copy(update={"configured": (default,)})
+
+
+@pytest.mark.parametrize("states", [("master", "master"), ("standby", "standby"), ("down", "unknown")])
+def test_one_master_or_unknown(states: tuple[str, str]) -> None:
+    """Two masters are a split fabric, none is one that nobody tends: either way nothing is known."""
+    found = [Answering(f"sm{i}", ManagerState(s)) for i, s in enumerate(states)]
+    agents = Agents("ib0", found)  # type: ignore[arg-type]
+    with pytest.raises(UnknownError, match="are master"):
+        agents.master(agents.files())

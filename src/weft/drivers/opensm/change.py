@@ -84,7 +84,8 @@ class Changer:
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
-            stale = [n for n, f in files.read.items() if section_of(f) != dict(base.section)]
+            # A file that is missing opens every port: writing one, if only an empty section, closes them.
+            stale = [n for n, f in files.read.items() if not f.digest or section_of(f) != dict(base.section)]
             for name in sorted(stale, key=lambda n: n == master.name):
                 try:
                     self._agents.named(name).change(self._wanted(files, name, base.section, 0.0))
