@@ -11,17 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, cast
 
 from openvipu.clients.config import resolve
 from openvipu.clients.session import CommandError, Session
+from openvipu.model.errors import BadRequest
 from openvipu.program import listen_address, parser, run, say, wait_for_signal
 from openvipu.proto import catalog_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rules.board import is_power_of_two
+from openvipu.web import WebServer, serve_in_thread
 
 LONGEST_BODY = 4096
 
@@ -145,10 +146,13 @@ def _main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def start(proxy: Proxy, host: str, port: int) -> ThreadingHTTPServer:
+def start(proxy: Proxy, host: str, port: int) -> WebServer:
     """A server in a thread of its own; ``shutdown`` and ``server_close`` end it."""
-    server = ThreadingHTTPServer((host, port), type("BoundHandler", (Handler,), {"proxy": proxy}))
-    threading.Thread(target=server.serve_forever, name="proxy", daemon=True).start()
+    try:
+        server = WebServer((host, port), type("BoundHandler", (Handler,), {"proxy": proxy}))
+    except OSError as error:
+        raise BadRequest(f"address {host}:{port} can't be listened on: {error.strerror}") from None
+    serve_in_thread(server, "proxy")
     return server
 
 

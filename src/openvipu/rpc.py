@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from openvipu.hardware.protocol import HardwareError
 from openvipu.model import errors
+from openvipu.receiving import Receiving
 
 log = logging.getLogger("openvipu")
 
@@ -41,6 +42,29 @@ ACCESS_KEY_HEADER = "api-access-key"
 CONTROLLER_HEADER = "openvipu-controller"
 CONTROLLER_KEY_HEADER = "openvipu-key"
 """How a controller names itself to its agents."""
+
+LARGEST_REQUEST = 1 << 18
+"""Bytes. The largest that makes sense, a cluster of 64 agents with the longest names, has 9,000."""
+
+LONGEST_WORDS = 2000
+"""Characters of a refusal: it travels in a header, and may repeat what the caller sent."""
+
+CALLS_AT_ONCE = 512
+"""Calls of a server that are under way or wait for a thread; more are refused by gRPC itself (RESOURCE_EXHAUSTED)."""
+
+STREAMS = 4
+"""Threads for reflection, the only streaming call that holds one."""
+
+BOUNDS: tuple[tuple[str, Any], ...] = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", LARGEST_REQUEST),
+    ("grpc.max_concurrent_streams", 128),
+    # connections: seconds to say hello, to be idle, to answer whether they are still there
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 600_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
 
 _UNREADABLE = object()
 """Stands for a request whose bytes don't parse; gRPC itself would call that INTERNAL."""
@@ -104,15 +128,26 @@ def _read(path: Path) -> bytes:
 
 
 class Guard(grpc.ServerInterceptor):
-    """Turns refusals into statuses, and lets in only certificates of the given roles."""
+    """Turns refusals into statuses, lets in only certificates of the given roles, and bounds what callers may hold.
+
+    Calls of one request are served as streams, which are the same on the wire: so the wait for the request is ours,
+    and has an end.
+    """
 
     def __init__(self, roles: frozenset[str] = frozenset(), observe: Observer = lambda *_: None) -> None:
         self._roles = roles
         self._observe = observe
+        self._receiving = Receiving()
+        self._streams = ThreadPoolExecutor(STREAMS, thread_name_prefix="streams")
+
+    def close(self) -> None:
+        self._streams.shutdown(wait=False, cancel_futures=True)
 
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = continuation(handler_call_details)
         method = handler_call_details.method
+        if handler is not None and handler.stream_stream is not None:
+            return self._aside(handler)
         if (
             handler is None
             or handler.unary_unary is None
@@ -131,10 +166,23 @@ class Guard(grpc.ServerInterceptor):
                 raise errors.BadRequest(f"the bytes are no request of {method}")
             return handler.unary_unary(request, context)
 
-        def answer(request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+            with self._receiving.place(context):
+                request = next(requests, _UNREADABLE)
             return self._answer(method, call, request, context)
 
-        return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(answer, read, handler.response_serializer)
+
+    def _aside(self, handler: Any) -> Any:
+        """Reflection holds a thread for as long as its client likes: it has threads of its own."""
+
+        def answer(requests: Any, context: grpc.ServicerContext) -> Any:
+            return handler.stream_stream(requests, context)
+
+        answer.experimental_thread_pool = self._streams  # pyright: ignore[reportFunctionMemberAccess]
+        return grpc.stream_stream_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
 
     def _answer(self, method: str, call: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
@@ -149,7 +197,7 @@ class Guard(grpc.ServerInterceptor):
             self._observe(method, "OK")
             return reply
         self._observe(method, code.name)
-        context.abort(code, words)
+        context.abort(code, words if len(words) <= LONGEST_WORDS else f"{words[:LONGEST_WORDS]} …")
         return None
 
     def _check_role(self, context: grpc.ServicerContext) -> None:
@@ -181,7 +229,9 @@ def serve(
 
     ``services`` are the full names that reflection lists. BadRequest if the address can't be had.
     """
-    server = grpc.server(executor, interceptors=[guard], options=(("grpc.so_reuseport", 0),))
+    server = grpc.server(
+        executor, interceptors=[guard], options=BOUNDS, maximum_concurrent_rpcs=CALLS_AT_ONCE
+    )
     for add in register:
         add(server)
     checker = health.HealthServicer()

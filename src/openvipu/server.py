@@ -33,8 +33,8 @@ from openvipu.store import Step, Store
 USER_SERVICES = ("virmgrpc.UserService", "virmgrpc.VersionService", "openvipu.catalog.v1.CatalogService")
 ADMIN_SERVICES = (*USER_SERVICES, "openvipu.admin.v1.AdminService")
 
-WORKERS = 64
-"""Threads for calls. Calls wait in lanes, so there are more than cores."""
+WORKERS = 128
+"""Threads of a door: more than the calls that may wait (48, of both doors) or be received (48) together hold."""
 
 
 @dataclass(frozen=True, slots=True)

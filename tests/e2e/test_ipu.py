@@ -16,8 +16,10 @@ import pytest
 from tests.e2e.conftest import Person
 
 from openvipu.proto import agent_pb2, agent_pb2_grpc
+from openvipu.rpc import Tls, channel
 from weft.model.ipusite import IpuMachine
 from weftlab.guests import guests_folder
+from weftlab.ipu import agents_tls, here
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -41,9 +43,22 @@ def order(person: Person, name: str, *words: str) -> None:
     assert answer.code == 0, answer.err
 
 
-def owner(machine: IpuMachine) -> str:
+def agent_of(lab: Lab, machine: IpuMachine) -> grpc.Channel:
+    """The machine's agent, verified by the authority in the site file."""
+    trusting = Tls.trusting(agents_tls(lab.layout) / "ca.crt")
+    return channel(f"{machine.gw_address}:{machine.agent_port}", trusting, "openvipu-agent")
+
+
+def plain(target: str) -> grpc.StatusCode:
+    """How a call without TLS ends there."""
+    with grpc.insecure_channel(target) as link, pytest.raises(grpc.RpcError) as refused:
+        link.unary_unary("/openvipu.admin.v1.AdminService/ListUsers")(b"", timeout=10)
+    return refused.value.code()
+
+
+def owner(lab: Lab, machine: IpuMachine) -> str:
     """What the machine's agent says: whom it obeys."""
-    with grpc.insecure_channel(f"{machine.gw_address}:{machine.agent_port}") as link:
+    with agent_of(lab, machine) as link:
         stub = agent_pb2_grpc.AgentServiceStub(link)
         return str(stub.GetOwner(agent_pb2.GetOwnerRequest(), timeout=10).controller_id)
 
@@ -69,7 +84,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert pod["state"] == "READY", pod["reason"]
     assert [n["node"] for n in pod["placed"]] == ["ipum1", "ipum2", "ipum3", "ipum4"]
     mark, machines = f"weft-{pod['id'][:8]}-", lab.site.ipu_machines
-    assert {owner(m) for m in machines} == {f"weft-{pod['id']}"}
+    assert {owner(lab, m) for m in machines} == {f"weft-{pod['id']}"}
 
     cloud, own = connection(lab, "operator"), connection(lab, "team-a")
     assert [s.name for s in own.compute.servers()] == [f"{mark}server-poplar1"]
@@ -83,6 +98,13 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert {ports[f"{m.name}-rnic"].mac_address for m in machines} == {m.rnic_mac for m in machines}
     network = cloud.network.get_network(data.network_id)
     assert network.provider_physical_network == "datanet" and 1100 <= network.provider_segmentation_id <= 1199
+
+    # on the gateways' network nobody takes a key without TLS; the tenant's door on its own network does
+    gateway = ports["controller-gateway"].fixed_ips[0]["ip_address"]
+    management = here(lab.layout, ports["controller-management"].fixed_ips[0]["ip_address"])
+    doors = [f"{gateway}:8090", f"{gateway}:8091", *(f"{m.gw_address}:{m.agent_port}" for m in machines)]
+    assert {plain(door) for door in doors} == {grpc.StatusCode.UNAVAILABLE}
+    assert plain(f"{management}:8090") is grpc.StatusCode.UNIMPLEMENTED
 
     guest = guests_folder(lab.layout) / servers[f"{mark}server-poplar1"].id
     profile = (guest / "etc/profile.d/vipu.sh").read_text()
@@ -124,7 +146,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
         "port",
         "network",
     }
-    assert {owner(m) for m in machines} == {""}
+    assert {owner(lab, m) for m in machines} == {""}
     assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
     assert operator.weft("audit").code == 0
@@ -135,7 +157,7 @@ def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str
     tenant, operator = people("team-a"), people("operator")
     machine, gone = lab.site.ipu_machines[0], str(uuid.uuid4())
     papers = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "a-key-of-nobody"))
-    with grpc.insecure_channel(f"{machine.gw_address}:{machine.agent_port}") as link:
+    with agent_of(lab, machine) as link:
         agent = agent_pb2_grpc.AgentServiceStub(link)
         agent.Claim(agent_pb2.ClaimRequest(), metadata=papers)
         try:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from openvipu.hardware.protocol import Hardware
-from openvipu.model.errors import BadRequest
+from openvipu.scrape import start_page
 
 
 class MachineCollector(Collector):
@@ -43,10 +42,4 @@ class MachineCollector(Collector):
 
 def start_exporter(hardware: Hardware, host: str, port: int) -> Any:
     """Serve ``/metrics`` at the address; returns the HTTP server, whose ``shutdown`` ends it."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(MachineCollector(hardware))
-    try:
-        server, _ = start_http_server(port, host, registry)
-    except OSError as error:
-        raise BadRequest(f"exporter address {host}:{port} can't be listened on: {error.strerror}") from None
-    return server
+    return start_page(MachineCollector(hardware), "exporter", host, port)

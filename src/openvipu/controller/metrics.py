@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from openvipu.controller.core import Core
-from openvipu.model.errors import BadRequest
 from openvipu.model.partition import Ready
 from openvipu.model.site import IPUS_PER_MACHINE
+from openvipu.scrape import start_page
 
 Family = GaugeMetricFamily | CounterMetricFamily
 
@@ -75,10 +74,4 @@ class ControllerCollector(Collector):
 
 def start_metrics(core: Core, calls: Calls, host: str, port: int) -> Any:
     """Serve ``/metrics``; returns the HTTP server, whose ``shutdown`` ends it."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(ControllerCollector(core, calls))
-    try:
-        server, _ = start_http_server(port, host, registry)
-    except OSError as error:
-        raise BadRequest(f"metrics address {host}:{port} can't be listened on: {error.strerror}") from None
-    return server
+    return start_page(ControllerCollector(core, calls), "metrics", host, port)

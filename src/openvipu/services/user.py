@@ -36,11 +36,11 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
         self, request: pb.ListIPUAttributesRequest, context: Any
     ) -> pb.ListIPUAttributesReply:
         state = self._core.state
-        allowed = _agents_of(state, self._gate.visible(context))
+        allowed = dict.fromkeys(_agents_of(state, self._gate.visible(context)))
         for agent in request.agents:
             if agent not in allowed:
                 raise NotFound(f"agent {agent!r} doesn't exist")
-        wanted = list(dict.fromkeys(request.agents)) or allowed
+        wanted = dict.fromkeys(request.agents) or allowed
         return pb.ListIPUAttributesReply(entries=[self._attributes(state, agent) for agent in wanted])
 
     def CreatePartition(self, request: pb.CreatePartitionRequest, context: Any) -> pb.CreatePartitionReply:

@@ -1,0 +1,87 @@
+"""Calls whose request has not arrived yet. Each holds a thread, and no key was shown so far: few may, and not for long.
+
+gRPC gives a call to a thread when its headers are there. A client that then sends no request would hold the thread for
+as long as it likes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+PLACES = 48
+"""Calls that may be received at the same time; less than the threads of a door."""
+
+SHARE = 32
+"""Those of one host."""
+
+PATIENCE = 10.0
+"""Seconds until a request must be there."""
+
+GRACE = 0.5
+"""Seconds that a call has in any case: an honest client sends the request with the headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    host: str
+    context: Any
+    ends: float
+
+
+class Receiving:
+    """Of too many calls the oldest are cancelled and make room, once they had the time that an honest one takes."""
+
+    def __init__(self, places: int = PLACES, share: int = SHARE, patience: float = PATIENCE) -> None:
+        self._places, self._share, self._patience = places, share, patience
+        self._lock = threading.Lock()
+        self._calls: OrderedDict[int, _Call] = OrderedDict()
+        self._timer: threading.Timer | None = None
+
+    @contextmanager
+    def place(self, context: Any) -> Generator[None]:
+        """While the request of this call is waited for."""
+        call = _Call(context.peer().rpartition(":")[0], context, time.monotonic() + self._patience)
+        with self._lock:
+            self._calls[id(context)] = call
+            if self._timer is None:
+                self._look_later()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls.pop(id(context), None)
+
+    def _too_much(self, now: float) -> list[_Call]:
+        """From the newest to the oldest: what is beyond a host's share, or beyond all places, has had its time."""
+        found: list[_Call] = []
+        hosts: Counter[str] = Counter()
+        for call in reversed(self._calls.values()):
+            hosts[call.host] += 1
+            crowded = hosts[call.host] > self._share or hosts.total() > self._places
+            if call.ends < now or (crowded and call.ends - self._patience + GRACE < now):
+                found.append(call)
+        return found
+
+    def _look_later(self) -> None:
+        self._timer = threading.Timer(min(GRACE, self._patience) / 2, self._look)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _look(self) -> None:
+        """Cancel what takes too long, or is too much; look again while there is anything to look at."""
+        now = time.monotonic()
+        with self._lock:
+            late = self._too_much(now)
+            for call in late:
+                del self._calls[id(call.context)]
+            self._timer = None
+            if self._calls:
+                self._look_later()
+        for call in late:
+            call.context.cancel()
