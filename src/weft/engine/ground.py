@@ -15,6 +15,7 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.advice import advise, over_limit
 from weft.planning.lines import timeline, wanted
+from weft.planning.numbers import physical_networks, with_segments
 from weft.planning.plan import (
     boot_key,
     fabrics_of,
@@ -52,6 +53,7 @@ class Ground:
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
         pkeys: fabric -> P_Keys that any of its managers is told of, somebody else's inside weft's range included.
+        segments: physical network -> VLANs of the cloud's networks on it, anybody's.
         silent: fabric -> why it can't be asked: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
             known. What was not asked about isn't here.
@@ -69,6 +71,7 @@ class Ground:
         default_factory=dict[str, Mapping[str, str] | WeftError]
     )
     silent: Mapping[str, WeftError] = field(default_factory=dict[str, WeftError])
+    segments: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def boot_error(self, project: str, order: Order) -> WeftError | None:
         """Why its fabric can't be asked, or why it isn't known on which hosts Nova would boot it; None: all is known.
@@ -101,8 +104,7 @@ class Ground:
         """
         book, health = capacity.book(), self.health(capacity)
         occupancy = book.occupancy(health, project, window.now, window.start, window.end, window.pod)
-        pkeys = {f: capacity.used.pkeys.get(f, frozenset()) | there for f, there in self.pkeys.items()}
-        used = capacity.used.model_copy(update={"pkeys": pkeys})
+        used = with_segments(self.site, capacity.used, self.pkeys, self.segments)
         made = self._make(pod_id, project, order, occupancy, used)
         if isinstance(made, Plan):
             limit = self.site.queue.projects.get(project)
@@ -186,7 +188,8 @@ def look_around(
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
     there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, orders)
-    return Ground(site, world, down, pkeys, there, tuple(ports), boots, silent)
+    segments = world.clouds[cloud].segments(physical_networks(site, cloud))
+    return Ground(site, world, down, pkeys, there, tuple(ports), boots, silent, segments)
 
 
 def _fabrics(site: Site, cloud: str, orders: Iterable[tuple[str, Order]]) -> list[str]:

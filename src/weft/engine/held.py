@@ -48,11 +48,17 @@ class Held:
         self.lost = threading.Event()
 
     @contextmanager
-    def write(self) -> Generator[Tx]:
-        """A fenced transaction; also learns whether the wish has changed."""
+    def write(self, capacity: bool = False) -> Generator[Tx]:
+        """A fenced transaction; also learns whether the wish has changed.
+
+        Args:
+            capacity: numbers are claimed in it: one at a time, and that lock is taken before the pod's.
+        """
         if self.lost.is_set():
             raise LostError
         with self._database.transaction() as tx:
+            if capacity:
+                tx.row("lock_capacity")
             row = tx.row("check_token", id=self.pod.id, token=self.pod.token)
             if row is None:
                 self.lost.set()

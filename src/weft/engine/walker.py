@@ -69,11 +69,12 @@ class Walker:
 
         self._walk(settled, ready, advance, "present")
 
-    def tear_down(self, at_once: frozenset[Kind] = frozenset()) -> None:
+    def tear_down(self, at_once: frozenset[Kind] = frozenset(), wanted: str = "absent") -> None:
         """Until everything that was ever asked for is seen to be absent; the first that are needed go last.
 
         Kinds in `at_once` don't wait for what needs them: a release that lasts too long takes the P_Key away from
-        a server that can't be deleted, so that the other nodes can be given back.
+        a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is wished for the pod
+        meanwhile; `present`: it is to be made anew after that.
         """
         gone = {key for key, r in self.records.items() if r.state in (RowState.ABSENT, RowState.WANTED)}
 
@@ -84,7 +85,7 @@ class Walker:
         def retreat(batch: Batch) -> Progress:
             return self._progress(batch, RowState.ABSENT, self._moves.retreat)
 
-        self._walk(gone, ready, retreat, "absent")
+        self._walk(gone, ready, retreat, wanted)
 
     def _walk(
         self,

@@ -103,3 +103,15 @@ class UnknownError(TemporaryError):
 
 class PermanentError(OutsideError):
     """Trying again won't help: `then` says what a person must change. HTTP 502, exit code 1."""
+
+
+class TakenError(PermanentError):
+    """A number that was allotted is in use outside by somebody else: another one helps.
+
+    Args:
+        key: the resource that can't be made with it.
+    """
+
+    def __init__(self, asked: str, of: str, answer: str, key: str) -> None:
+        super().__init__(asked, of, answer, "free it there, or let the pod have another")
+        self.key = key

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from weft.model.order import Order
 from weft.model.resources import Graph
+from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
 
 
@@ -54,8 +55,8 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Protocol):
-    """What must be known of a cloud before anything is made, and of its hosts at all times."""
+class CloudFacts(Occupants, Networks, Protocol):
+    """What must be known of a cloud before anything is made, and of its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str) -> None:
         """Image, flavor and networks named by the order exist and are usable by the project.

@@ -24,9 +24,9 @@ from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outc
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
+from weft.testing.cloud_networks import FakeNetworks
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_state import IMMUTABLE, Fault, caller, wanted_fields
-from weft.testing.cloud_store import CloudStore
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
 
@@ -34,7 +34,7 @@ SERVICE_PROJECT = "service"
 """Project of what is the site's own."""
 
 
-class FakeCloud(CloudStore):
+class FakeCloud(FakeNetworks):
     """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Safe to use from many threads."""
 
     # -- people ----------------------------------------------------------------------------------------------
@@ -111,6 +111,9 @@ class FakeCloud(CloudStore):
             fixed = sorted(changed & IMMUTABLE.get(resource.kind, frozenset()))
             if fixed:
                 return self._refused("update", resource, f"{', '.join(fixed)} can't be changed")
+            if in_use := self._shares_in_use(thing):
+                asked = f"update {resource.kind} {resource.name}"
+                return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", in_use))
             thing.fields.update(fields)
             thing.mark = scope.mark(resource.key)
             return Outcome(thing.id)

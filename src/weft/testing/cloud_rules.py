@@ -8,6 +8,9 @@ from weft.model.quota import RULES_OF_A_GROUP
 from weft.model.resources import VIPU_KINDS, Kind
 from weft.testing.cloud_state import Offers, Thing
 
+VLAN_IN_USE = "HTTP 409: VLAN"
+"""How the refusal of a number begins that another network has."""
+
 
 def refusal_of_creation(
     kind: Kind,
@@ -98,7 +101,7 @@ def _network(
     where = (fields["physical_network"], fields["segment"])
     for other in same:
         if (other.fields.get("physical_network"), other.fields.get("segment")) == where:
-            return f"HTTP 409: VLAN {where[1]} on {where[0]} is in use by {other.name}"
+            return f"{VLAN_IN_USE} {where[1]} on {where[0]} is in use by {other.name}"
     return None
 
 

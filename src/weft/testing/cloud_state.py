@@ -30,6 +30,13 @@ REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port
 """Fields of specs that are keys of other resources."""
 
 
+NEVER_WANTED: Mapping[Kind, Mapping[str, object]] = {
+    Kind.NETWORK: {"shared_with": ()},
+    Kind.PORT: {"address_pairs": ()},
+}
+"""What a tenant can put on what is the pod's, and no spec ever wants."""
+
+
 class Fault(StrEnum):
     """What can go wrong; see `FakeCloud.plant`."""
 
@@ -154,7 +161,7 @@ def wanted_fields(resource: Resource, ids: Mapping[str, str]) -> dict[str, objec
         value: object = getattr(resource.spec, name)
         if name != "kind":
             fields[name] = swap(value) if name in REFERENCES else _plain(value)
-    return fields
+    return {**fields, **NEVER_WANTED.get(resource.kind, {})}
 
 
 def _plain(value: object) -> object:

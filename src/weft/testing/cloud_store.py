@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from weft.engine.clock import SystemClock
-from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.errors import OutsideError, PermanentError, TakenError, TemporaryError, UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.clock import Clock
 from weft.ports.occupants import Ended, Ending
 from weft.ports.resources import Scope
-from weft.testing.cloud_rules import bind_ports, failed_boot, host_of, refusal_of_deletion
+from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_of, refusal_of_deletion
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
 REQUEST_SECONDS = 0.2
@@ -98,6 +98,12 @@ class CloudStore:
         """Somebody deletes it by hand."""
         with self._lock:
             self._end(self._things.pop(thing.id, thing))
+
+    def bring_back(self, thing: Thing) -> None:
+        """What was deleted is there again, as it was: a restored backup, `nova restore`."""
+        with self._lock:
+            thing.gone_at = None
+            self._things[thing.id] = thing
 
     def things(self, kind: Kind | None = None) -> list[Thing]:
         """Everything that is there, oldest first."""
@@ -217,7 +223,7 @@ class CloudStore:
         if not whole:
             return None
         error = self._error(whole[0], f"{verb} {kind}" if kind else verb)
-        if whole[0].fault is Fault.LOST_ANSWER and verb not in ("find", "marked", "check", "facts"):
+        if whole[0].fault is Fault.LOST_ANSWER and verb not in _READING:
             return error
         raise error
 
@@ -255,9 +261,12 @@ class CloudStore:
 
     def _refused(self, verb: str, resource: Resource, why: str) -> Outcome:
         asked = f"{verb} {resource.kind} {resource.name}"
+        if why.startswith(VLAN_IN_USE):
+            return Outcome(error=TakenError(asked, f"fake cloud {self.name}", why, resource.key))
         return Outcome(
             error=PermanentError(asked, f"fake cloud {self.name}", why, "see the cause away first")
         )
 
 
 _OF_CALLS = (Fault.LOST_ANSWER, Fault.ERROR_500, Fault.UNREACHABLE, Fault.REFUSED)
+_READING = frozenset({"find", "marked", "check", "facts", "occupants", "endings", "segments", "networks"})

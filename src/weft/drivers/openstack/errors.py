@@ -30,6 +30,7 @@ PASSING_CONFLICTS = frozenset(
         "SecurityGroupInUse",
         "L3PortInUse",
         "ServicePortInUse",
+        "RbacPolicyInUse",
         "RetryRequest",
         "StaleDataError",
         "RevisionNumberConstraintFailed",

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.lookups import Lookups
+from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.session import Json, Project, Service, Sessions
 from weft.model.errors import InputError, UnknownError
@@ -36,7 +37,7 @@ _NOVA = {
 }
 
 
-class OpenStackFacts(OpenStackOccupants):
+class OpenStackFacts(OpenStackOccupants, OpenStackNetworks):
     """`CloudFacts`.
 
     Args:
@@ -44,7 +45,8 @@ class OpenStackFacts(OpenStackOccupants):
     """
 
     def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
-        super().__init__(sessions)
+        OpenStackOccupants.__init__(self, sessions)
+        OpenStackNetworks.__init__(self, sessions)
         self._external = external_network
         self._lookups = Lookups()
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.networks import shares_of
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.session import Json, Project
+from weft.model.errors import OutsideError, TakenError
 from weft.model.resources import Kind, NetworkSpec, Resource, SubnetSpec
+
+SHARED = "weft:shared_with"
+"""Field that `prepare` adds to a network's row: ids of the projects that it is shared with."""
 
 
 class Networks(NeutronKind):
     """VLAN provider networks; on InfiniBand the segmentation id is the P_Key."""
 
     kind = Kind.NETWORK
-    mendable = frozenset({"mark", "port_security"})
+    mendable = frozenset({"mark", "port_security", "shared_with"})
     collection, item = "networks", "network"
     fields = (
         "provider:physical_network",
@@ -47,6 +55,7 @@ class Networks(NeutronKind):
             "physical_network": spec.physical_network,
             "segment": spec.segment,
             "port_security": spec.port_security,
+            "shared_with": frozenset[str](),
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
@@ -56,6 +65,7 @@ class Networks(NeutronKind):
             "segment": row.raw.get("provider:segmentation_id"),
             # A cloud without the port security extension doesn't have the field.
             "port_security": row.raw.get("port_security_enabled", True),
+            "shared_with": row.raw[SHARED],
         }
 
     def facts(self, row: Row) -> dict[str, object]:
@@ -67,6 +77,30 @@ class Networks(NeutronKind):
 
     def users(self, project: Project, row: Row) -> str:
         return ports_by(project, {"network_id": row.id})
+
+    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+        """Whom they are shared with: their owner can let other projects put ports on them."""
+        shares = shares_of(call.project, [row.id for row in rows]) if rows else []
+        with_whom: dict[str, set[str]] = {row.id: set() for row in rows}
+        for share in shares:
+            with_whom.setdefault(share["object_id"], set()).add(share["target_tenant"])
+        return [replace(row, raw={**row.raw, SHARED: frozenset(with_whom[row.id])}) for row in rows]
+
+    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().mend(call, resource, row, fields)
+        if "shared_with" not in fields:
+            return
+        for share in shares_of(call.project, [row.id]):
+            asked = f"take back the share of network {resource.name} with project {share['target_tenant']}"
+            call.project.network.ask(asked, "DELETE", f"/rbac-policies/{share['id']}", ok=(404,))
+
+    def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
+        try:
+            return super()._made_before(call, resource, asked, answer)
+        except OutsideError as error:
+            if answer.error_type != "VlanIdInUse":
+                raise
+            raise TakenError(error.asked, error.of, error.answer, resource.key) from error
 
 
 class Subnets(NeutronKind):

@@ -37,7 +37,7 @@ class Ports(NeutronKind):
     """Ports are made unbound; Neutron binds them on the server's host when Nova boots it."""
 
     kind = Kind.PORT
-    mendable = frozenset({"mark", "security_groups"})
+    mendable = frozenset({"mark", "security_groups", "address_pairs"})
     collection, item = "ports", "port"
     fields = (
         "network_id",
@@ -48,6 +48,7 @@ class Ports(NeutronKind):
         "device_owner",
         "security_groups",
         "port_security_enabled",
+        "allowed_address_pairs",
         "binding:vnic_type",
         "binding:vif_type",
         "binding:host_id",
@@ -113,10 +114,12 @@ class Ports(NeutronKind):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         spec = resource.spec
         assert isinstance(spec, PortSpec)
-        if "security_groups" not in fields:
-            return {}
-        body: Json = {"security_groups": [call.id_of(key) for key in spec.security_groups]}
-        body["port_security_enabled"] = bool(spec.security_groups)
+        body: Json = {}
+        if "security_groups" in fields:
+            body["security_groups"] = [call.id_of(key) for key in spec.security_groups]
+            body["port_security_enabled"] = bool(spec.security_groups)
+        if "address_pairs" in fields:
+            body["allowed_address_pairs"] = []
         return body
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
@@ -126,6 +129,8 @@ class Ports(NeutronKind):
             "network": _network_id(call, spec.network, spec.site_network) or spec.network,
             "address": (spec.address,),
             "vnic_type": spec.vnic_type,
+            # What else it may send as: by its owner's wish, with 0.0.0.0/0, as anybody.
+            "address_pairs": frozenset[str](),
             "security_groups": frozenset(call.ids.get(key, key) for key in spec.security_groups)
             or "no port security",
             "host": spec.host,
@@ -149,6 +154,7 @@ class Ports(NeutronKind):
             "subnet": ", ".join(sorted({f["subnet_id"] for f in fixed})),
             "address": tuple(f["ip_address"] for f in fixed),
             "vnic_type": raw.get("binding:vnic_type"),
+            "address_pairs": frozenset(p["ip_address"] for p in raw.get("allowed_address_pairs") or ()),
             "security_groups": frozenset(raw["security_groups"]) if secured else "no port security",
             "mac": raw["mac_address"],
         }

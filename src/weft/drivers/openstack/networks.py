@@ -1,0 +1,115 @@
+"""What is on Neutron's networks, whoever put it there.
+
+A network's owner sees, and may remove, all ports on it, other projects' too (Neutron's policies `get_port` and
+`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can make subnets and shares of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from weft.drivers.openstack.router import OWNERS
+from weft.drivers.openstack.session import Json, Project, Sessions
+from weft.model.errors import UnknownError
+from weft.ports.networks import OnNetwork
+
+FRESH = 15.0
+"""Seconds that a listing of segments is used for: a number that is taken since then is found taken at its creation."""
+_THE_CLOUDS = "network:"
+"""Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
+
+
+class OpenStackNetworks:
+    """`Networks`. Safe to use from many threads."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._networks_of = sessions
+        self._segments: dict[tuple[str, ...], tuple[float, Mapping[str, frozenset[int]]]] = {}
+
+    def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:
+        wanted = tuple(sorted(set(physical_networks)))
+        known = self._segments.get(wanted)
+        if known is None or time.monotonic() - known[0] > FRESH:
+            known = self._segments[wanted] = (time.monotonic(), self._listed_segments(wanted))
+        return known[1]
+
+    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
+        if not networks:
+            return []
+        project, ids = self._networks_of.project(project_id), sorted(networks)
+        return [*self._ports(project, ids), *self._subnets(project, ids), *self._shares(project, ids)]
+
+    def take_off(self, project_id: str, thing: OnNetwork) -> None:
+        network = self._networks_of.project(project_id).network
+        asked = f"take {thing.kind} {thing.id} off network {thing.network}"
+        if thing.owner in OWNERS:
+            path = f"/routers/{thing.device}/remove_router_interface"
+            network.ask(asked, "PUT", path, json={"port_id": thing.id}, ok=(404,))
+            return
+        path = {"port": "/ports", "subnet": "/subnets", "share": "/rbac-policies"}[thing.kind]
+        network.ask(asked, "DELETE", f"{path}/{thing.id}", ok=(404,))
+
+    def _listed_segments(self, physical_networks: tuple[str, ...]) -> Mapping[str, frozenset[int]]:
+        asked = f"list the networks of all projects on {', '.join(physical_networks)}"
+        place, number = "provider:physical_network", "provider:segmentation_id"
+        rows = self._networks_of.own().network.listing(
+            asked, "/networks", "networks", {place: physical_networks, "fields": ("id", place, number)}
+        )
+        found: dict[str, set[int]] = {name: set() for name in physical_networks}
+        for row in rows:
+            if place not in row or number not in row:
+                then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
+                raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
+            # One that is on several segments shows none here; it is none of weft's kind.
+            if row[number] is not None and row[place] in found:
+                found[row[place]].add(int(row[number]))
+        return {name: frozenset(numbers) for name, numbers in found.items()}
+
+    @staticmethod
+    def _ports(project: Project, networks: list[str]) -> list[OnNetwork]:
+        fields = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
+        rows = project.network.listing(
+            "list ports on the pod's networks", "/ports", "ports", {"network_id": networks, "fields": fields}
+        )
+        return [
+            OnNetwork(
+                "port",
+                row["id"],
+                row["network_id"],
+                row["name"],
+                row["project_id"],
+                row["device_owner"],
+                row["device_id"],
+            )
+            for row in rows
+            if row["device_owner"] in OWNERS or not row["device_owner"].startswith(_THE_CLOUDS)
+        ]
+
+    @staticmethod
+    def _subnets(project: Project, networks: list[str]) -> list[OnNetwork]:
+        fields = ("id", "name", "network_id", "project_id")
+        rows = project.network.listing(
+            "list subnets on the pod's networks",
+            "/subnets",
+            "subnets",
+            {"network_id": networks, "fields": fields},
+        )
+        return [OnNetwork("subnet", r["id"], r["network_id"], r["name"], r["project_id"]) for r in rows]
+
+    @staticmethod
+    def _shares(project: Project, networks: list[str]) -> list[OnNetwork]:
+        return [
+            OnNetwork("share", row["id"], row["object_id"], "", row["target_tenant"])
+            for row in shares_of(project, networks)
+        ]
+
+
+def shares_of(project: Project, networks: Collection[str]) -> list[Json]:
+    """Neutron's RBAC policies for these networks that a project has made."""
+    return project.network.listing(
+        "list shares of the pod's networks",
+        "/rbac-policies",
+        "rbac_policies",
+        {"object_type": "network", "object_id": sorted(networks)},
+    )

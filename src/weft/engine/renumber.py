@@ -1,0 +1,58 @@
+"""Another number for a pod whose own turned out to be in use outside, by somebody who doesn't know weft's ranges."""
+
+from __future__ import annotations
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.capacity import PKEYS, VLANS, read_capacity
+from weft.engine.held import Held
+from weft.engine.world import World
+from weft.model.errors import PermanentError, TakenError
+from weft.model.plan import Plan
+from weft.model.site import Site
+from weft.planning.numbers import physical_networks, renumbered, with_segments
+
+
+def renumber(held: Held, taken: TakenError, world: World, site: Site) -> None:
+    """Give a pod, of which everything has been seen absent, a plan with another number in the taken one's place.
+
+    Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
+    """
+    plan = held.pod.plan
+    pkeys = {plan.fabric: world.fabric(plan.fabric).files().pkeys} if plan.fabric in site.fabrics else {}
+    segments = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
+    with held.write(capacity=True) as tx:
+        used = with_segments(site, read_capacity(tx).used, pkeys, segments)
+        new = renumbered(plan, taken.key, site, used)
+        if new is None:
+            raise PermanentError(
+                taken.asked, taken.of, taken.answer, "no other number of weft's range is free"
+            )
+        for resource in new.graph.resources:
+            document = Jsonb(resource.model_dump(mode="json"))
+            if not tx.run("renumber_resource", pod_id=held.pod.id, key=resource.key, document=document):
+                raise AssertionError(f"{resource.key} was not seen to be absent before it was renumbered")
+        before, after = numbers_of(plan), numbers_of(new)
+        for space in before.keys() | after.keys():
+            if before.get(space) != after.get(space):
+                tx.run("give_back_number", space=space, number=before.get(space), pod_id=held.pod.id)
+                tx.run("hold_number", space=space, number=after[space], pod_id=held.pod.id)
+                message = f"{space} {before.get(space)} is in use by somebody else: it has {after[space]} now"
+                tx.run(
+                    "insert_event",
+                    pod_id=held.pod.id,
+                    at=tx.now(),
+                    type="repair",
+                    message=message,
+                    key=taken.key,
+                )
+        tx.run("renumber_pod", id=held.pod.id, plan=Jsonb(new.model_dump(mode="json")))
+        tx.run("notify", pod_id=str(held.pod.id))
+
+
+def numbers_of(plan: Plan) -> dict[str, int]:
+    """Space -> number that a plan holds."""
+    numbers = {VLANS + plan.cloud: plan.allotment.vlan, **plan.allotment.numbers}
+    if plan.allotment.pkey is not None:
+        numbers[PKEYS + plan.fabric] = plan.allotment.pkey
+    return numbers

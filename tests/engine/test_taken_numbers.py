@@ -1,0 +1,86 @@
+"""A20: numbers that somebody else uses in Neutron are not given out; one that is taken in the meantime is replaced."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.house import ORDER, House
+
+from weft.model.errors import UnknownError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Thing
+
+pytestmark = pytest.mark.database
+
+
+def stranger(house: House, physical_network: str, segment: int) -> Thing:
+    """A network that isn't weft's, on a number of weft's range."""
+    return house.cloud.add(
+        Kind.NETWORK, "stranger", "team-b", physical_network=physical_network, segment=segment
+    )
+
+
+def test_foreign_networks_numbers_are_given_to_nobody(house: House) -> None:
+    """Every order of everybody FAILED on the lowest free VLAN."""
+    vlan = house.site.clouds["lab"].management
+    rail = house.site.fabrics["ib0"]
+    stranger(house, vlan.physical_network, vlan.segments.first)
+    stranger(house, rail.physical_network, rail.segments.first)
+    pod = house.ready()
+    assert pod.plan.allotment.vlan == vlan.segments.first + 1
+    assert pod.plan.allotment.pkey == rail.segments.first + 1
+
+
+@pytest.mark.parametrize("kind", ["management", "rdma"])
+def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
+    """The pod had FAILED, for good; now what was made is taken away and made anew with another number."""
+    vlan, rail = house.site.clouds["lab"].management, house.site.fabrics["ib0"]
+    place, first = (
+        (vlan.physical_network, vlan.segments.first)
+        if kind == "management"
+        else (rail.physical_network, rail.segments.first)
+    )
+    pod = house.order()
+    stranger(house, place, first)
+    after = house.run(pod, PodState.READY)
+    numbers = after.plan.allotment
+    assert (numbers.vlan if kind == "management" else numbers.pkey) == first + 1
+    assert {house.cloud.thing(f"network/{n}").fields["segment"] for n in ("management", "rdma")} == {
+        numbers.vlan,
+        numbers.pkey,
+    }
+    assert [k for k in house.fabric.partitions() if k in rail.segments] == [numbers.pkey]
+    said = [e.message for e in house.store.events(pod.id, 0) if "in use by somebody else" in e.message]
+    assert len(said) == 1
+    assert after.nodes == pod.nodes
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.store.capacity().used.vlans and not house.store.capacity().used.pkeys
+
+
+def test_a_release_asked_meanwhile_wins(house: House) -> None:
+    """Nothing is made anew for a pod that nobody wants any more."""
+    vlan = house.site.clouds["lab"].management
+    pod = house.order()
+    stranger(house, vlan.physical_network, vlan.segments.first)
+    house.cloud.meanwhile("delete", lambda: house.release(pod))
+    house.run(pod, PodState.RELEASED)
+    assert [t.name for t in house.cloud.things()] == ["stranger"]
+
+
+def test_without_another_number_it_fails_with_the_reason(house: House) -> None:
+    """Nothing that waiting would change; and nothing of it is left lying about."""
+    vlan = house.site.clouds["lab"].management
+    pod = house.order()
+    for number in vlan.segments.numbers():
+        stranger(house, vlan.physical_network, number)
+    after = house.run(pod, PodState.FAILED)
+    assert "no other number" in after.reason
+
+
+def test_unknown_segments_are_not_free_ones(house: House) -> None:
+    """A Neutron that can't be asked makes orders wait, not collide."""
+    house.cloud.plant(Fault.UNREACHABLE, verb="segments")
+    with pytest.raises(UnknownError):
+        house.order(ORDER)
