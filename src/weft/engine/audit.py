@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
+from weft.engine.intruders import clear_pod, clear_strays, intruders
 from weft.engine.outside import Outside, Wire, look_outside
 from weft.engine.owners import Claim, Owners
 from weft.engine.records import PodRecord, ResourceRecord, RowState, UnreadableError
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
+from weft.engine.traces import Traces
 from weft.engine.verifier import verify
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, WeftError
@@ -47,6 +49,7 @@ class Auditor:
         self._checked: dict[str, int] = {}
         self._strays: list[Stray] = []
         self._pods: dict[UUID, tuple[PodRecord, list[ResourceRecord]]] = {}
+        self._intruders: dict[UUID, set[str]] = {}
         self._just_released: dict[str, frozenset[int]] = {}
 
     def check(self) -> AuditReport:
@@ -62,7 +65,9 @@ class Auditor:
         outside = self._look()
         before = self._compare(outside, confirmed).findings
         taken = TakeBack(self._store, self._world, self._clock, outside.began_at, confirmed, self._pause)
+        why = self._clear_networks(confirmed)
         taken.remove(self._strays)
+        why |= {thing_id: text for (_, thing_id), text in taken.left.items()}
         sick = {UUID(f.pod_id) for f in before if f.pod_id and f.category in ("missing", "different")}
         sick &= self._pods.keys()
         for pod_id in sick:
@@ -71,10 +76,24 @@ class Auditor:
         after = self._check(confirmed)
         left = {_identity(f) for f in after.findings}
         known = {_identity(f) for f in before}
-        why = {thing_id: text for (_, thing_id), text in taken.left.items()}
         told = [_told(f, _identity(f) not in left, why.get(f.id, "")) for f in before]
         told += [_told(f, False, "") for f in after.findings if _identity(f) not in known]
         return after.model_copy(update={"findings": tuple(told)})
+
+    def _clear_networks(self, confirmed: Confirmed) -> dict[str, str]:
+        """Take what others put on them off the networks that are going, and off those that nobody else may be on."""
+        why: dict[str, str] = {}
+        try:
+            for pod_id, ids in self._intruders.items():
+                pod = self._store.find_pod(str(pod_id), None)
+                why |= clear_pod(pod, self._store.resources(pod_id), self._world, ids)
+                self._store.wake(pod_id)
+            now = self._clock.now()
+            going = [s.thing for s in self._strays if not why_not(s, now, confirmed)]
+            why |= clear_strays(self._world, going)
+        except WeftError as error:
+            self._find("unknown", "network", self._site.name, "repair", f"networks can't be cleared: {error}")
+        return why
 
     def _check(self, confirmed: Confirmed) -> AuditReport:
         return self._compare(self._look(), confirmed)
@@ -83,11 +102,12 @@ class Auditor:
         return look_outside(self._world, self._site.name, self._clock)
 
     def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
-        self._findings, self._checked, self._strays = [], {}, []
+        self._findings, self._checked, self._strays, self._intruders = [], {}, [], {}
         self._read_pods(outside)
         self._checked["pods"] = len(self._pods)
         self._check_pods()
         self._check_marked(outside, confirmed)
+        self._check_traces()
         for name, wire in outside.wires.items():
             if isinstance(wire, WeftError):
                 self._find("unknown", "fabric", name, name, str(wire))
@@ -129,6 +149,31 @@ class Auditor:
                 by_key = {r.key: r for r in records}
                 for problem in verdict.problems:
                     self._find_problem(pod, problem, by_key.get(problem.key or ""))
+        for pod, records in self._pods.values():
+            self._check_networks(pod, records)
+
+    def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
+        """What others have put on a pod's networks; while it is released, that is what stands in the way."""
+        cloud = pod.plan.cloud
+        try:
+            found = intruders(pod, records, self._world)
+        except WeftError as error:
+            self._find("unknown", "network", cloud, pod.name, str(error), pod=pod.name, pod_id=str(pod.id))
+            return
+        for one in found:
+            self._intruders.setdefault(pod.id, set()).add(one.thing.id)
+            self._find(
+                "foreign",
+                one.thing.kind,
+                cloud,
+                one.thing.text(),
+                one.text(),
+                id=one.thing.id,
+                pod=pod.name,
+                pod_id=str(pod.id),
+                repair=one.removable(pod)
+                or "nothing while the pod lives; it is removed when the pod is released",
+            )
 
     def _has_moved_on(self, pod: PodRecord) -> bool:
         """Whether the pod is being released, or worked on, since its row was read: what is missing is no wonder."""
@@ -179,6 +224,24 @@ class Auditor:
                 pod=stray.ownership.pod,
                 pod_id=stray.ownership.pod_id,
                 repair=refused or "it is removed after it is checked again",
+            )
+
+    def _check_traces(self) -> None:
+        """What the sweep found of released pods: what is still there, and of the last day what is gone again."""
+        for row in Traces(self._store.database).lately():
+            gone = row["gone_at"]
+            ended = f"; gone at {gone:%Y-%m-%dT%H:%M:%SZ}" if gone else "; still there"
+            self._find(
+                "late",
+                row["kind"],
+                row["place"],
+                row["subject"],
+                f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
+                id=f"trace {row['id']}",
+                pod=row["pod"],
+                pod_id=str(row["pod_id"]),
+                repair="the sweep takes it back" if gone is None else "none is needed: it was taken back",
+                repaired=True if gone else None,
             )
 
     # -- the wire -----------------------------------------------------------------------------------------------
@@ -269,4 +332,5 @@ def _identity(finding: Finding) -> tuple[str, ...]:
 
 def _told(finding: Finding, repaired: bool, why: str) -> Finding:
     """A finding after a repair; `why`: why it could not be removed."""
-    return finding.model_copy(update={"repaired": repaired, "repair": why or finding.repair})
+    done = finding.repaired is True or repaired
+    return finding.model_copy(update={"repaired": done, "repair": why or finding.repair})

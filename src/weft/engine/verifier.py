@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from weft.engine.intruders import intruders
 from weft.engine.moves import observed_change, seen_of
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
@@ -51,6 +52,7 @@ def verify(
     looks = {place: pool.submit(_look, pod, group, world, ids) for place, group in groups.items()}
     partition = next((r.resource.spec for r in records if isinstance(r.resource.spec, PartitionSpec)), None)
     fabric = pool.submit(check_fabric, pod.plan.fabric, partition, world, site) if partition else None
+    others = pool.submit(intruders, pod, records, world)
     problems: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
@@ -71,6 +73,11 @@ def verify(
             looked_at[f"host ports of {pod.plan.fabric}"] = ports
         except WeftError as error:
             problems.append(Problem(str(error), unknown=True))
+    try:
+        # No row's difference: what somebody else has put there isn't made right by making the pod's own anew.
+        problems += [Problem(i.text()) for i in others.result() if i.improper]
+    except WeftError as error:
+        problems.append(Problem(str(error), unknown=True))
     return Verdict(tuple(problems), tuple(changes), looked_at)
 
 

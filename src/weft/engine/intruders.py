@@ -1,0 +1,105 @@
+"""What is on a pod's networks and isn't the pod's: ports, subnets and shares that a tenant, or others, put there.
+
+What is decided for each, and why: docs/decisions/what-tenants-may-do-to-their-networks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.resources import Kind, Marked, NetworkSpec
+from weft.ports.networks import OnNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Intruder:
+    """One thing on one network.
+
+    Attributes:
+        network: the network's row.
+        rdma: the network is one that nothing but the pod's own adapters may be on.
+    """
+
+    thing: OnNetwork
+    network: ResourceRecord
+    rdma: bool
+
+    @property
+    def improper(self) -> bool:
+        """Whether the pod isn't as promised with it. (A share is a difference of the network itself.)"""
+        return self.rdma and self.thing.kind != "share"
+
+    def removable(self, pod: PodRecord) -> str:
+        """Why an operator's repair removes it; empty: it doesn't."""
+        if pod.wanted == "absent":
+            return "it is removed: the pod is being released, and its network can't go before"
+        if self.thing.kind == "share":
+            return "it is taken back"
+        if self.rdma:
+            return "it is removed: nothing but the pod's own may be there"
+        return ""
+
+    def text(self) -> str:
+        network = self.network.resource.name
+        return f"network {network} has something on it that is not the pod's: {self.thing.text()}"
+
+
+def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
+    """Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
+    networks = {
+        r.outside_id: r
+        for r in records
+        if isinstance(r.resource.spec, NetworkSpec) and r.outside_id and r.state is not RowState.ABSENT
+    }
+    facts = world.clouds.get(pod.plan.cloud)
+    if not networks or facts is None:
+        return []
+    own = {r.outside_id for r in records if r.outside_id}
+    routers = {r.outside_id for r in records if r.kind is Kind.ROUTER and r.outside_id}
+    found: list[Intruder] = []
+    for thing in facts.on_networks(pod.project_id, [n for n in networks if n]):
+        network = networks.get(thing.network)
+        the_pods_router = thing.device in routers and thing.owner.startswith("network:")
+        if network is None or thing.id in own or the_pods_router:
+            continue
+        spec = network.resource.spec
+        assert isinstance(spec, NetworkSpec)
+        found.append(Intruder(thing, network, not spec.port_security))
+    return found
+
+
+def clear(world: World, cloud: str, project_id: str, things: Iterable[OnNetwork]) -> dict[str, str]:
+    """Remove things, ports before what they stand on; id -> why one could not be."""
+    order = {"port": 0, "subnet": 1, "share": 2}
+    why: dict[str, str] = {}
+    for thing in sorted(things, key=lambda t: (order[t.kind], t.id)):
+        try:
+            world.clouds[cloud].take_off(project_id, thing)
+        except WeftError as error:
+            why[thing.id] = str(error)
+    return why
+
+
+def clear_pod(
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str]
+) -> dict[str, str]:
+    """Remove those of these intruders that are still intruders, and may be removed; id -> why one could not be."""
+    found = [i.thing for i in intruders(pod, records, world) if i.thing.id in ids and i.removable(pod)]
+    return clear(world, pod.plan.cloud, pod.project_id, found)
+
+
+def clear_strays(world: World, strays: Sequence[Marked]) -> dict[str, str]:
+    """Remove what others have put on networks that are going to be removed; id -> why one could not be."""
+    own = {t.id for t in strays}
+    why: dict[str, str] = {}
+    for network in (t for t in strays if t.kind is Kind.NETWORK and t.project_id and t.where in world.clouds):
+        project_id = network.project_id or ""
+        on_it = world.clouds[network.where].on_networks(project_id, [network.id])
+        # Router interfaces of weft's own routers go with these.
+        mine = [t for t in on_it if t.id not in own and t.device not in own and t.kind != "subnet"]
+        why |= clear(world, network.where, project_id, mine)
+    return why
