@@ -60,6 +60,18 @@ class StoreCollector(Collector):
         unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
         unreadable.add_metric([], counts.parked)
         yield unreadable
+        traces = GaugeMetricFamily(
+            "weft_traces",
+            "What the sweep found of released pods after their receipts: still there, and taken back.",
+            labels=["state"],
+        )
+        traces.add_metric(["open"], counts.traces["open"])
+        traces.add_metric(["gone"], counts.traces["gone"])
+        yield traces
+        swept = GaugeMetricFamily("weft_sweep_age_seconds", "Since the last sweep came to its end.")
+        if counts.swept is not None:
+            swept.add_metric([], counts.swept)
+        yield swept
 
     def _counts(self) -> Counts | None:
         """None: the database doesn't answer. Read once in `KEPT` seconds, however many ask."""

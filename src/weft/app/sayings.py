@@ -40,6 +40,8 @@ _GAPS = {
     "field": r"[a-z_]{1,40}",
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",
     "cidr": r"[0-9./]{7,18}",
+    "id": r"[0-9a-f-]{36}|0x[0-9a-f]{1,4}|weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
+    "space": r"(?:pkey|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
 }
 
 
@@ -75,6 +77,7 @@ _REASONS = _forms(
     "the lease ended before it could start",
     "it is not there",
     "seen again after it was gone",
+    "abandoned by {user}: …",
     "starts at {time}",
     *(f"starts at {{time}}, {what} promised: {{n}}" for what in ("nodes", "IPU-Machines")),
 )
@@ -93,10 +96,23 @@ _EVENTS = _forms(
     "extended until {time} by {user}",
     "the lease ends at {time}: the pod is released then, unless it is extended (weft pod extend)",
     "{state}",
+    "abandon asked by {user}: …",
+    "abandoned with this left: …",
+    "seen free, and given back: …",
+    "{space} {n} is in use by somebody else: it has {n} now",
+    "{kind} {id} is in {node} after the pod was released, though the receipt says that it was gone",
+    "P_Key {id} is on fabric {node} after the pod was released, though the receipt says that it was gone",
+    "{kind} {id} is gone: …",
+    "P_Key {id} is on no port of {node} any more",
 )
 _LEADS = _forms("{state}: …", "{name} is broken and is made anew: …", "mending {name}: …")
 """Begin of an event; what follows is told if it has a form."""
-_CLAUSES = _forms("{kind} {name} is not there", "{kind} {name}: {field} is …", "{kind} {name} is {field}: …")
+_CLAUSES = _forms(
+    "network {name} has something on it that is not the pod's: …",
+    "{kind} {name} is not there",
+    "{kind} {name}: {field} is …",
+    "{kind} {name} is {field}: …",
+)
 _REFUSALS = _forms(
     *(
         f"{{n}} node{s}{spare} {verb} wanted and {{n}} {those} free for this order…"

@@ -19,6 +19,7 @@ class ServeSettings:
         policy: the operator's own policy.yaml.
         worker: whether this process works on pods too.
         workers: threads that work on pods in this process.
+        sweep_every: seconds between two looks for what came back after its receipt was signed.
         public_url: how clients reach the API, if a proxy stands in front.
         log_level: name of a level of `logging`.
     """
@@ -32,5 +33,6 @@ class ServeSettings:
     policy: Path | None = None
     worker: bool = True
     workers: int = 4
+    sweep_every: float = 300.0
     public_url: str | None = None
     log_level: str = "INFO"

@@ -30,6 +30,7 @@ from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.store import Store
+from weft.engine.sweep import Sweeper, SweepSettings
 from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, PermanentError
@@ -129,12 +130,16 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         )
         _first_site(settings, store)
         fabrics = FabricKeeper(database, keeper.world, pulse)
+        clock, sweeps = DatabaseClock(database), SweepSettings(every=settings.sweep_every)
+        sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
         if settings.worker:
             fabrics.start()
+            sweeper.start()
         try:
-            yield Parts(store, keeper, listener, DatabaseClock(database), pulse, settings)
+            yield Parts(store, keeper, listener, clock, pulse, settings)
         finally:
             if settings.worker:
+                sweeper.stop()
                 fabrics.stop()
             keeper.close()
     finally:

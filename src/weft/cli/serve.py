@@ -74,6 +74,13 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--workers", metavar="N", type=int, default=4, help="pods worked on at once (default 4)"
     )
     parser.add_argument(
+        "--sweep-every",
+        metavar="SECONDS",
+        type=int,
+        default=300,
+        help="how often to look for what came back after its receipt was signed (default 300)",
+    )
+    parser.add_argument(
         "--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO", help="default INFO"
     )
 
@@ -111,6 +118,8 @@ def _settings(
         raise InputError("--database", args.database, "an address such as postgresql://user@host/weft")
     if not 1 <= args.workers <= 64:
         raise InputError("--workers", args.workers, "1 to 64")
+    if not 10 <= args.sweep_every <= 86_400:
+        raise InputError("--sweep-every", args.sweep_every, "10 to 86400 seconds")
     if public_url and not public_url.startswith(("http://", "https://")):
         raise InputError("--public-url", public_url, "an address such as https://weft.example")
     for option, path in (("--site", args.site), ("--policy", policy)):
@@ -126,6 +135,7 @@ def _settings(
         policy=policy,
         worker=work,
         workers=args.workers,
+        sweep_every=float(args.sweep_every),
         public_url=public_url,
         log_level=args.log_level,
     )

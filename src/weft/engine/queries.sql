@@ -223,6 +223,14 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING state;
 
 -- name: forget_attempts
 UPDATE resource SET attempts = 0 WHERE pod_id = %(pod_id)s AND state <> 'settled';
+-- name: renumber_resource
+-- Seen to be absent, and to be made anew with other numbers. Its last id outside stays known until it has another.
+UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0
+WHERE pod_id = %(pod_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
+
+-- name: renumber_pod
+UPDATE pod SET plan = %(plan)s WHERE id = %(id)s;
+
 -- name: insert_resource
 INSERT INTO resource (pod_id, key, kind, position, document)
 VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
@@ -480,8 +488,8 @@ UPDATE pod SET swept_at = %(at)s WHERE id = %(id)s;
 
 -- name: insert_trace
 -- A row only if it is news: not known, or gone in between.
-INSERT INTO trace (pod_id, kind, place, subject, what, found_at)
-VALUES (%(pod_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(at)s)
+INSERT INTO trace (pod_id, kind, place, subject, what, others, found_at)
+VALUES (%(pod_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s)
 ON CONFLICT (pod_id, kind, place, subject) DO UPDATE SET what = excluded.what, found_at = excluded.found_at,
     gone_at = NULL WHERE trace.gone_at IS NOT NULL
 RETURNING id;
@@ -491,12 +499,13 @@ UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
 -- Those that are still there, and those found since.
-SELECT t.id, t.pod_id, t.kind, t.place, t.subject, t.what, t.found_at, t.gone_at, p.name AS pod
+SELECT t.id, t.pod_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod
 FROM trace t JOIN pod p ON p.id = t.pod_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.id DESC LIMIT %(limit)s;
 
 -- name: traces_of
-SELECT id, kind, place, subject, what, found_at, gone_at FROM trace WHERE pod_id = %(pod_id)s ORDER BY id LIMIT 1000;
+SELECT kind, place AS where, subject, what AS found, found_at, gone_at FROM trace
+WHERE pod_id = %(pod_id)s AND NOT others ORDER BY id LIMIT 1000;
 
 -- name: count_traces
 SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM trace;
@@ -505,3 +514,9 @@ SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE g
 -- Only one whose release was asked for, and which is not through.
 UPDATE pod SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at IS NULL RETURNING id;
+
+-- name: quarantine_free
+-- A node that no pod holds; no row if one does, or if it is in quarantine already.
+INSERT INTO quarantine (node, reason, since, pod_id)
+SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
+ON CONFLICT (node) DO NOTHING RETURNING node;

@@ -12,11 +12,12 @@ from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
 from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
+from weft.engine.renumber import renumber
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import Walker
 from weft.engine.world import World
-from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.errors import PermanentError, TakenError, TemporaryError, UnknownError, WeftError
 from weft.model.pod import PodState
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.resources import Kind
@@ -84,7 +85,12 @@ class Reconciler:
             if held.state in (S.PENDING, S.PLACED):
                 held.go(S.WIRING)
             if held.state in (S.WIRING, S.BOOTING):
-                self._build(held, pool)
+                try:
+                    self._build(held, pool)
+                except TakenError as error:
+                    if held.state is S.WIRING:
+                        return self._renumber(held, pool, error)
+                    raise
                 held.go(S.VERIFYING)
             if held.state is S.VERIFYING:
                 return self._judge(held, self._patient_verdict(held, pool))
@@ -101,6 +107,12 @@ class Reconciler:
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", _sentence(watched.problems))
         Walker(held, self._world(), self._clock, self._settings, pool, booting).build()
+
+    def _renumber(self, held: Held, pool: ThreadPoolExecutor, taken: TakenError) -> Look:
+        """A number is in use by somebody else: all that was made is taken away, then made anew with another."""
+        Walker(held, self._world(), self._clock, self._settings, pool).tear_down(wanted="present")
+        renumber(held, taken, self._world(), self._site())
+        return Look(0.0, held.pod.failures + 1)
 
     def _patient_verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
         """Verify; a port may come up a moment after its server, so look a few times before calling it wrong."""

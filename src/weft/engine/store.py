@@ -19,7 +19,7 @@ from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState, check_transition
-from weft.model.receipt import SignedReceipt
+from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
 from weft.planning.book import when
@@ -52,12 +52,16 @@ class Counts:
         pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm).
         busy, quarantined: nodes.
         parked: pods and orders whose rows can't be read.
+        traces: what was found after a receipt was signed: `open`, still there; `gone`, taken back since.
+        swept: seconds since the last sweep came to its end; None: none has yet.
     """
 
     pods: tuple[Row, ...]
     busy: int
     quarantined: int
     parked: int
+    traces: Row
+    swept: float | None
 
 
 class Store:
@@ -371,6 +375,8 @@ class Store:
                 _number(tx, "count_busy"),
                 _number(tx, "count_quarantined"),
                 _number(tx, "count_parked"),
+                tx.row("count_traces") or {"open": 0, "gone": 0},
+                _swept(tx),
             )
 
     def ping(self) -> None:
@@ -387,8 +393,11 @@ class Store:
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         with self.database.transaction() as tx:
             row = tx.row("receipt_of", pod_id=pod_id)
+            traces = tx.rows("traces_of", pod_id=pod_id)
         try:
-            return SignedReceipt.model_validate(row["document"]) if row else None
+            signed = SignedReceipt.model_validate(row["document"]) if row else None
+            found = tuple(Correction.model_validate(t) for t in traces)
+            return signed and signed.model_copy(update={"corrections": found})
         except READING as error:
             raise unreadable(f"the receipt of pod {pod_id}", error) from error
 
@@ -454,3 +463,9 @@ def _number(tx: Tx, name: str) -> int:
     row = tx.row(name)
     assert row is not None
     return int(row["number"])
+
+
+def _swept(tx: Tx) -> float | None:
+    row = tx.row("sweep")
+    ended = row["ended_at"] if row else None
+    return (tx.now() - ended).total_seconds() if ended else None

@@ -11,6 +11,7 @@ from uuid import UUID
 from weft.engine.held import Held
 from weft.engine.owners import Claim, Owners, Ownership
 from weft.engine.store import Store
+from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.resources import Kind, Marked, Outcome
@@ -88,6 +89,8 @@ class TakeBack:
     def remove(self, strays: Iterable[Stray]) -> None:
         """Where a kind of a pod isn't seen gone, what it stands on stays."""
         wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
+        for stray in wanted:
+            self._tell(stray)
         stuck: set[tuple[str, str | None]] = set()
         for kind in (Kind.PARTITION, *ORDER):
             for where in sorted({s.thing.where for s in wanted}):
@@ -97,6 +100,14 @@ class TakeBack:
                     self.left[kind, stray.thing.id] = "something that needs it is still there"
                 self._remove_kind(where, kind, ready)
                 stuck |= {(where, s.ownership.pod_id) for s in batch if (kind, s.thing.id) in self.left}
+
+    def _tell(self, stray: Stray) -> None:
+        """That it is there makes its pod's receipt wrong, whoever finds it."""
+        thing, pod_id = stray.thing, stray.ownership.pod_id
+        if stray.ownership.claim is Claim.LEFT and pod_id is not None:
+            what = sentence(thing.kind, thing.where, thing.id)
+            traces = Traces(self._store.database)
+            traces.found(Trace(UUID(pod_id), thing.kind, thing.where, thing.id, what))
 
     def _remove_kind(self, where: str, kind: Kind, batch: Sequence[Stray]) -> None:
         """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""

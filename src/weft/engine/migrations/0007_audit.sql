@@ -20,6 +20,8 @@ CREATE TABLE trace (
     -- outside id, or the port and the key
     subject       text        NOT NULL,
     what          text        NOT NULL,
+    -- somebody else's, on a node that was the pod's: the receipt isn't wrong for it
+    others        boolean     NOT NULL DEFAULT false,
     found_at      timestamptz NOT NULL,
     -- when it was seen to be gone again; NULL: it is still there, as far as weft knows
     gone_at       timestamptz,

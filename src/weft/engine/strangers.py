@@ -1,0 +1,121 @@
+"""Who is on nodes that were given back lately, though nobody has them: P_Keys on ports, pods' servers on hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.engine.outside import Outside, Wire
+from weft.engine.records import PodRecord, RowState
+from weft.engine.store import Store
+from weft.engine.traces import Trace, Traces
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
+from weft.model.resources import Kind, PartitionSpec
+from weft.model.site import Node, Site
+
+HOST, P_KEY = "host", "p_key"
+"""Kinds of traces of others."""
+
+
+class Members:
+    """What is foreign is told, and the node kept from everybody: the next tenant would share something with it."""
+
+    def __init__(self, store: Store, world: World, site: Site, traces: Traces) -> None:
+        self._store, self._world, self._site, self._traces = store, world, site, traces
+        self._seen: set[tuple[str, str]] = set()
+
+    def check(self, pods: Iterable[PodRecord], outside: Outside) -> list[str]:
+        """Look at the nodes of these released pods; what could not be read."""
+        last: dict[str, PodRecord] = {}
+        for pod in pods:  # the one released last comes first
+            for node in pod.held:
+                last.setdefault(node, pod)
+        held = self._store.capacity().holds
+        free = {
+            name: pod for name, pod in last.items() if name not in held and name in self._site.node_by_name
+        }
+        for fabric, wire in outside.wires.items():
+            if not isinstance(wire, WeftError):
+                self._check_ports(fabric, wire, free, outside)
+        unread = self._check_hosts(free)
+        self._end(outside, bool(unread))
+        return unread
+
+    def _end(self, outside: Outside, hosts_unread: bool) -> None:
+        """What was foreign and isn't seen any more, where all could be read."""
+        for row in self._traces.open():
+            blind = (
+                hosts_unread
+                if row["kind"] == HOST
+                else isinstance(outside.wires.get(row["place"]), WeftError)
+            )
+            if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
+                self._traces.ended(row["id"], row["pod_id"], f"not seen any more: {row['what']}")
+
+    def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
+        found = outside.marked.get(fabric, ())
+        told: set[str] = set() if isinstance(found, WeftError) else {t.id for t in found if t.pod_id is None}
+        members = self._members(fabric)
+        mine = self._site.fabrics[fabric].segments
+        for name, pod in sorted(free.items()):
+            for hca in self._site.node_by_name[name].hcas_on(fabric):
+                table = wire.tables.get(hca.port_guid)
+                if table is None or table.unreachable:
+                    continue  # no member's port that can't be read was given back; the audit says which these are
+                keys = {k & ~FULL_MEMBER for k in (*table.keys, *(table.leaf_keys or ()))}
+                for pkey in sorted(keys & set(mine.numbers())):
+                    # What no partition explains is weft's own to take away, and is taken away.
+                    if format_pkey(pkey) in told or hca.port_guid in members.get(pkey, ()):
+                        continue
+                    what = (
+                        f"{name}/{hca.name} has the foreign {format_pkey(pkey)} after the node was given back"
+                    )
+                    subject = f"{format_guid(hca.port_guid)} {format_pkey(pkey)}"
+                    self._keep(name, pod, Trace(pod.id, P_KEY, fabric, subject, what, others=True))
+
+    def _members(self, fabric: str) -> dict[int, frozenset[int]]:
+        """P_Key -> ports that are members by a live pod's order, read after the ports were."""
+        found: dict[int, frozenset[int]] = {}
+        for pod in self._store.live_pods():
+            for record in self._store.resources(pod.id):
+                spec = record.resource.spec
+                here = record.resource.where == fabric and record.state is not RowState.ABSENT
+                if here and isinstance(spec, PartitionSpec):
+                    found[spec.pkey] = found.get(spec.pkey, frozenset()) | frozenset(spec.members)
+        return found
+
+    def _check_hosts(self, free: Mapping[str, PodRecord]) -> list[str]:
+        """Servers of pods on hosts that no pod has: moved there, or back from the dead."""
+        unread: list[str] = []
+        for cloud, facts in sorted(self._world.clouds.items()):
+            nodes = [n for name in sorted(free) if (n := self._site.node_by_name[name]).cloud == cloud]
+            seen = facts.on_hosts([n.nova_host for n in nodes]) if nodes else {}
+            for node in nodes:
+                one = seen[node.nova_host]
+                if one.unknown:
+                    unread.append(f"what is on {node.name}: {one.unknown}")
+                self._check_host(node, [o.id for o in one.occupants if o.nova], free[node.name], cloud)
+        return unread
+
+    def _check_host(self, node: Node, servers: list[str], pod: PodRecord, cloud: str) -> None:
+        with self._store.database.transaction() as tx:
+            known = tx.rows("owners_of", ids=servers, pods=[]) if servers else []
+        for row in known:
+            if row["kind"] != Kind.SERVER or node.name in self._store.capacity().holds:
+                continue
+            what = f"server {row['outside_id']} of pod {row['pod']} is on {node.name} after the node was given back"
+            subject = f"{node.name} {row['outside_id']}"
+            self._keep(node.name, pod, Trace(pod.id, HOST, cloud, subject, what, others=True))
+
+    def _keep(self, node: str, pod: PodRecord, trace: Trace) -> None:
+        self._seen.add((trace.kind, trace.subject))
+        self._traces.found(trace)
+        with self._store.database.transaction() as tx:
+            row = tx.row("quarantine_free", node=node, reason=trace.what, at=tx.now(), pod_id=pod.id)
+            if row is not None:
+                message = f"{node}: {trace.what}"
+                tx.run(
+                    "insert_event", pod_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
+                )
+                tx.run("touch_queue", at=tx.now())

@@ -1,0 +1,253 @@
+"""The sweep: looks again for what a receipt said was gone, and takes back what is weft's own.
+
+A worker that stood still in the middle of a creation, a cloud that brought something back, a subnet manager with an
+old file: each can leave something behind a receipt that was right when it was signed. So what was given back is
+looked at again for a day: all marks and all ports at each sweep, each single thing by its id ever more rarely. What is
+found is taken back with the audit's own checks, and told: an alarm among the pod's events, a correction beside its
+receipt, a finding of the audit, a metric.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from weft.engine.database import Row
+from weft.engine.moves import seen_of
+from weft.engine.outside import Outside, look_outside
+from weft.engine.owners import Claim, Owners
+from weft.engine.pulse import Pulse
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.release import Reader, unfree
+from weft.engine.store import Store
+from weft.engine.strangers import Members
+from weft.engine.takeback import ORDER, PAUSE, Stray, TakeBack
+from weft.engine.traces import Trace, Traces, sentence
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.resources import Kind
+from weft.model.site import Site
+from weft.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+EVERY = 300.0
+"""Seconds between two sweeps."""
+LONGEST = 1800.0
+"""Seconds after which another worker sweeps, if one has not come to the end of it."""
+LOOKED_AFTER = timedelta(days=1)
+"""How long after its release a pod is looked for."""
+MOST = 2000
+"""Pods that one sweep looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSettings:
+    """Args: every: seconds between two sweeps. pause: between two looks at what is going."""
+
+    every: float = EVERY
+    pause: float = PAUSE
+
+
+class Sweeper:
+    """Any number may run: the database says whose turn it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: Callable[[], World],
+        site: Callable[[], Site],
+        clock: Clock,
+        settings: SweepSettings | None = None,
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._store, self._world, self._site, self._clock = store, world, site, clock
+        self._settings = settings or SweepSettings()
+        self._traces = Traces(store.database)
+        self._pulse = pulse or Pulse()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Begin no further sweep; one under way ends with the process, and is safe to cut anywhere."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        pause, limit = 1.0, self._settings.every + LONGEST
+        self._pulse.turn("sweep", limit)
+        while not self._stop.wait(pause):
+            try:
+                pause = self.run_due()
+                self._pulse.turn("sweep", limit)
+            except WeftError as error:
+                self._pulse.trouble("sweep", error)
+                log.warning("sweep: %s", error)
+                pause = 10.0
+            except Exception as error:
+                self._pulse.trouble("sweep", error)
+                log.exception("sweep: defect in weft")
+                pause = 60.0
+
+    def run_due(self) -> float:
+        """Sweep, if it is time and nobody else does; seconds until it may be time again."""
+        with self._store.database.transaction() as tx:
+            now = tx.now()
+            mine = tx.row("take_sweep", at=now, later=now + timedelta(seconds=LONGEST)) is not None
+            due = tx.row("sweep")
+        if not mine:
+            left = (due["next_at"] - now).total_seconds() if due else 0.0
+            return min(max(left, 1.0), self._settings.every)
+        unread = self.sweep()
+        with self._store.database.transaction() as tx:
+            later = tx.now() + timedelta(seconds=self._settings.every)
+            tx.run("end_sweep", at=tx.now(), next=later, unread="; ".join(unread)[:2000])
+        return self._settings.every
+
+    def sweep(self) -> list[str]:
+        """One round; what could not be read."""
+        world, site = self._world(), self._site()
+        outside = look_outside(world, site.name, self._clock)
+        unread = [
+            str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
+        ]
+        self._take_back(outside, world)
+        pods = self._store.released_pods(outside.began_at - LOOKED_AFTER, MOST)
+        unread += self._look_for_each(pods, outside, world)
+        unread += Members(self._store, world, site, self._traces).check(pods, outside)
+        unread += self._free_numbers(world, site)
+        self._end_wires(outside)
+        return unread
+
+    # -- marks ----------------------------------------------------------------------------------------------------
+
+    def _take_back(self, outside: Outside, world: World) -> None:
+        """What bears the mark of a pod that was released, or a key that only such a pod had."""
+        things = outside.things()
+        with self._store.database.transaction() as tx:
+            owners = Owners.read(tx, things, outside.began_at)
+        strays = [s for t in things if (s := Stray(t, owners.of(t))).ownership.claim is Claim.LEFT]
+        taken = TakeBack(self._store, world, self._clock, outside.began_at, pause=self._settings.pause)
+        taken.remove(strays)
+        for (kind, thing_id), why in taken.left.items():
+            log.warning("sweep: %s %s can't be taken back: %s", kind, thing_id, why)
+
+    # -- ids ------------------------------------------------------------------------------------------------------
+
+    def _look_for_each(self, pods: Iterable[PodRecord], outside: Outside, world: World) -> list[str]:
+        """Each thing that a pod had, by its id: whatever became of its mark."""
+        unread: list[str] = []
+        still = self._traces.open()
+        open_pods = {row["pod_id"] for row in still}
+        known = {p.id: p for p in pods if p.id in open_pods or self._due(p, outside.began_at)}
+        for pod_id in open_pods - known.keys():
+            known[pod_id] = self._store.find_pod(str(pod_id), None)
+        for pod in known.values():
+            if pod.placed is None or (pod.released_at or outside.began_at) >= outside.began_at:
+                continue
+            mine = [row for row in still if row["pod_id"] == pod.id]
+            errors = self._look_for(pod, mine, world)
+            unread += errors
+            if not errors:
+                with self._store.database.transaction() as tx:
+                    tx.run("set_swept", id=pod.id, at=tx.now())
+        return unread
+
+    def _due(self, pod: PodRecord, now: datetime) -> bool:
+        """5, 10, 20, 40 … minutes after the release: what comes late mostly comes soon."""
+        if pod.released_at is None or pod.swept_at is None:
+            return True
+        return now - pod.swept_at >= max(
+            timedelta(seconds=self._settings.every), pod.swept_at - pod.released_at
+        )
+
+    def _look_for(self, pod: PodRecord, still: list[Row], world: World) -> list[str]:
+        """One pod. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
+        records = [
+            r
+            for r in self._store.resources(pod.id)
+            if r.kind is not Kind.PARTITION and r.state is not RowState.WANTED
+        ]
+        ids = {r.key: r.outside_id for r in records if r.outside_id}
+        unread: list[str] = []
+        blocked = False
+        for kind in (*ORDER, *sorted({r.kind for r in records} - set(ORDER))):
+            for where in sorted({r.resource.where for r in records if r.kind is kind}):
+                group = [r for r in records if r.kind is kind and r.resource.where == where]
+                try:
+                    there = self._look_at(pod, where, group, ids, still, world)
+                    if there and not blocked:
+                        world.driver(where).delete(pod.scope, [r.resource for r in there], ids)
+                    blocked = blocked or bool(there)
+                except WeftError as error:
+                    unread.append(str(error))
+        return unread
+
+    def _look_at(
+        self,
+        pod: PodRecord,
+        where: str,
+        group: list[ResourceRecord],
+        ids: dict[str, str],
+        still: list[Row],
+        world: World,
+    ) -> list[ResourceRecord]:
+        """Those of a group that are there; traces begin, and end where all of the kind is proved to be gone."""
+        seen = seen_of(world.driver(where).find(pod.scope, [r.resource for r in group], ids), group)
+        there = [r for r in group if seen[r.key].there]
+        for record in there:
+            subject = seen[record.key].id
+            what = sentence(record.kind, where, subject)
+            self._traces.found(Trace(pod.id, record.kind, where, subject, what))
+        if not there:
+            proof = seen[group[0].key].reason
+            for row in still:
+                if (row["kind"], row["place"]) == (group[0].kind, where):
+                    self._traces.ended(row["id"], pod.id, f"{row['kind']} {row['subject']} is gone: {proof}")
+        return there
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+
+    def _free_numbers(self, world: World, site: Site) -> list[str]:
+        """Numbers of pods that were abandoned: given back once what used them is proved to be gone.
+
+        And an operator has cleared the nodes: what runs on one in quarantine may use them still.
+        """
+        unread: list[str] = []
+        with self._store.database.transaction() as tx:
+            unclear = {row["pod_id"] for row in tx.rows("quarantines")}
+            rows = tx.rows("pods_with_numbers_kept", limit=MOST)
+            pods = [PodRecord.of(row) for row in rows if row["id"] not in unclear]
+        for pod in pods:
+            with self._store.database.transaction() as tx:
+                numbers = {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=pod.id)}
+            read = Reader(pod, self._store.resources(pod.id), world, site, self._clock, ()).read()
+            unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
+            free = numbers.items() - unfree(read, numbers).items()
+            if not free:
+                continue
+            with self._store.database.transaction() as tx:
+                for space, number in sorted(free):
+                    tx.run("give_back_number", space=space, number=number, pod_id=pod.id)
+                names = ", ".join(f"{space} {number}" for space, number in sorted(free))
+                message = f"seen free, and given back: {names}"
+                tx.run("insert_event", pod_id=pod.id, at=tx.now(), type="release", message=message, key=None)
+                tx.run("touch_queue", at=tx.now())
+                tx.run("notify", pod_id=str(pod.id))
+        return unread
+
+    def _end_wires(self, outside: Outside) -> None:
+        """Traces on fabrics end where this round's reading of the whole fabric doesn't show the key any more."""
+        for row in self._traces.open():
+            found = outside.marked.get(row["place"])
+            if row["kind"] != Kind.PARTITION or found is None or isinstance(found, WeftError):
+                continue
+            if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
+                message = f"P_Key {row['subject']} is on no port of {row['place']} any more"
+                self._traces.ended(row["id"], row["pod_id"], message)

@@ -1,0 +1,84 @@
+"""Traces: what was found outside of a pod after its receipt was signed. Never taken away in silence."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from weft.engine.database import Database, Row
+from weft.model.resources import Kind
+
+log = logging.getLogger(__name__)
+
+SHOWN = timedelta(days=1)
+"""How long the audit goes on showing a trace that is gone."""
+MOST = 1000
+"""Traces that the audit shows at most, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Something of a released pod.
+
+    Attributes:
+        place: cloud, fabric or IPU-POD.
+        subject: id outside; P_Key.
+        what: one sentence.
+        others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.
+    """
+
+    pod_id: UUID
+    kind: str
+    place: str
+    subject: str
+    what: str
+    others: bool = False
+
+
+class Traces:
+    """Each is written once, with an alarm among its pod's events; and its end too."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def found(self, trace: Trace) -> None:
+        """Write it down, and tell the pod, unless it is known."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
+            values |= {"what": trace.what, "others": trace.others}
+            if tx.row("insert_trace", pod_id=trace.pod_id, at=now, **values) is None:
+                return
+            has_receipt = tx.row("receipt_of", pod_id=trace.pod_id) is not None
+            wrong = has_receipt and not trace.others
+            message = f"{trace.what}, though the receipt says that it was gone" if wrong else trace.what
+            tx.run("insert_event", pod_id=trace.pod_id, at=now, type="alarm", message=message, key=None)
+            tx.run("notify", pod_id=str(trace.pod_id))
+        log.warning("pod %s: %s", trace.pod_id, message)
+
+    def ended(self, trace_id: int, pod_id: UUID, message: str) -> None:
+        with self._database.transaction() as tx:
+            now = tx.now()
+            if tx.run("end_trace", id=trace_id, at=now):
+                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("notify", pod_id=str(pod_id))
+
+    def lately(self) -> list[Row]:
+        """Rows of the table with `pod` (its name): those that are still there, and those found in the last day."""
+        with self._database.transaction() as tx:
+            return tx.rows("traces", since=tx.now() - SHOWN, limit=MOST)
+
+    def open(self) -> list[Row]:
+        return [row for row in self.lately() if row["gone_at"] is None]
+
+
+def sentence(kind: str, place: str, subject: str) -> str:
+    """What a trace says."""
+    where = (
+        f"P_Key {subject} is on fabric {place}"
+        if kind == Kind.PARTITION
+        else f"{kind} {subject} is in {place}"
+    )
+    return f"{where} after the pod was released"

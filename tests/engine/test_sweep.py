@@ -1,0 +1,201 @@
+"""The sweep: what came back after a receipt was signed is found, taken back and told; what is foreign is kept apart."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.house import House
+from tests.engine.timehouse import make
+
+from weft.engine.records import PodRecord
+from weft.engine.sweep import Sweeper, SweepSettings
+from weft.model.mark import Mark
+from weft.model.pod import PodState
+from weft.model.receipt import Correction
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Thing
+
+pytestmark = pytest.mark.database
+
+
+def sweeper(house: House) -> Sweeper:
+    return Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01))
+
+
+def sweep(house: House, minutes: float = 5.0) -> list[str]:
+    """So much later."""
+    house.clock.sleep(60 * minutes)
+    return sweeper(house).sweep()
+
+
+def released(house: House) -> PodRecord:
+    pod = house.ready()
+    house.release(pod)
+    return house.run(pod, PodState.RELEASED)
+
+
+def alarms(house: House, pod: PodRecord) -> list[str]:
+    return [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+
+
+def corrections(house: House, pod: PodRecord) -> tuple[Correction, ...]:
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    return signed.corrections
+
+
+def late(house: House, pod: PodRecord, kind: Kind, key: str, **fields: object) -> Thing:
+    """What a worker that stood still for long makes at last."""
+    mark = Mark("lab", str(pod.id), key)
+    return house.cloud.add(kind, mark.name(), "team-a", mark, **fields)
+
+
+def test_nothing_is_found_where_nothing_is_left(house: House) -> None:
+    """And the receipt stays as it was signed."""
+    pod = released(house)
+    assert sweep(house) == []
+    assert alarms(house, pod) == [] and corrections(house, pod) == ()
+
+
+def test_a_late_creation_is_taken_back_and_told(house: House) -> None:
+    """A10: RELEASED with a clean receipt, and a server on a node that nobody holds."""
+    pod = released(house)
+    node = pod.nodes[0]
+    late(house, pod, Kind.SERVER, f"server/{node}", host=node, ports=())
+    sweep(house)
+    assert house.cloud.things() == []
+    assert len(alarms(house, pod)) == 1 and "the receipt says that it was gone" in alarms(house, pod)[0]
+    sweep(house)
+    found = corrections(house, pod)
+    assert [(c.kind, c.where) for c in found] == [("server", "lab")]
+    assert found[0].gone_at is not None
+    told = [f for f in house.service.audit(house.operator).findings if f.category == "late"]
+    assert [(f.pod_id, f.repaired) for f in told] == [(str(pod.id), True)]
+    counts = house.store.counts().traces
+    assert (counts["open"], counts["gone"]) == (0, 1)
+
+
+def test_what_comes_back_under_a_known_id_is_found_whatever_its_mark_says(house: House) -> None:
+    """A cloud that brings a deleted server back, with a description that the tenant has changed."""
+    pod = house.ready()
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    server.mark, server.gone_at = None, None
+    house.cloud.bring_back(server)
+    sweep(house)
+    assert house.cloud.servers == []
+    assert len(alarms(house, pod)) == 1
+
+
+def test_a_key_that_comes_back_is_taken_off_again(house: House) -> None:
+    """A standby with an old file writes the P_Key of a pod that is long gone."""
+    pod = released(house)
+    key = 0x8000 | (pod.plan.allotment.pkey or 0)
+    guid = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0].port_guid
+    house.fabric.write_key(guid, key)
+    sweep(house)
+    assert not any(key in t.keys for t in house.fabric.tables().values())
+    assert "P_Key" in alarms(house, pod)[0]
+    sweep(house)
+    assert corrections(house, pod)[0].gone_at is not None
+
+
+def test_a_foreign_key_on_a_node_given_back_keeps_the_node(house: House) -> None:
+    """Somebody else's partition inside weft's range: told, not touched, and the node is given to nobody."""
+    pod = released(house)
+    guid = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0].port_guid
+    foreign = house.site.fabrics["ib0"].segments.first + 7
+    for manager in house.fabric.managers:
+        manager.text = f"{manager.text}storage={foreign:#x} : {guid:#018x}=full ;\n"
+    house.fabric.wire.sweep()
+    sweep(house)
+    assert any(0x8000 | foreign in t.keys for t in house.fabric.tables().values())
+    assert list(house.store.capacity().quarantines) == [pod.nodes[0]]
+    assert len(alarms(house, pod)) == 1
+    sweep(house)
+    assert len(alarms(house, pod)) == 1
+
+
+def test_the_next_pods_own_is_not_taken_for_the_last_ones(house: House) -> None:
+    """Same nodes, same P_Key, same names: what is there is the new pod's."""
+    old = released(house)
+    new = house.ready()
+    assert (new.nodes, new.plan.allotment.pkey) == (old.nodes, old.plan.allotment.pkey)
+    assert sweep(house) == []
+    assert alarms(house, old) == [] and house.service.audit(house.operator).findings == ()
+    assert house.store.find_pod(str(new.id), None).state is PodState.READY
+
+
+def test_another_pods_server_on_a_node_given_back_keeps_the_node(house: House) -> None:
+    """A3: moved there by its tenant, or by an operator; the node's next tenant would share its adapters."""
+    gone = house.run(house.order(make("gone", 1)), PodState.READY)
+    pod = house.ready()
+    house.release(gone)
+    house.run(gone, PodState.RELEASED)
+    node = house.site.node_by_name[gone.nodes[0]]
+    house.cloud.thing(f"server/{pod.nodes[0]}").fields["host"] = node.nova_host
+    sweep(house)
+    assert list(house.store.capacity().quarantines) == [node.name]
+    assert "server" in alarms(house, gone)[0]
+
+
+def test_what_can_not_be_read_is_said_and_ends_nothing(house: House) -> None:
+    """Unknown is not gone: the trace stays open until the cloud can be asked."""
+    pod = released(house)
+    thing = late(house, pod, Kind.NETWORK, "network/rdma")
+    fault = house.cloud.plant(Fault.UNREACHABLE, verb="remove", times=None)
+    house.cloud.plant(Fault.UNDELETABLE, times=None)
+    sweep(house)
+    assert thing in house.cloud.things()
+    fault.lift()
+    house.cloud.lose(thing)
+    fault = house.cloud.plant(Fault.UNREACHABLE, times=None)
+    assert sweep(house) != []
+    assert corrections(house, pod)[0].gone_at is None
+    fault.lift()
+    assert sweep(house) == []
+    assert corrections(house, pod)[0].gone_at is not None
+
+
+def test_each_thing_is_asked_for_ever_more_rarely(house: House) -> None:
+    """5, 10, 20 … minutes after the release, and not after a day."""
+    released(house)
+    looked: list[int] = []
+    for minute in range(5, 26 * 60, 5):
+        before = house.cloud.calls["find server"]
+        sweep(house)
+        if house.cloud.calls["find server"] > before:
+            looked.append(minute)
+    assert looked[:4] == [5, 10, 20, 40]
+    assert len(looked) <= 10 and looked[-1] <= 24 * 60
+
+
+def test_one_worker_sweeps_at_a_time(house: House) -> None:
+    """Whoever moves the row's time on; and it is due again after the time that is set."""
+    first, second = sweeper(house), sweeper(house)
+    house.clock.sleep(3600 * 24 * 3650)  # the row's time is the embedded database's own
+    assert first.run_due() == 300.0
+    assert house.cloud.calls["marked"] == 1
+    assert 0 < second.run_due() <= 300.0
+    assert house.cloud.calls["marked"] == 1
+    house.clock.sleep(301)
+    second.run_due()
+    assert house.cloud.calls["marked"] == 2
+
+
+def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: House) -> None:
+    """Kept from everybody while the network is there, given back when it isn't."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "a stuck network")
+    house.run(pod, PodState.RELEASED)
+    sweep(house)
+    assert house.store.capacity().used.vlans["lab"] == {pod.plan.allotment.vlan}
+    for network in house.cloud.things(Kind.NETWORK):
+        house.cloud.lose(network)
+    sweep(house)
+    assert not house.store.capacity().used.vlans.get("lab")
+    assert any("seen free" in e.message for e in house.store.events(pod.id, 0))
