@@ -1,0 +1,83 @@
+"""What a tenant does to a pod's networks with its own token, and a foreign network on weft's numbers, on the lab."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.e2e.test_spine import People, connection
+
+from weft.app.sitefile import load_site
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+
+def until(seen: Callable[[], bool], what: str, seconds: float = 150.0) -> None:
+    """Look every second; a pod at rest is visited once a minute."""
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(1.0)
+
+
+def test_what_a_tenant_does_to_its_pods_networks(lab: Lab, people: People) -> None:
+    """Share and address pairs are taken off; the tenant's own port is named at the release, and goes with a repair."""
+    tenant, operator = people("team-a"), people("operator")
+    management = load_site(lab.site_path).clouds["lab"].management
+    admin, own = connection(lab, "operator"), connection(lab, "team-a")
+    other = connection(lab, "team-b").current_project_id
+    taken = {n.provider_segmentation_id for n in admin.network.networks()}
+    first = next(n for n in management.segments.numbers() if n not in taken)
+    stranger = admin.network.create_network(
+        name="stranger",
+        provider_network_type="vlan",
+        provider_physical_network=management.physical_network,
+        provider_segmentation_id=first,
+    )
+    guest = None
+    try:
+        made = tenant.order("guests", 1, "--wait")
+        assert made.code == 0, made.err
+        pod = tenant.weft("pod", "show", "guests", "--json").json
+        assert pod["vlan"] != first
+        name = f"weft-{pod['id'][:8]}-"
+        networks = {n.name.removeprefix(name): n for n in own.network.networks() if n.name.startswith(name)}
+        (port,) = [
+            p for p in own.network.ports() if p.name.startswith(name) and p.name.endswith("management")
+        ]
+        own.network.create_rbac_policy(
+            object_type="network",
+            object_id=networks["network-rdma"].id,
+            action="access_as_shared",
+            target_project_id=other,
+        )
+        own.network.update_port(port, allowed_address_pairs=[{"ip_address": "0.0.0.0/0"}])
+        until(
+            lambda: not list(own.network.rbac_policies(object_id=networks["network-rdma"].id)),
+            "the share is taken back",
+        )
+        until(lambda: not own.network.get_port(port.id).allowed_address_pairs, "the address pairs are gone")
+
+        guest = own.network.create_port(network_id=networks["network-management"].id, name="guest")
+        tenant.weft("pod", "release", "guests")
+
+        def named() -> bool:
+            return (
+                guest.id in operator.weft("pod", "show", pod["id"], "--json").json["reason"]
+                or "guest" in (operator.weft("pod", "show", pod["id"], "--json").json["reason"])
+            )
+
+        until(named, "the reason names the port in the way", 200)
+        found = operator.weft("audit", "--json").json["findings"]
+        assert guest.id in {f["id"] for f in found if f["category"] == "foreign"}
+        operator.weft("audit", "--repair", timeout=400)
+        ended = tenant.weft("pod", "release", "guests", "--wait")
+        assert ended.code == 0, ended.err
+        assert tenant.weft("pod", "receipt", pod["id"], "--json").json["receipt"]["clean"]
+        guest = None
+    finally:
+        if guest is not None:
+            own.network.delete_port(guest.id, ignore_missing=True)
+        admin.network.delete_network(stranger.id)
