@@ -173,11 +173,12 @@ def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
     assert second.plan.allotment.pkey != pod.plan.allotment.pkey
     _keeper(house).tend()
     assert pod.plan.allotment.pkey in _keys_in_use(house)
+    assert any("stay held" in p and "0x101" in p for p in house.fabric.status().problems)
     sm2.reachable = True
     _keeper(house).tend()
     assert pod.plan.allotment.pkey not in _keys_in_use(house)
     assert sm2.text == house.fabric.manager("sm1").text
-    assert str(pod.id) not in (sm2.text or "")
+    assert str(pod.id) not in (sm2.text or "") and house.fabric.status().problems == ()
 
 
 def test_a_standby_that_can_not_write_is_the_same(house: House) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import pytest
@@ -262,6 +262,9 @@ class Book:
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         return {m: False for m in marks if m in self._wanted}
+
+    def waiting(self) -> Sequence[str]:
+        return ()
 
     def tell(self, pod_id: str, message: str) -> None:
         self.told.append((pod_id, message))

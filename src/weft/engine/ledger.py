@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC
 from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.records import READING, unreadable
+from weft.model.ids import format_pkey
 from weft.model.mark import Mark
 from weft.model.resources import PartitionSpec
 
 log = logging.getLogger(__name__)
+
+_SHOWN = 5
 
 
 class FabricLedger:
@@ -43,6 +47,21 @@ class FabricLedger:
             rows = tx.rows("partitions_of", pods=list(pods))
         over = {(str(row["pod_id"]), row["key"]): bool(row["over"]) for row in rows}
         return {m: over[m.pod_id, m.key] for m in marks if (m.pod_id, m.key) in over}
+
+    def waiting(self) -> Sequence[str]:
+        with self._database.transaction() as tx:
+            rows = tx.rows("stale_keys", fabric=self._fabric)
+        said: list[str] = []
+        for manager in sorted({row["manager"] for row in rows}):
+            mine = [row for row in rows if row["manager"] == manager]
+            keys = ", ".join(format_pkey(row["number"]) for row in mine[:_SHOWN])
+            more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
+            since = mine[0]["since"].astimezone(UTC)
+            said.append(
+                f"{manager} may still be told of P_Keys of released pods, which stay held until it was read without"
+                f" them: {keys}{more}, the first since {since:%Y-%m-%d %H:%M} UTC ({mine[0]['reason']})"
+            )
+        return said
 
     def tell(self, pod_id: str, message: str) -> None:
         with self._database.transaction() as tx:

@@ -6,7 +6,7 @@ careless hand. So a driver never takes it for the whole truth: before each chang
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from weft.model.mark import Mark
@@ -24,6 +24,10 @@ class Ledger(Protocol):
         """Those of them that are on record, wanted or not -> whether it is over: seen gone after its release."""
         ...
 
+    def waiting(self) -> Sequence[str]:
+        """A sentence for each manager that keeps P_Keys of released pods from being given out."""
+        ...
+
     def tell(self, pod_id: str, message: str) -> None:
         """Say on a pod what happened to its partition."""
         ...
@@ -37,6 +41,9 @@ class NoLedger:
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         return {}
+
+    def waiting(self) -> Sequence[str]:
+        return ()
 
     def tell(self, pod_id: str, message: str) -> None:
         return

@@ -71,7 +71,7 @@ class OpenSm:
         self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._certificates = manager if agents is None else None
-        self._agents = Agents(fabric, chosen)
+        self._agents, self._ledger = Agents(fabric, chosen), ledger
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger)
         self._wait = wait_seconds
@@ -97,7 +97,7 @@ class OpenSm:
         try:
             files = self._agents.files()
             master = self._agents.master(files).name
-            more = lost(master, self._changer.base(files, master))
+            more = (*lost(master, self._changer.base(files, master)), *self._ledger.waiting())
         except WeftError as error:
             more = (f"weft's section can't be compared with weft's records: {error}",)
         return status.model_copy(update={"problems": (*status.problems, *more)})
