@@ -39,6 +39,7 @@ QUICK = LoopSettings(
     verify_patience=0.1,
     first_delay=0.0,
     last_delay=0.0,
+    late=0.0,
 )
 ORDER = Order.model_validate({"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}})
 

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 HOLD_SECONDS = 30.0
 """How long a pod stays with a worker that gives no sign of life."""
+LATE_SECONDS = 200.0
+"""How long after its hold a lost worker's last request may still be under way: the drivers' time-out for one answer
+(180 s) and a margin. Each is preceded by a look whether the hold lasts."""
 
 
 class LostError(Exception):
@@ -65,6 +68,23 @@ class Held:
                 raise LostError
             self.wanted = row["wanted"]
             yield tx
+
+    def check(self) -> None:
+        """Right before anything is changed outside: raise `LostError` unless the pod is still this worker's."""
+        if not self.lost.is_set():
+            with self._database.transaction() as tx:
+                if tx.row("is_held", id=self.pod.id, token=self.pod.token) is not None:
+                    return
+            self.lost.set()
+        raise LostError
+
+    def late(self) -> float:
+        """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
+        if self.pod.late_until is None:
+            return 0.0
+        with self._database.transaction() as tx:
+            row = tx.row("late_for", id=self.pod.id)
+        return max(0.0, float(row["seconds"])) if row else 0.0
 
     def extend(self) -> None:
         """Sign of life; called by the worker's heartbeat."""

@@ -7,6 +7,7 @@ says `creating` before anybody outside is asked, and `absent` only after a listi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from weft.engine.held import Held, InterruptedWalkError, LostError
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -31,7 +32,7 @@ class Moves:
 
     def __init__(self, held: Held, world: World, clock: Clock, settings: LoopSettings) -> None:
         self._held, self._world, self._clock, self._settings = held, world, clock, settings
-        self._scope = held.pod.scope
+        self._scope = replace(held.pod.scope, fence=held.check)
         self.records = {r.key: r for r in held.resources()}
 
     def advance(self, batch: Batch) -> None:
@@ -47,6 +48,7 @@ class Moves:
             self._create(driver, fresh)
         differing = [r for r in self.fresh(batch) if r.differences]
         if differing:
+            self._held.check()
             self._outcomes(
                 differing, driver.update(self._scope, _wanted(differing), self._ids()), RowState.PENDING
             )
@@ -59,9 +61,10 @@ class Moves:
     def _create(self, driver: ResourceDriver, batch: Batch) -> None:
         """Rows first, then the call: a lost answer is found again by its name, not made twice."""
         self._write(
-            [Change(r.key, RowState.CREATING, attempts=r.attempts + 1) for r in batch],
+            [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in batch],
             [("step", f"creating {r.resource.name}", r.key) for r in batch],
         )
+        self._held.check()
         outcomes = driver.create(self._scope, _wanted(batch), self._ids())
         self._outcomes(self.fresh(batch), outcomes, RowState.PENDING)
 
@@ -106,19 +109,23 @@ class Moves:
             self._held.extend()  # also learns whether a release was asked meanwhile
 
     def _take_away_broken(self, driver: ResourceDriver, record: ResourceRecord) -> None:
-        """Delete a broken thing and see it go, so that it can be made anew; not more often than the settings say."""
-        if record.attempts >= self._settings.server_attempts:
+        """Delete a broken thing and see it go, so that it can be made anew; not more often than the settings say.
+
+        What broke counts, not what was asked: an attempt that was refused has broken nothing.
+        """
+        broke = record.attempts + 1
+        if broke >= self._settings.server_attempts:
             raise PermanentError(
                 f"create {record.resource.name}",
                 record.resource.where,
-                f"it broke {record.attempts} times: {record.reason}",
+                f"it broke {broke} times: {record.reason}",
                 "look into the reason, then release the pod",
             )
         self._held.say(
             "error", f"{record.resource.name} is broken and is made anew: {record.reason}", record.key
         )
         self._remove(driver, [record])
-        self._write([Change(record.key, RowState.WANTED, reason=record.reason, attempts=record.attempts)])
+        self._write([Change(record.key, RowState.WANTED, reason=record.reason, attempts=broke)])
 
     def retreat(self, batch: Batch) -> None:
         """Take a batch away, as far as it goes."""
@@ -136,6 +143,7 @@ class Moves:
     def _remove(self, driver: ResourceDriver, batch: Batch) -> None:
         """Ask for removal and look until a listing doesn't show the things any more; each that is gone is written."""
         pause, deadline = self._waiting(batch)
+        self._held.check()
         outcomes = driver.delete(self._scope, _wanted(batch), self._ids())
         left = batch
         while True:
@@ -161,6 +169,7 @@ class Moves:
             if self._clock.monotonic() > deadline:
                 raise self._impatient(self.fresh(left), "to go")
             again = [r for r in left if seen[r.key].status is not Status.PENDING]
+            self._held.check()
             outcomes = driver.delete(self._scope, _wanted(again), self._ids()) if again else {}
             self._clock.sleep(pause)
 
@@ -266,7 +275,7 @@ def _no_answer(record: ResourceRecord) -> TemporaryError:
 
 def worst(errors: Iterable[WeftError]) -> WeftError:
     """What a person must change comes before what will be tried again."""
-    ordered = sorted(errors, key=lambda e: isinstance(e, TemporaryError))
+    ordered = sorted(errors, key=lambda e: isinstance(e, TemporaryError) and 2 - e.alarming)
     return (
         ordered[0]
         if ordered

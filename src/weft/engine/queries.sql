@@ -304,8 +304,11 @@ UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
 WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
 
 -- name: take_pod
--- The pod that has waited longest, if no worker holds it; the token grows, so an older holder is refused.
-UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second'
+-- The pod that has waited longest, if no worker holds it; the token grows, so an older holder is refused. One that never
+-- let go may have a request under way: late_until.
+UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+    late_until = CASE WHEN held_until IS NULL THEN late_until
+        ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
 WHERE id = (
     SELECT id FROM pod
     WHERE state <> 'RELEASED' AND plan IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
@@ -320,6 +323,13 @@ FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 -- name: extend_lease
 UPDATE pod SET held_until = now() + %(hold)s * interval '1 second'
 WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted, woken;
+
+-- name: is_held
+-- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
+SELECT id FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now();
+
+-- name: late_for
+SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM pod WHERE id = %(id)s AND late_until IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
@@ -447,7 +457,9 @@ SELECT id, name, project_id, state, released_at FROM pod WHERE id = ANY(%(pods)s
 
 -- name: take_this_pod
 -- A pod out of turn, if no worker holds it; the token grows as in take_pod.
-UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second'
+UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+    late_until = CASE WHEN held_until IS NULL THEN late_until
+        ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
 WHERE id = %(id)s AND state <> 'RELEASED' AND plan IS NOT NULL AND (held_until IS NULL OR held_until < now())
 RETURNING *;
 

@@ -201,10 +201,12 @@ class Reconciler:
                 Walker(held, self._world(), self._clock, self._settings, pool).tear_down(at_once)
             except WeftError as error:
                 if held.pod.abandoned is not None:
+                    self._wait_for_late(held)
                     return self._abandon(held, self._read_back(held))
-                if self._overdue(held):
+                if self._overdue(held) and not held.late():
                     self._keep_back(held, self._read_back(held))
                 raise error
+        self._wait_for_late(held)
         read = self._read_back(held)
         if not read.clean:
             if held.pod.abandoned is not None:
@@ -240,6 +242,19 @@ class Reconciler:
         records, holding = held.resources(), held.nodes()
         return Reader(held.pod, records, self._world(), self._site(), self._clock, holding).read()
 
+    def _wait_for_late(self, held: Held) -> None:
+        """What a worker asked for that lost the pod may come to be after all was taken away: read back after that."""
+        left = held.late()
+        if left > 0:
+            raise TemporaryError(
+                "read back what was taken away",
+                "weft",
+                f"a worker lost the pod with a request perhaps under way, which can have its effect until "
+                f"{held.pod.late_until:%Y-%m-%dT%H:%M:%SZ}",
+                "it is read back, and nodes and numbers are given back, after that",
+                delay=left,
+            )
+
     def _overdue(self, held: Held) -> bool:
         return (self._clock.now() - held.since).total_seconds() > self._settings.limits[S.RELEASING]
 
@@ -256,6 +271,8 @@ class Reconciler:
             held.go(S.DEGRADED, str(error))
         else:
             held.go(held.state, str(error))
+        if error.alarming:
+            held.alarm(f"{held.state}: {error}")
         return Look(max(error.delay, self._settings.delay(failures)), failures)
 
     def _permanent(self, held: Held, error: PermanentError) -> Look:

@@ -123,6 +123,7 @@ class PodRecord:
         fixed: its start was promised with the order; others that wait stand in the queue.
         position: its place in the queue, from 1.
         expected_start: when it is expected to start.
+        late_until: until when what a worker asked for that lost the pod may still come to be.
         abandoned: an operator's wish to end its release as it is; None: there is none.
         swept_at: when the sweep last looked for each single thing of it.
     """
@@ -148,6 +149,7 @@ class PodRecord:
     fixed: bool
     position: int | None
     expected_start: datetime | None
+    late_until: datetime | None
     abandoned: Abandonment | None
     swept_at: datetime | None
 
@@ -207,6 +209,7 @@ class PodRecord:
             fixed=row["fixed"],
             position=row["position"],
             expected_start=row["expected_start"],
+            late_until=row["late_until"],
             abandoned=(
                 Abandonment(row["abandoned_by"], row["abandoned_why"], row["abandoned_at"])
                 if row["abandoned_at"]

@@ -267,6 +267,7 @@ def make_receipt(
         clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
+        late_until=pod.late_until,
     )
 
 

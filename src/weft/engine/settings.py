@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.engine.held import LATE_SECONDS
 from weft.model.pod import PodState
 
 
@@ -34,6 +35,8 @@ class LoopSettings:
         server_attempts: how often a server is made before the pod is FAILED.
         limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
             nodes that can't be read back clean are quarantined and the others given back.
+        late: how long after its hold a lost worker's last request may still be under way; a release that comes after
+            such a loss waits for so long before it reads back.
         pods_at_once: pods that one worker process works on at the same time.
     """
 
@@ -48,6 +51,7 @@ class LoopSettings:
     server_attempts: int = 3
     limits: dict[PodState, float] = field(default_factory=_limits)
     pods_at_once: int = 4
+    late: float = LATE_SECONDS
 
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""

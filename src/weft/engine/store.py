@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
-from weft.engine.held import HOLD_SECONDS, Held
+from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
@@ -302,7 +302,7 @@ class Store:
     def take(self, pod_id: UUID, worker: str) -> Held | None:
         """A pod out of turn, as a worker takes it; None if one has it in hand, or it is released."""
         with self.database.transaction() as tx:
-            row = tx.row("take_this_pod", id=pod_id, worker=worker, hold=HOLD_SECONDS)
+            row = tx.row("take_this_pod", id=pod_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
         return None if row is None else Held(self.database, PodRecord.of(row))
 
     def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:

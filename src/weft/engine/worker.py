@@ -143,7 +143,7 @@ class Worker:
         """The next pod that is due; those whose rows can't be read are set apart on the way."""
         while not self._stop.is_set():
             with self._database.transaction() as tx:
-                row = tx.row("take_pod", worker=self.name, hold=HOLD_SECONDS)
+                row = tx.row("take_pod", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
             if row is None:
                 return None
             try:

@@ -7,6 +7,8 @@ of whom, and what to do next; the loop retries the first after `delay` and stops
 
 from __future__ import annotations
 
+import math
+
 
 class WeftError(Exception):
     """Base of everything that weft raises on purpose; `str()` is one sentence fit for a user."""
@@ -87,14 +89,30 @@ class OutsideError(WeftError):
         super().__init__(f"{asked} ({of}): {answer}; {then}")
 
 
+LONGEST_DELAY = 3600.0
+"""Seconds: what others say how long to wait is advice, and has a bound."""
+
+
 class TemporaryError(OutsideError):
-    """Worth trying again after `delay` seconds. HTTP 503, exit code 1."""
+    """Worth trying again after `delay` seconds. HTTP 503, exit code 1.
+
+    Args:
+        delay: 0 to `LONGEST_DELAY`; what lies beyond is cut, what is no number is the default.
+        alarming: a person must look, although it may pass by itself: weft isn't let in.
+    """
 
     def __init__(
-        self, asked: str, of: str, answer: str, then: str = "will be tried again", delay: float = 5.0
+        self,
+        asked: str,
+        of: str,
+        answer: str,
+        then: str = "will be tried again",
+        delay: float = 5.0,
+        alarming: bool = False,
     ):
         super().__init__(asked, of, answer, then)
-        self.delay = delay
+        self.delay = 5.0 if math.isnan(delay) else min(max(delay, 0.0), LONGEST_DELAY)
+        self.alarming = alarming
 
 
 class UnknownError(TemporaryError):

@@ -109,7 +109,7 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
     elif isinstance(error, OutsideError):
         problem |= {"asked": error.asked, "of": error.of, "answer": error.answer, "then": error.then}
         if isinstance(error, TemporaryError):
-            problem["retry_after"] = math.ceil(error.delay)
+            problem["retry_after"] = max(1, math.ceil(error.delay))
     return problem
 
 

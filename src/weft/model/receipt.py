@@ -92,6 +92,12 @@ class Receipt(Document):
         exclude_if=lambda abandoned: abandoned is None,
         description="An operator gave up on seeing all of it gone; left out otherwise. Never with `clean`.",
     )
+    late_until: datetime | None = Field(
+        default=None,
+        exclude_if=lambda late_until: late_until is None,
+        description="A worker lost the pod with a request perhaps under way; what that could still have made was "
+        "waited for until then, and the items were read after it. Left out if no worker did.",
+    )
 
 
 class SignedReceipt(Document):

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """For whom: the pod and its project."""
+    """For whom: the pod and its project.
+
+    Attributes:
+        fence: raises if the pod is in other hands by now. Called right before each thing is changed outside: a worker
+            that slept may hold up a call for hours.
+    """
 
     site: str
     pod_id: str
     pod_name: str
     project_id: str
+    fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.pod_id, key)

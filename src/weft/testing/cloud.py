@@ -83,6 +83,7 @@ class FakeCloud(FakeNetworks):
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
+            scope.fence()
             fields = wanted_fields(resource, ids)
             project = scope.project_id if resource.owner == "tenant" else SERVICE_PROJECT
             refusal = refusal_of_creation(
@@ -102,6 +103,7 @@ class FakeCloud(FakeNetworks):
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
+            scope.fence()
             same = self._mine(scope, ids).get(resource.key)
             if not same:
                 asked = f"update {resource.kind} {resource.name}"
@@ -124,6 +126,7 @@ class FakeCloud(FakeNetworks):
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         def one(resource: Resource) -> Outcome:
+            scope.fence()
             outcome = Outcome()
             for thing in self._mine(scope, ids).get(resource.key, []):
                 outcome = self._remove(thing, resource.key)

@@ -37,7 +37,8 @@ def neutron(kind: str, message: str) -> dict[str, object]:
         (403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}, False, PermanentError),
         (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, UnknownError),
         (401, {"error": {"code": 401, "message": "no"}}, True, UnknownError),
-        (401, {"error": {"code": 401, "message": "no"}}, False, PermanentError),
+        (401, {"error": {"code": 401, "message": "no"}}, False, TemporaryError),
+        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, False, TemporaryError),
         (406, {}, False, PermanentError),
         (400, neutron("HTTPBadRequest", "no such attribute"), False, PermanentError),
     ],
@@ -48,6 +49,17 @@ def test_every_answer_is_one_of_wefts_errors(
     """Passing troubles are temporary (unknown for a reading), everything else needs a person."""
     error = error_of_answer("create port p", NEUTRON, answer(status, body), reading)
     assert type(error) is expected
+
+
+@pytest.mark.parametrize("reading", [False, True])
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_is_not_let_in_is_told_and_tried_again(status: int, reading: bool) -> None:
+    """Roles are taken away and given back: no reason to give a pod up, but one for an alarm."""
+    error = error_of_answer(
+        "create port p", NEUTRON, answer(status, {"forbidden": {"message": "no"}}), reading
+    )
+    assert isinstance(error, TemporaryError) and error.alarming
+    assert "clouds.yaml" in error.then or "operating-roles.md" in error.then
 
 
 def test_an_error_says_what_whom_answer_request_and_next() -> None:

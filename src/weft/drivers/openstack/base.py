@@ -163,6 +163,7 @@ def outcomes_of(
     """Do `one` for each resource, a few at a time; an error is that resource's outcome."""
 
     def guarded(resource: Resource) -> Outcome:
+        call.scope.fence()
         try:
             return Outcome(one(resource))
         except WeftError as error:

@@ -110,18 +110,19 @@ def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> Outsi
     """
     status, seen = answer.status, answer.sentence()
     delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
+    denied = status == 401 or (status == 403 and not _over_quota(answer))
     if reading:
-        return UnknownError(asked, of, seen, _then_of_reading(status), delay=delay)
+        return UnknownError(asked, of, seen, _then_of_reading(status), delay, denied)
     if status in (408, 413, 429) or status >= 500:
         return TemporaryError(asked, of, seen, delay=delay)
     if status < 400:
         return TemporaryError(asked, of, seen, _then_of_reading(status), delay=delay)
-    if status == 401:
-        return PermanentError(asked, of, seen, "check the service user's entry in clouds.yaml")
-    if answer.error_type in QUOTA or "quota" in answer.message.lower():
+    if denied:
+        # Passes when somebody gives the role back, or Keystone comes round: no reason to give a pod up.
+        then = f"will be tried again; check the service user's entry in clouds.yaml, and {ROLES}"
+        return TemporaryError(asked, of, seen, then, delay, alarming=True)
+    if _over_quota(answer):
         return PermanentError(asked, of, seen, "raise the project's quota or order less")
-    if status == 403:
-        return PermanentError(asked, of, seen, ROLES)
     if status == 406:
         return PermanentError(asked, of, seen, "weft needs Nova's microversion 2.74 (Train) or newer")
     if status == 409 and (answer.error_type in PASSING_CONFLICTS or not answer.error_type):
@@ -129,21 +130,33 @@ def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> Outsi
     return PermanentError(asked, of, seen, "change what the answer names, then release and order again")
 
 
+def _over_quota(answer: Answer) -> bool:
+    return answer.error_type in QUOTA or "quota" in answer.message.lower()
+
+
 def error_of_exception(asked: str, of: str, error: Exception, reading: bool) -> OutsideError:
     """The error of a call that brought no answer, or not even a token."""
     seen = " ".join(str(error).split())[:300] or type(error).__name__
-    lasting = UnknownError if reading else PermanentError
+    passing = UnknownError if reading else TemporaryError
+    then = _then_of_exception(error)
+    if then:
+        return passing(asked, of, seen, f"will be tried again; {then}", alarming=True)
+    return passing(asked, of, seen)
+
+
+def _then_of_exception(error: Exception) -> str:
+    """What a person must look at, where weft isn't let in at all; empty: nothing yet."""
     if isinstance(error, auth_errors.SSLError):
-        return lasting(asked, of, seen, "check cacert and the service's certificate")
+        return "check cacert and the service's certificate"
     if isinstance(error, auth_errors.Unauthorized):
-        return lasting(asked, of, seen, "check the service user's password and roles in this project")
+        return "check the service user's password and roles in this project"
     if isinstance(error, auth_errors.HttpError) and error.http_status < 500 and error.http_status != 429:
-        return lasting(asked, of, seen, ROLES)
+        return ROLES
     if isinstance(error, auth_errors.CatalogException | auth_errors.MissingRequiredOptions):
-        return lasting(asked, of, seen, "check region, interface and the cloud's service catalog")
+        return "check region, interface and the cloud's service catalog"
     if isinstance(error, sdk_errors.ConfigException):
-        return lasting(asked, of, seen, "check the profile in clouds.yaml")
-    return UnknownError(asked, of, seen) if reading else TemporaryError(asked, of, seen)
+        return "check the profile in clouds.yaml"
+    return ""
 
 
 def _then_of_reading(status: int) -> str:

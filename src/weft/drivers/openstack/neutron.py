@@ -87,6 +87,7 @@ class NeutronKind(KindDriver):
         """In bulk; if that is refused, what is there already is taken and the rest is made one by one."""
         outcomes: dict[str, Outcome] = {}
         for start in range(0, len(wanted), BATCH):
+            call.scope.fence()
             outcomes.update(self._create_batch(call, wanted[start : start + BATCH]))
         return outcomes
 

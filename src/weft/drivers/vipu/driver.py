@@ -99,6 +99,7 @@ class VipuDriver:
             if time.monotonic() > deadline:
                 break
             time.sleep(PAUSE)
+        scope.fence()  # waiting for it may have taken longer than the pod was held
         made = {r.key: _outcome(controller.make, r) for r in missing}
         return {r.key: made.get(r.key, Outcome(_id(r))) for r in wanted}
 
@@ -119,6 +120,7 @@ class VipuDriver:
             return {r.key: _outcome(controller.remove, r) for r in wanted}
         except NoAnswerError:
             machines = sorted({m for r in wanted for m in _machines(r)})
+            scope.fence()
             released = {m: self._release(scope.pod_id, m) for m in machines}
             return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
 

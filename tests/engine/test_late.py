@@ -1,0 +1,247 @@
+"""A worker that stalls past its hold and wakes: what it changes then, and what others may believe meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+
+import psycopg
+import pytest
+from tests.engine.house import QUICK, House
+from tests.engine.timehouse import look
+
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.engine.world import World
+from weft.generate.receipts import verify
+from weft.model.errors import PermanentError, TemporaryError
+from weft.model.pod import PodState
+from weft.model.resources import Kind, Observed, Outcome, Resource
+from weft.ports.resources import Scope
+from weft.testing.cloud import FakeCloud, Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def run_out(house: House, pod: PodRecord) -> None:
+    """As if its holder had been stopped for longer than its hold."""
+    change(house, pod, "held_until = now() - interval '1 s', next_at = now()")
+
+
+def change(house: House, pod: PodRecord, what: str) -> None:
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(f"UPDATE pod SET {what} WHERE id = %s", [pod.id])  # type: ignore[arg-type]
+
+
+def release_elsewhere(house: House, pod: PodRecord) -> None:
+    """Meanwhile the pod's hold runs out, and another worker releases it."""
+    run_out(house, pod)
+    house.release(pod)
+    other = house.new_worker("w2", QUICK)
+    for _ in range(20):
+        house.store.wake(pod.id)
+        if not other.run_once() or look(house, pod).state is PodState.RELEASED:
+            return
+
+
+def test_a_worker_that_wakes_changes_nothing_more(house: House) -> None:
+    """It stalls inside `create`, right before the request: the hold is asked for again, and the request isn't made."""
+    pod = house.order()
+    house.cloud.meanwhile("create", lambda: release_elsewhere(house, pod))
+    house.worker.run_once()
+    assert look(house, pod).state is PodState.RELEASED
+    assert not house.cloud.things(), "made on nodes that were given back, under a clean receipt"
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "delete"])
+def test_every_kind_of_change_asks_first(house: House, verb: str) -> None:
+    """Whoever lost the pod neither makes, nor repairs, nor removes."""
+    pod = house.ready()
+    if verb == "create":
+        house.cloud.lose(house.cloud.thing("security_group"))
+    elif verb == "update":
+        house.cloud.thing("security_group").fields["ssh_from"] = ("0.0.0.0/0",)
+    else:
+        house.release(pod)
+    house.store.wake(pod.id)
+    before = [(t.id, dict(t.fields), t.gone_at) for t in house.cloud.things()]
+
+    def taken() -> None:
+        run_out(house, pod)
+        change(house, pod, "token = token + 1, held_until = now() + interval '1 min'")
+
+    house.cloud.meanwhile(verb, taken)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert look(house, pod).token > pod.token + 1, "it was lost in the midst of that call"
+    assert [(t.id, dict(t.fields), t.gone_at) for t in house.cloud.things()] == before
+
+
+class UnderWay:
+    """The cloud as a request sees it that was sent before the hold ran out: no fence holds it back any more."""
+
+    def __init__(self, cloud: FakeCloud) -> None:
+        self._cloud = cloud
+        self.kinds = cloud.kinds
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        return self._cloud.find(scope, wanted, ids)
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        return self._cloud.create(replace(scope, fence=lambda: None), wanted, ids)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._cloud, name)
+
+
+def test_capacity_comes_back_after_what_may_still_be_under_way(house: House) -> None:
+    """A request that was sent before the hold ran out has its effect later: the receipt waits, and it is removed."""
+    pod = house.order()
+    patient = replace(QUICK, late=200.0)
+    slow = house.world
+    under_way = World({**slow.resources, "lab": UnderWay(house.cloud)}, slow.fabrics, slow.clouds)  # type: ignore[dict-item]
+
+    def elsewhere() -> None:
+        run_out(house, pod)
+        house.release(pod)
+        other = house.new_worker("w2", patient)
+        assert other.run_once()
+        waiting = look(house, pod)
+        assert waiting.state is PodState.RELEASING
+        assert "a worker lost the pod with a request perhaps under way" in waiting.reason
+        assert waiting.late_until and f"{waiting.late_until:%H:%M:%S}Z" in waiting.reason
+        assert set(pod.nodes) <= house.store.capacity().holds.keys()
+
+    house.cloud.meanwhile("create", elsewhere)
+    house.world = under_way
+    house.keeper = type(house.keeper)(house.store, lambda _: house.world)
+    house.new_worker("w1").run_once()
+    house.world = slow
+    assert house.cloud.things(), "the late request has come to be"
+    change(house, pod, "late_until = now() - interval '1 s', next_at = now()")
+    house.keeper = type(house.keeper)(house.store, lambda _: house.world)
+    house.worker = house.new_worker("w3", patient)
+    ended = house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things() and not house.store.capacity().holds
+    receipt = house.store.receipt(pod.id)
+    assert receipt and receipt.receipt.late_until == ended.late_until
+    assert verify(receipt.model_dump(mode="json"), receipt.public_key).valid
+
+
+def test_who_lets_go_leaves_nothing_to_wait_for(house: House) -> None:
+    """Only a hold that ran out makes a release wait; the receipt has nothing of it otherwise."""
+    house.loop = replace(QUICK, late=200.0)
+    house.worker = house.new_worker("w1")
+    pod = house.ready()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt and receipt.receipt.late_until is None
+    assert "late_until" not in receipt.receipt.model_dump(mode="json")
+
+
+# -- what is tried again, and what is told ----------------------------------------------------------------------------
+
+
+def test_what_was_refused_has_broken_nothing(house: House) -> None:
+    """Two HTTP 500s and one server in ERROR are one that broke: it is made again, and the pod becomes READY."""
+    house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=2)
+    house.cloud.plant(
+        Fault.BROKEN, kind=Kind.SERVER, key="server/*", times=1, reason="No valid host was found."
+    )
+    pod = house.run(house.order(), PodState.READY)
+    assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+
+
+def test_a_pod_that_failed_raises_an_alarm(house: House) -> None:
+    """As an event and in the metrics; and it says how often what broke."""
+    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
+    pod = house.run(house.order(), PodState.FAILED)
+    alarms = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    assert len(alarms) == 1 and "it broke 3 times" in alarms[0]
+    assert {r["state"]: r["alarmed"] for r in house.store.counts().pods} == {"FAILED": 1}
+
+
+class Denying(UnderWay):
+    """A cloud that lets weft in no more, for a while."""
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        raise TemporaryError("create", "nova", "HTTP 403 Forbidden", alarming=True)
+
+
+def test_who_is_let_in_no_more_waits_with_an_alarm(house: House) -> None:
+    """A role that is taken away and given back: the pod goes on by itself; nobody had to order again."""
+    allowed = house.world
+    denied = World({**allowed.resources, "lab": Denying(house.cloud)}, allowed.fabrics, allowed.clouds)  # type: ignore[dict-item]
+    house.keeper = type(house.keeper)(house.store, lambda _: denied)
+    worker = house.new_worker("w1")
+    pod = house.order()
+    for _ in range(3):
+        house.store.wake(pod.id)
+        worker.run_once()
+    assert look(house, pod).state is PodState.WIRING and "HTTP 403" in look(house, pod).reason
+    assert any("HTTP 403" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
+    house.run(pod, PodState.READY)
+
+
+class Odd(UnderWay):
+    """A cloud whose answers weft can't make sense of."""
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        raise KeyError("name")
+
+
+def test_a_defect_met_by_a_visit_shows_on_the_pod(house: House) -> None:
+    """What wasn't seen isn't fine: READY becomes DEGRADED, unknown, with an alarm; and comes back when it is gone."""
+    pod = house.ready()
+    fine = house.world
+    odd = World({**fine.resources, "lab": Odd(house.cloud)}, fine.fabrics, fine.clouds)  # type: ignore[dict-item]
+    house.keeper = type(house.keeper)(house.store, lambda _: odd)
+    house.store.wake(pod.id)
+    assert house.new_worker("w1").run_once()
+    seen = look(house, pod)
+    assert seen.state is PodState.DEGRADED
+    assert seen.reason.startswith("unknown: defect in weft (KeyError: 'name')")
+    assert any("defect in weft" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
+    house.run(pod, PodState.READY)
+
+
+@pytest.mark.parametrize(
+    ("delay", "kept"),
+    [(86400.0, 3600.0), (float("inf"), 3600.0), (float("nan"), 5.0), (-1.0, 0.0), (7.5, 7.5)],
+)
+def test_no_delay_from_outside_is_without_bound(house: House, delay: float, kept: float) -> None:
+    """Whoever says how long to wait: it goes into the time of the next visit as a number that a person can await."""
+    assert TemporaryError("ask", "somebody", "busy", delay=delay).delay == kept
+    pod = house.order()
+    house.cloud.meanwhile("create", lambda: busy(delay))
+    house.worker.run_once()
+    with psycopg.connect(house.database.url) as connection:
+        row = connection.execute(
+            "SELECT extract(epoch FROM next_at - now()) FROM pod WHERE id = %s", [pod.id]
+        ).fetchone()
+    assert row and float(row[0]) <= kept
+
+
+def busy(delay: float) -> None:
+    raise TemporaryError("ask", "somebody", "busy", delay=delay)
+
+
+def test_an_error_that_nobody_may_try_again_says_so() -> None:
+    """And has no time to wait for."""
+    assert not hasattr(PermanentError("ask", "somebody", "no", "change it"), "delay")
