@@ -105,8 +105,9 @@ def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url:
     taken_over = Database(url)
     try:
         store = Store(taken_over)
-        found = {p.name: p for p in store.live_pods()}
-        assert found.keys() == pods.keys() and not store.unreadable_pods()
+        read, unreadable = store.every_live_pod()
+        found = {p.name: p for p in read}
+        assert found.keys() == pods.keys() and not unreadable
         assert found["far"].lease_end == datetime(2400, 1, 1, tzinfo=UTC)
         assert found["far"].order.lease.end == datetime(2200, 1, 1, tzinfo=UTC)
         assert found["far"].placed and found["far"].placed.order == found["far"].order

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.engine.house import House
@@ -19,7 +22,9 @@ from tests.engine.timehouse import (
     release,
 )
 
-from weft.engine.database import Database
+from weft.engine.database import Database, Tx
+from weft.engine.dispatcher import Dispatcher
+from weft.engine.store import Store
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
@@ -299,3 +304,47 @@ def test_workers_start_what_waits_by_themselves(database: Database, database_url
         for worker in workers:
             worker.stop()
         house.close()
+
+
+class Counted:
+    """The database, with the names of the statements that it is asked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.asked: list[str] = []
+
+    @contextmanager
+    def transaction(self) -> Generator[Any]:
+        with self._database.transaction() as tx:
+            yield _CountedTx(tx, self.asked)
+
+
+class _CountedTx:
+    def __init__(self, tx: Tx, asked: list[str]) -> None:
+        self._tx, self._asked = tx, asked
+
+    def __getattr__(self, what: str) -> Any:
+        def ask(name: str = "time", /, *rows: Any, **values: Any) -> Any:
+            self._asked.append(name)
+            return getattr(self._tx, what)(*([] if what == "now" else [name]), *rows, **values)
+
+        return ask
+
+
+def test_a_look_reads_orders_once(house: House) -> None:
+    """However many wait, a look asks the database as often, and reads the document of an order once."""
+    counted = Counted(house.database)
+    store = Store(counted)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(store, house.keeper.world, lambda: store.site().site)
+    house.ready(make("first", 16, duration="1h"))
+    asked: list[int] = []
+    for number in (3, 30):
+        for n in range(number):
+            queue(house, f"q{number}-{n}", 16)
+        dispatcher.run()  # writes down what they wait for
+        dispatcher.run()
+        counted.asked.clear()
+        dispatcher.run()
+        assert "orders_of" not in counted.asked
+        asked.append(len(counted.asked))
+    assert asked[0] == asked[1]

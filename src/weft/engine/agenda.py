@@ -14,7 +14,6 @@ from uuid import UUID
 
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.ground import Window
-from weft.engine.records import READING, unreadable
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order
@@ -47,12 +46,7 @@ class Waiter:
     expected_start: datetime | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """Raises `UnreadableError`."""
-        try:
-            order = Order.model_validate(row["ordered"])
-        except READING as error:
-            raise unreadable(f"order {row['name']} ({row['id']})", error) from error
+    def of(cls, row: Mapping[str, Any], order: Order) -> Self:
         return cls(
             row["id"],
             row["project_id"],
@@ -197,11 +191,11 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float
 
 def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> dict[UUID, Note]:
     expected = expected_starts(queue, now) if forecast else {}
-    rank = [w.ask.pod for w in queue.ranked(now) if not w.fixed]
+    rank = {w.ask.pod: n for n, w in enumerate((w for w in queue.ranked(now) if not w.fixed), start=1)}
     notes: dict[UUID, Note] = {}
     for one in mine:
         pod = str(one.id)
-        position = rank.index(pod) + 1 if pod in rank else None
+        position = rank.get(pod)
         why = queue.why.get(pod, "waits for room")
         entries = queue.timeline.reservations.of(pod)
         if pod not in queue.promised or not entries:

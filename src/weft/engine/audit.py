@@ -118,9 +118,9 @@ class Auditor:
         )
 
     def _read_pods(self, outside: Outside) -> None:
-        unreadable = self._store.unreadable_pods()
+        pods, unreadable = self._store.every_live_pod()
         self._pods = {}
-        for pod in self._store.live_pods():
+        for pod in pods:
             try:
                 self._pods[pod.id] = (pod, self._store.resources(pod.id))
             except UnreadableError as error:
@@ -311,7 +311,7 @@ class Auditor:
         deadline = self._clock.monotonic() + MEND_PATIENCE
         while ids and self._clock.monotonic() < deadline:
             self._clock.sleep(self._pause)
-            if not any(p.id in ids and p.mend for p in self._store.live_pods()):
+            if not ids & self._store.mending():
                 return
 
     def _find(

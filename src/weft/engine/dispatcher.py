@@ -19,9 +19,9 @@ from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
 from weft.engine.ground import Ground, health, look_around
-from weft.engine.records import UnreadableError
 from weft.engine.store import Store
 from weft.engine.waiting import time_of
+from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
 from weft.model.ids import moment, span
@@ -46,10 +46,11 @@ class _Look:
 
 
 class Dispatcher:
-    """Holds nothing between two looks."""
+    """Holds nothing between two looks but what it has read of orders that wait."""
 
     def __init__(self, store: Store, world: Callable[[], World], site: Callable[[], Site]) -> None:
         self._store, self._world, self._site = store, world, site
+        self._list = Waitlist()
 
     def run_due(self) -> float:
         """Look at the queue if it is due. Seconds until it is due again."""
@@ -66,27 +67,28 @@ class Dispatcher:
     def run(self) -> list[str]:
         """Start everybody who can start now; write down what the others wait for. Names of the pods that started."""
         with self._store.database.transaction() as tx:
-            waiting, unreadable = _read_waiting(tx)
-        for pod_id, error in unreadable.items():
+            waiting = self._list.read(tx)
+        for pod_id, error in self._list.unreadable.items():
             self._store.park(pod_id, error)
         if not waiting:
             return []
-        grounds = self._look_around(waiting.values())
+        site = self._site()
+        grounds = self._look_around(site, waiting.values())
         denied: dict[UUID, str] = {}
         for one in waiting.values():
-            if error := _in_the_way(one, grounds.get(self._cloud(one))):
+            if error := _in_the_way(one, grounds.get(_cloud(one, site))):
                 denied[one.id] = str(error)
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
-                look = self._look(tx, grounds, denied, forecast=True)
+                look = self._look(tx, site, grounds, denied, forecast=True)
             seen, chosen = look.agenda, look.agenda.start
             if chosen is None:
                 expected = {pod: note.expected for pod, note in seen.notes.items()}
-                if self._write_notes(grounds, denied, expected):
+                if self._write_notes(site, grounds, denied, expected):
                     return started
                 continue
-            ground = grounds.get(self._cloud(chosen))
+            ground = grounds.get(_cloud(chosen, site))
             if not isinstance(ground, Ground) or _in_the_way(chosen, ground):
                 denied[chosen.id] = chosen.reason  # ordered since we looked around: the next look is for it
             elif self._guarded(chosen, ground, grounds, denied, look.capacity):
@@ -138,7 +140,7 @@ class Dispatcher:
             return False
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
-            look = self._look(tx, grounds, denied)
+            look = self._look(tx, ground.site, grounds, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
                 return False  # the world has moved on: look again
             plan = self._plan(chosen, ground, look.capacity, tx.now().timestamp())
@@ -154,12 +156,12 @@ class Dispatcher:
     def _look(
         self,
         tx: Tx,
+        site: Site,
         grounds: Mapping[str, Ground | WeftError],
         denied: Mapping[UUID, str],
         forecast: bool = False,
     ) -> _Look:
-        now, site = tx.now(), self._site()
-        waiting, _ = _read_waiting(tx)
+        now, waiting = tx.now(), self._list.read(tx)
         capacity = read_capacity(tx)
         half_life = span(site.queue.half_life).total_seconds()
         used = {
@@ -188,6 +190,7 @@ class Dispatcher:
 
     def _write_notes(
         self,
+        site: Site,
         grounds: Mapping[str, Ground | WeftError],
         denied: Mapping[UUID, str],
         expected: Mapping[UUID, float | None],
@@ -198,7 +201,7 @@ class Dispatcher:
         """
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
-            look = self._look(tx, grounds, denied)
+            look = self._look(tx, site, grounds, denied)
             if look.agenda.start is not None:
                 return False
             promised = {r["pod_id"]: r for r in look.capacity.promises}
@@ -238,11 +241,15 @@ class Dispatcher:
         tx.run("insert_event", pod_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
         tx.run("notify", pod_id=str(pod_id))
 
-    def _look_around(self, waiting: Iterable[Waiter]) -> dict[str, Ground | WeftError]:
+    def _look_around(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, Ground | WeftError]:
         """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""
-        site, world = self._site(), self._world()
+        world = self._world()
+        by_cloud: dict[str, list[Waiter]] = {}
+        for one in waiting:
+            if cloud := _cloud(one, site):
+                by_cloud.setdefault(cloud, []).append(one)
         found: dict[str, Ground | WeftError] = {}
-        for cloud, ones in self._by_cloud(waiting).items():
+        for cloud, ones in by_cloud.items():
             try:
                 orders = [(one.project, one.order) for one in ones]
                 found[cloud] = look_around(site, world, cloud, any(one.order.ipus for one in ones), orders)
@@ -250,19 +257,13 @@ class Dispatcher:
                 found[cloud] = error
         return found
 
-    def _by_cloud(self, waiting: Iterable[Waiter]) -> dict[str, list[Waiter]]:
-        found: dict[str, list[Waiter]] = {}
-        for one in waiting:
-            if cloud := self._cloud(one):
-                found.setdefault(cloud, []).append(one)
-        return found
 
-    def _cloud(self, one: Waiter) -> str:
-        """The order's cloud; empty if the site doesn't have it any more."""
-        try:
-            return resolve_cloud(one.order, self._site())
-        except InputError:
-            return ""
+def _cloud(one: Waiter, site: Site) -> str:
+    """The order's cloud; empty if the site doesn't have it any more."""
+    try:
+        return resolve_cloud(one.order, site)
+    except InputError:
+        return ""
 
 
 def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | None:
@@ -273,21 +274,6 @@ def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | N
         return ground.boot_error(one.project, one.order)
     except InputError:
         return None  # planning says it
-
-
-def _read_waiting(tx: Tx) -> tuple[dict[UUID, Waiter], dict[UUID, UnreadableError]]:
-    """Orders that wait, and those whose rows can't be read: one of them must not keep the others waiting."""
-    waiting: dict[UUID, Waiter] = {}
-    unreadable: dict[UUID, UnreadableError] = {}
-    for row in tx.rows("waiting_pods"):
-        try:
-            waiting[row["id"]] = Waiter.of(row)
-        except UnreadableError as error:
-            unreadable[row["id"]] = error
-            continue
-        if row["parked"] is not None:
-            tx.run("unpark", id=row["id"])
-    return waiting, unreadable
 
 
 def _over_quota(ground: Ground, one: Waiter, plan: Plan) -> str:

@@ -130,9 +130,13 @@ WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING 
 
 -- name: waiting_pods
 -- One that couldn't be read is tried again when it is due.
-SELECT id, project_id, name, created_by, created_at, ordered, reason, lease_end, not_before, fixed, position,
+-- Whoever has seen this version of a row has its document: those of everybody who waits are large.
+SELECT id, project_id, name, created_by, created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
     expected_start, parked
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
+
+-- name: orders_of
+SELECT id, ordered FROM pod WHERE id = ANY(%(ids)s);
 
 -- name: waiting_of_project
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND project_id = %(project_id)s;
@@ -291,6 +295,9 @@ WHERE id = %(id)s AND wanted = 'present' RETURNING id;
 -- An operator wants everything of it mended, servers included.
 UPDATE pod SET mend = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
+
+-- name: pods_to_mend
+SELECT id FROM pod WHERE mend AND state <> 'RELEASED';
 
 -- name: mended_pod
 UPDATE pod SET mend = false WHERE id = %(id)s;

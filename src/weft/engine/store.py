@@ -238,21 +238,24 @@ class Store:
             return None
 
     def live_pods(self) -> list[PodRecord]:
-        """All that have, or may have, something outside and can be read; `unreadable_pods` has the others."""
-        with self.database.transaction() as tx:
-            rows = tx.rows("live_pods")
-        found = [_readable(row) for row in rows]
-        return [pod for pod in found if isinstance(pod, PodRecord)]
+        """All that have, or may have, something outside and can be read; `every_live_pod` tells of the others too."""
+        return self.every_live_pod()[0]
 
-    def unreadable_pods(self) -> dict[UUID, str]:
-        """Pods that have, or may have, something outside, and whose rows can't be read: id -> why.
+    def every_live_pod(self) -> tuple[list[PodRecord], dict[UUID, str]]:
+        """Pods that have, or may have, something outside; and of those whose rows can't be read: id -> why.
 
-        What of theirs is outside is nobody's to judge: it isn't known to be theirs, and not known not to be.
+        What of these is outside is nobody's to judge: it isn't known to be theirs, and not known not to be.
         """
         with self.database.transaction() as tx:
             rows = tx.rows("live_pods")
         found = {row["id"]: _readable(row) for row in rows}
-        return {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
+        unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
+        return [pod for pod in found.values() if isinstance(pod, PodRecord)], unread
+
+    def mending(self) -> frozenset[UUID]:
+        """Pods that were asked to be repaired and aren't yet."""
+        with self.database.transaction() as tx:
+            return frozenset(row["id"] for row in tx.rows("pods_to_mend"))
 
     def park(self, pod_id: UUID, error: UnreadableError) -> None:
         """Set a pod or an order apart whose row can't be read, with the reason and an alarm; it is tried again later.

@@ -1,0 +1,40 @@
+"""Orders that wait, as rows; their documents are fetched and checked only when a row has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from weft.engine.agenda import Waiter
+from weft.engine.database import Tx
+from weft.engine.records import READING, UnreadableError, unreadable
+from weft.model.order import Order
+
+
+@dataclass(slots=True)
+class Waitlist:
+    """Remembers what it has read: a look at the queue reads everybody who waits several times over.
+
+    Attributes:
+        unreadable: orders of the last reading whose rows can't be read: one of them must not keep the others waiting.
+    """
+
+    unreadable: dict[UUID, UnreadableError] = field(default_factory=dict[UUID, UnreadableError])
+    _known: dict[UUID, tuple[str, Order]] = field(default_factory=dict[UUID, tuple[str, Order]])
+
+    def read(self, tx: Tx) -> dict[UUID, Waiter]:
+        """Everybody who waits now, in the order of their arrival."""
+        rows = tx.rows("waiting_pods")
+        self._known = {r["id"]: k for r in rows if (k := self._known.get(r["id"])) and k[0] == r["version"]}
+        self.unreadable = {}
+        versions = {r["id"]: r["version"] for r in rows}
+        changed = [pod_id for pod_id in versions if pod_id not in self._known]
+        for row in tx.rows("orders_of", ids=changed) if changed else ():
+            try:
+                self._known[row["id"]] = (versions[row["id"]], Order.model_validate(row["ordered"]))
+            except READING as error:
+                self.unreadable[row["id"]] = unreadable(f"order {row['id']}", error)
+        for row in rows:
+            if row["parked"] is not None and row["id"] in self._known:
+                tx.run("unpark", id=row["id"])
+        return {r["id"]: Waiter.of(r, self._known[r["id"]][1]) for r in rows if r["id"] in self._known}
