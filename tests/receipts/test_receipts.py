@@ -28,7 +28,9 @@ def _receipt() -> Receipt:
         examples.pod("1f0c9a3b-0000-4000-8000-000000000000", examples.order(), "p", "alice")
     )
     abandoned = Abandoned(by="olga", at=receipt.released_at, reason="the rack is gone")
-    return receipt.model_copy(update={"spares": ("gpu09",), "abandoned": abandoned})
+    return receipt.model_copy(
+        update={"spares": ("gpu09",), "abandoned": abandoned, "late_until": receipt.released_at}
+    )
 
 
 def _signed() -> dict[str, Any]:
@@ -67,9 +69,11 @@ def test_any_change_is_found(field: str) -> None:
 def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
     """Read and served again it gets no field that wasn't signed."""
     document = json.loads(
-        sign(_receipt().model_copy(update={"spares": (), "abandoned": None}), KEY).model_dump_json()
+        sign(
+            _receipt().model_copy(update={"spares": (), "abandoned": None, "late_until": None}), KEY
+        ).model_dump_json()
     )
-    assert not {"spares", "abandoned"} & document["receipt"].keys()
+    assert not {"spares", "abandoned", "late_until"} & document["receipt"].keys()
     again = json.loads(SignedReceipt.model_validate(document).model_dump_json())
     assert again == document and verify(again, public_key_text(KEY)).trusted
 
