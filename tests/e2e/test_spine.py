@@ -163,4 +163,6 @@ def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
     folder = lab.layout.data / "weft" / "postgres"
     with psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True) as database:
         # As if the minutes had passed that a release waits for what the killed worker may still have asked for.
-        database.execute("UPDATE pod SET late_until = now() WHERE id = %s AND late_until > now()", [pod["id"]])
+        database.execute(
+            "UPDATE pod SET late_until = now() WHERE id = %s AND late_until > now()", [pod["id"]]
+        )
