@@ -19,7 +19,7 @@ pytestmark = pytest.mark.database
 
 
 def sweeper(house: House) -> Sweeper:
-    return Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01))
+    return Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=10.0))
 
 
 def sweep(house: House, minutes: float = 5.0) -> list[str]:
