@@ -156,6 +156,21 @@ def test_events(text: str, shown: str) -> None:
     assert sayings.event(text) == shown
 
 
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        "an end, 2027-01-31T18:00Z at the latest: leases end within 30d here",
+        "give a network of a /16 at most",
+        "it needs 4096 MiB of RAM (min_ram), and flavor gpu8 has 2048",
+        "flavors of cloud lab: gpu8, cpu1",
+    ],
+)
+def test_what_would_have_been_right_is_told(allowed: str) -> None:
+    """Where it is about the order and what is offered to everybody."""
+    error = redact.error(InputError("field", "value", allowed))
+    assert str(error) == f"field: 'value' is not allowed: {allowed}"
+
+
 def test_errors_keep_their_class_and_delay() -> None:
     """And what to do next, where the table has it."""
     error = redact.error(

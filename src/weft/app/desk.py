@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from weft.app.policy import Policy
@@ -39,10 +39,11 @@ class Desk:
         clock: Clock,
         listener: Listener,
         pulse: Pulse | None = None,
+        worker: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._store, self._keeper, self._policy = store, keeper, policy
         self._clock, self._listener = clock, listener
-        self._pulse = pulse or Pulse()
+        self._pulse, self._worker = pulse or Pulse(), worker
 
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:

@@ -367,7 +367,7 @@ class RedactedVerbs:
     def health(self) -> Health:
         """Which part fails, never how: anybody may ask."""
         health = self._verbs.health()
-        checks = {part: "ok" if said == "ok" else "not ok" for part, said in health.checks.items()}
+        checks = {part: sayings.health(said) for part, said in health.checks.items()}
         return health.model_copy(update={"checks": checks})
 
     def _for(self, request: Request, redact: Callable[[_T], _T]) -> Callable[[_T], _T]:

@@ -195,6 +195,7 @@ _CONFLICTS = _forms(
     "pod {pod} can't be extended to {time}: nodes of it are promised to others…",
     "pod {pod} can't be extended to {time}: …",
     "several projects have a pod {pod}: give its id",
+    "the project has {n} orders waiting, and may have {n}: release one of them, or order again when one has started",
 )
 _ALLOWED = _forms(
     "a token for a project, since pods belong to projects",
@@ -233,12 +234,26 @@ _ALLOWED = _forms(
     "it must be a key pair of type ssh",
     "its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*",
     KEY_PAIR_NAMES,
-    "the name of the site",
+    "an end, {time} at the latest: leases end within {span} here",
+    "give a network of a /{n} at most",
+    "0 or left out: the site has no cables from fabric {node}'s leaves to other switches",
+    "it needs {n} MiB of RAM (min_ram), and flavor {node} has {n}",
+    "it needs {n} GiB of disk (min_disk), and flavor {node} has {n}",
+    "it has {n} MiB, and flavor {node} has {n} GiB of disk",
+    "it has {n} bytes; with what a Poplar server needs Nova takes {n}",
 )
 _ABSENT = _forms(
     "there is nothing of that name",
     "there is no pod {pod} in this project",
     "no site has been described yet: an operator runs `weft site apply FILE` first",
+)
+_HEALTH = _forms(
+    "ok",
+    "ok, but {n} of {n} subnet managers can't be asked",
+    "unknown: no master subnet manager answers",
+    "it starts",
+    "no sign of life for {n} s, more than {n} s",
+    "no turn for {n} s, more than {n} s…",
 )
 _OWN_FIELDS = frozenset({"status", "cidr", "address", "gateway", "dhcp", "port_security"})
 """Fields of resources whose values the tenant reads in its own cloud too."""
@@ -456,6 +471,11 @@ def allowed(text: str) -> str:
 def absent(text: str) -> str:
     """What isn't there."""
     return _told(_ABSENT, text) or "there is no such thing"
+
+
+def health(text: str) -> str:
+    """How a part of the service is; anybody may ask."""
+    return _told(_HEALTH, text) or "not ok"
 
 
 def later(moment: datetime) -> datetime:

@@ -24,7 +24,8 @@ class Service(PodVerbs, SiteVerbs, TimeVerbs):
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)
             fabrics = {}
-        checks |= {f"thread {name}": said for name, said in self._pulse.checks().items()}
+        threads = {**self._pulse.checks(), **(self._worker() if self._worker else {})}
+        checks |= {f"thread {name}": said for name, said in threads.items()}
         # One silent fabric stops its own orders; it must not take the service away from all the others.
         some = not fabrics or any(said.startswith("ok") for said in fabrics.values())
         ready = some and all(said == "ok" for said in checks.values())

@@ -17,8 +17,9 @@ class ServeSettings:
         cloud_profile: name in clouds.yaml of weft's own service user; None: OS_CLOUD or OS_*.
         site: site file applied at first start, if the database has none yet.
         policy: the operator's own policy.yaml.
-        worker: whether this process works on pods too.
-        workers: threads that work on pods in this process.
+        worker: whether this process works on pods; `weft serve` starts another one for it.
+        workers: threads that work on pods.
+        certificate: PEM files of the API's certificate, with its chain, and of its key; None: no TLS.
         sweep_every: seconds between two looks for what came back after its receipt was signed.
         public_url: how clients reach the API, if a proxy stands in front.
         log_level: name of a level of `logging`.
@@ -35,4 +36,5 @@ class ServeSettings:
     workers: int = 4
     sweep_every: float = 300.0
     public_url: str | None = None
+    certificate: tuple[Path, Path] | None = None
     log_level: str = "INFO"

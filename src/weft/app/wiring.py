@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -104,8 +104,9 @@ class Parts:
         dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
-    def service(self, policy: Policy) -> Service:
-        return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse)
+    def service(self, policy: Policy, worker: Callable[[], Mapping[str, str]] | None = None) -> Service:
+        """The verbs. `worker`: how the worker's process is, for its health."""
+        return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse, worker)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
         "show who did what, when, from where, with what outcome; the newest first",
     ),
     "receipt": ("weft.cli.receipt", "check receipts"),
-    "serve": ("weft.cli.serve", "run the HTTP API, and a worker in the same process"),
+    "serve": ("weft.cli.serve", "run the HTTP API, and a worker in a process beside it"),
     "worker": ("weft.cli.serve", "run only workers, beside a `weft serve` on the same database"),
     "fabric-agent": ("weft.fabricagent.cli", "runs beside each subnet manager (OpenSM)"),
     "completion": ("weft.cli.completion", "write a completion script for a shell"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "serve",
         serve,
-        "run the HTTP API, and a worker in the same process",
+        "run the HTTP API, and a worker in a process beside it",
         api=False,
         json_=False,
     )
@@ -33,6 +34,13 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--public-url", metavar="URL", help="how clients reach the API, if a proxy is in front"
     )
+    parser.add_argument(
+        "--tls-certificate",
+        metavar="FILE",
+        type=Path,
+        help="PEM: serve HTTPS with this certificate and its chain",
+    )
+    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM: its key")
     parser.add_argument(
         "--no-worker", action="store_true", help="only answer requests; `weft worker` does the work"
     )
@@ -97,9 +105,21 @@ def default_state() -> Path:
 def serve(args: argparse.Namespace) -> int:
     host, port = listen(args.listen)
     settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
+    settings = replace(settings, certificate=_certificate(args.tls_certificate, args.tls_key))
     from weft.api import server
 
     return server.serve(settings)
+
+
+def _certificate(chain: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if (chain is None) != (key is None):
+        given = "--tls-key" if chain is None else "--tls-certificate"
+        missing = "--tls-certificate" if chain is None else "--tls-key"
+        raise InputError(missing, None, f"it goes with {given}")
+    for option, path in (("--tls-certificate", chain), ("--tls-key", key)):
+        if path is not None and not path.is_file():
+            raise InputError(option, str(path), "a file that is there")
+    return (chain, key) if chain and key else None
 
 
 def worker(args: argparse.Namespace) -> int:

@@ -1,0 +1,199 @@
+"""`weft serve` itself: its worker beside it, its certificate, its address."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from weft.cli.main import main
+from weft.testing.callers import caller
+from weft.testing.keystone import FakeKeystone
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Not pytest's own: PostgreSQL runs as a user of its own, who must get in.
+    with tempfile.TemporaryDirectory(prefix="weft-serve-") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+@pytest.fixture
+def clouds(folder: Path) -> Iterator[Path]:
+    keystone = FakeKeystone(FakeIdentity(), {"weft": ("x", caller("weft", "service", "service"))})
+    with served(keystone.app()) as url:
+        keystone.url = url
+        auth = {"auth_url": f"{url}/v3", "username": "weft", "password": "x", "project_name": "service"}
+        auth |= {"user_domain_id": "default", "project_domain_id": "default"}
+        file = folder / "clouds.yaml"
+        file.write_text(json.dumps({"clouds": {"weft": {"auth": auth, "region_name": "lab"}}}))
+        yield file
+
+
+class Served:
+    """A `weft serve` as a process, with its log."""
+
+    def __init__(self, folder: Path, clouds: Path, *words: str) -> None:
+        self._file = folder / "log"
+        known = {k: v for k, v in os.environ.items() if not k.startswith(("OS_", "WEFT_"))}
+        command = [sys.executable, "-m", "weft.cli.main", "serve", "--listen", "127.0.0.1:0"]
+        with self._file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--state", str(folder / "state"), "--cloud-profile", "weft", *words],
+                env={**known, "OS_CLIENT_CONFIG_FILE": str(clouds)},
+                stderr=log,
+            )
+        self.url = self.wait(lambda: self.found(r"weft listens on (\S+)"))[0]
+
+    def found(self, pattern: str) -> list[str]:
+        return re.findall(pattern, self._file.read_text())
+
+    def wait(self, ready: Callable[[], list[str]]) -> list[str]:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if answer := ready():
+                return answer
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise AssertionError(self._file.read_text()[-3000:])
+
+    def workers(self) -> list[int]:
+        """Pids of the processes that it has started and that work."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(pid) for file in tasks for pid in file.read_text().split() if _works(int(pid))]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(60)
+
+
+def _works(pid: int) -> bool:
+    with suppress(OSError):
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _gone(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def test_the_worker_is_a_process_of_its_own(folder: Path, clouds: Path) -> None:
+    """Started again if it ends, ended with the server, and never left behind, not by kill -9 either."""
+    served = Served(folder, clouds)
+    try:
+        served.wait(lambda: served.found(r"worker (\S+): 4 pods at once"))
+        (first,) = served.workers()
+        assert httpx.get(f"{served.url}/healthz", trust_env=False).text == "ok\n"
+        os.kill(first, signal.SIGKILL)
+        served.wait(lambda: served.found(r"the worker process ended"))
+        served.wait(lambda: served.found(r"worker (\S+): 4 pods at once")[1:])
+        (second,) = served.workers()
+        assert second != first
+        served.process.kill()
+        served.process.wait(30)
+        deadline = time.monotonic() + 60
+        while not _gone(second) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert _gone(second)
+    finally:
+        served.end()
+
+
+def test_the_api_has_tls_of_its_own(folder: Path, clouds: Path) -> None:
+    """With a certificate and its key, and plain HTTP is no way in then."""
+    certificate, key = _certificate(folder)
+    served = Served(
+        folder, clouds, "--no-worker", "--tls-certificate", str(certificate), "--tls-key", str(key)
+    )
+    try:
+        assert served.url.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(certificate))
+        assert httpx.get(f"{served.url}/healthz", verify=context, trust_env=False).text == "ok\n"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(served.url.replace("https", "http") + "/healthz", trust_env=False).raise_for_status()
+        assert served.workers() == []
+        served.process.terminate()
+        assert served.process.wait(60) == 0
+    finally:
+        served.end()
+
+
+def test_what_can_not_be_served_is_told_before_anything_is_done(
+    folder: Path, clouds: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that is taken, a certificate without its key or of another one: exit code 2, and no database."""
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+    certificate, _ = _certificate(folder)
+    (folder / "other").mkdir()
+    _, other = _certificate(folder / "other")
+    state = ("--state", str(folder / "state"), "--cloud-profile", "weft")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for words, says in (
+            (("--listen", f"127.0.0.1:{port}"), "where nobody listens yet"),
+            (("--tls-certificate", str(certificate)), "it goes with --tls-certificate"),
+            (("--tls-certificate", str(certificate), "--tls-key", str(other)), "certificate and of its key"),
+        ):
+            before = signal.getsignal(signal.SIGTERM)
+            try:
+                assert main(["serve", *state, *words]) == 2
+            finally:
+                signal.signal(signal.SIGTERM, before)
+            assert says in capsys.readouterr().err
+    assert not (folder / "state").exists()
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Of 127.0.0.1, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = folder / "tls.crt", folder / "tls.key"
+    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return chain, secret
