@@ -213,6 +213,15 @@ def computes_ready(layout: Layout, site: Site) -> Check:
     return check
 
 
+def _forbid_moves(layout: Layout, connection: Any) -> None:
+    """Members may not move the servers of pods; which those are, the id of weft's user says."""
+    identity: Any = connection.identity
+    user = identity.find_user("weft", ignore_missing=False)
+    moves = config.moves_path(layout)
+    moves.parent.mkdir(parents=True, exist_ok=True)
+    moves.write_text((config.POLICIES / "nova-moves.yaml").read_text().replace("WEFT_USER_ID", user.id))
+
+
 def read_policies(layout: Layout) -> None:
     """Ask each API one thing, before anybody asks two at once.
 
@@ -220,6 +229,7 @@ def read_policies(layout: Layout) -> None:
     judged by the rules' defaults, and refuses weft what the lab's policies allow.
     """
     connection = connect(layout)
+    _forbid_moves(layout, connection)
     next(iter(connection.network.networks(limit=1)), None)
     next(iter(connection.compute.flavors(limit=1)), None)
     next(iter(connection.image.images(limit=1)), None)

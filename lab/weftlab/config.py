@@ -179,6 +179,11 @@ def neutron(layout: Layout, env: Path) -> Sections:
     }
 
 
+def moves_path(layout: Layout) -> Path:
+    """Nova's rules for servers of pods, with the id of weft's user in this lab."""
+    return layout.etc / "nova" / "policy.d" / "moves.yaml"
+
+
 def nova(layout: Layout, env: Path) -> Sections:
     sections = _common(layout, "nova")
     sections["DEFAULT"].update(
@@ -219,7 +224,7 @@ def nova(layout: Layout, env: Path) -> Sections:
         "pci": {
             "alias": '{"vendor_id":"10de","product_id":"2330","device_type":"type-PCI","name":"h100"}',
         },
-        "oslo_policy": {"policy_file": POLICIES / "nova.yaml"},
+        "oslo_policy": {"policy_file": POLICIES / "nova.yaml", "policy_dirs": moves_path(layout).parent},
         "placement": _login(layout, "placement"),
         "neutron": {**_login(layout, "neutron"), "service_metadata_proxy": True},
         **_checks_tokens(layout, "nova", "compute"),

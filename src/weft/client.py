@@ -204,6 +204,10 @@ class Client:
             return self._ask("POST", "/v1/audit", body, extra_time=1800)
         return self._ask("GET", "/v1/audit", extra_time=600)
 
+    def accept_database(self) -> Json:
+        """Looks at everything outside, as `audit` does."""
+        return self._ask("POST", "/v1/audit/accept", extra_time=600)
+
     def audit_log(self, **search: Any) -> list[Json]:
         """Newest first. Args: the fields of `weft.model.views.AuditLogSearch`; None is left out."""
         query = urlencode({k: v for k, v in search.items() if v is not None})

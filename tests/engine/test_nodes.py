@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+import psycopg
 import pytest
 from tests.engine.house import ORDER, House, impatient
 
@@ -11,7 +12,7 @@ from weft.engine.database import Database
 from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN
 from weft.engine.records import PodRecord
-from weft.model.errors import RefusedError, UnknownError
+from weft.model.errors import ConflictError, RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -326,3 +327,59 @@ def test_what_cannot_be_read_of_guests_or_hosts_is_not_clean(house: House) -> No
         assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
         planted.lift()
     house.run(pod, PodState.RELEASED)
+
+
+# -- after a restore of the database ----------------------------------------------------------------------------
+
+
+def restore_before(house: House, pod: PodRecord) -> None:
+    """What a dump from before that order would leave: nothing of the pod, and one claim less."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        for table in ("resource", "node_hold", "number_hold", "event"):
+            connection.execute(f"DELETE FROM {table} WHERE pod_id = %s", [pod.id])  # type: ignore[arg-type]
+        connection.execute("DELETE FROM pod WHERE id = %s", [pod.id])
+        connection.execute("UPDATE epoch SET number = number - 1")
+
+
+def test_a_restored_database_places_nothing_before_an_operator_has_looked(house: House) -> None:
+    """Neither an order nor the queue; the pods that it knows go on. The nodes of a pod that it doesn't know are given
+    to nobody afterwards either, since that pod's servers are seen on them."""
+    known = house.ready()
+    lost = house.ready(ORDER.model_copy(update={"name": "lost"}))
+    restore_before(house, lost)
+    with pytest.raises(ConflictError, match="weft audit --accept"):
+        house.order(ORDER.model_copy(update={"name": "next"}))
+    queued = house.order(Order.model_validate({**ORDER.model_dump(), "name": "queued", "queue": True}))
+    house.worker.tend_queue()
+    waits = house.store.find_pod(str(queued.id), None)
+    assert waits.placed is None and "--accept" in waits.reason
+    assert visit(house, known).state is PodState.READY
+    report = house.service.accept_database(house.operator)
+    assert any(lost.nodes[0] in str(f) or str(lost.id) in str(f) for f in report.findings)
+    house.worker.tend_queue()
+    placed = house.store.find_pod(str(queued.id), None)
+    assert not set(placed.nodes) & {*known.nodes, *lost.nodes}
+    assert not set(house.order(ORDER.model_copy(update={"name": "next"})).nodes) & set(lost.nodes)
+
+
+def test_a_new_database_under_an_old_cloud_is_a_restored_one(house: House) -> None:
+    """It has no pods at all; and the one that was there before places nothing beside one that was accepted."""
+    house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        rows = connection.execute("DELETE FROM epoch RETURNING cloud, life, number").fetchall()
+    with pytest.raises(ConflictError, match="or is new"):
+        house.order(ORDER.model_copy(update={"name": "next"}))
+    house.service.accept_database(house.operator)
+    house.order(ORDER.model_copy(update={"name": "next"}))
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE epoch SET life = %s, number = 99", [rows[0][1]])
+    with pytest.raises(ConflictError):
+        house.order(ORDER.model_copy(update={"name": "fork"}))
+
+
+def test_without_the_note_nothing_is_made(house: House) -> None:
+    """What can't be noted outside is not begun: the pod waits with nothing in the cloud."""
+    house.cloud.plant(Fault.UNREACHABLE, verb="testify", times=1)
+    pod = visit(house, house.order())
+    assert pod.state is PodState.WIRING and not house.cloud.things()
+    house.run(pod, PodState.READY)

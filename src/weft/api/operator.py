@@ -113,6 +113,12 @@ def repair(request: Annotated[Request, may("audit:repair")], verbs: Door, body: 
     return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods))
 
 
+@router.post("/audit/accept", response_model=AuditReport)
+def accept(request: Annotated[Request, may("audit:repair")], verbs: Door) -> Response:
+    """The same, changing nothing; and a database that was restored, or is new, may place pods from now on."""
+    return answer(verbs.accept_database(request))
+
+
 @router.get("/audit-log", response_model=AuditLog)
 def audit_log(
     request: Annotated[Request, may("audit_log:list")],

@@ -12,6 +12,7 @@ from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.agenda import window_of
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.epoch import check_epoch
 from weft.engine.ground import Ground, Window, look_around, refused
 from weft.engine.records import PodRecord
 from weft.engine.waiting import check_later, check_waiting, insert_waiting, lengthen_waiting
@@ -78,6 +79,8 @@ class PodVerbs(Desk):
 
     def _place(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
         """Nodes now, or promised for the start that was asked for. Raises `RefusedError`."""
+        cloud = resolve_cloud(order, ground.site)
+        check_epoch(self._store.database, ground.world.clouds[cloud], ground.site.name, cloud)
         window = self._window(order)
         if window.start > window.now:
             with self._store.database.transaction() as tx:

@@ -112,6 +112,10 @@ _CLAUSES = _forms(
     "{kind} {name} is not there",
     "{kind} {name}: {field} is …",
     "{kind} {name} is {field}: …",
+    *(
+        f"node {{node}}: {why}: its adapters are kept out of the pod's partition"
+        for why in ("the pod's server isn't on its host", "something that isn't the pod's is on its host")
+    ),
 )
 _REFUSALS = _forms(
     *(

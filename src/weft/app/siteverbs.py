@@ -9,6 +9,7 @@ from weft.app.show import node_views, site_view
 from weft.app.sitefile import load_site
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
+from weft.engine.epoch import accept_epoch
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
@@ -26,6 +27,18 @@ class SiteVerbs(Desk):
         with self._logged(request, "audit repair", subject[:500]):
             self._policy.check("audit:repair", request.caller)
             return self._auditor().repair("all" if "all" in unknown_pods else frozenset(unknown_pods))
+
+    def accept_database(self, request: Request) -> AuditReport:
+        """Look at everything, then let a restored database place pods again."""
+        with self._logged(request, "audit accept", "the database"):
+            self._policy.check("audit:repair", request.caller)
+            report = self._auditor().check()
+            name = self._store.site().site.name
+            for cloud, facts in sorted(self._keeper.world().clouds.items()):
+                accept_epoch(self._store.database, facts, name, cloud)
+            with self._store.database.transaction() as tx:
+                tx.run("touch_queue", at=tx.now())
+            return report
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._policy.check("audit_log:list", request.caller)

@@ -107,6 +107,10 @@ class Verbs(Protocol):
         """
         ...
 
+    def accept_database(self, request: Request) -> AuditReport:
+        """Compare, and let a database that was restored from a dump, or is new, place pods from now on."""
+        ...
+
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]: ...
 
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:

@@ -53,6 +53,11 @@ def add_commands(subparsers: Subparsers) -> None:
         help="with --repair: remove what bears the mark of these pods too, which the database doesn't know (all: of "
         "any); not after the database was restored from an older dump: they may be somebody's",
     )
+    parser.add_argument(
+        "--accept",
+        action="store_true",
+        help="after the database was restored from a dump, or made anew: place pods again, whatever is found",
+    )
     parser = leaf(
         subparsers,
         "audit-log",
@@ -143,7 +148,11 @@ def audit(args: argparse.Namespace) -> int:
     unknown = [i.strip() for i in args.unknown_pods.split(",") if i.strip()] if args.unknown_pods else []
     if unknown and not args.repair:
         raise InputError("--unknown-pods", args.unknown_pods, "it goes with --repair")
-    report = client_of(args).audit(args.repair, unknown)
+    if args.accept and args.repair:
+        raise InputError(
+            "--accept", True, "it goes without --repair: first repair what is found, then accept it"
+        )
+    report = client_of(args).accept_database() if args.accept else client_of(args).audit(args.repair, unknown)
     findings = report["findings"]
     left = [f for f in findings if not f.get("repaired")]
     if args.json:

@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
+from weft.engine.epoch import check_epoch
 from weft.engine.ground import Ground, health, look_around
 from weft.engine.store import Store
 from weft.engine.waiting import time_of
@@ -131,6 +132,8 @@ class Dispatcher:
             denied[chosen.id] = reason
             return False
         try:
+            facts = ground.world.clouds[first.cloud]
+            check_epoch(self._store.database, facts, ground.site.name, first.cloud)
             without = ground.without_occupied(first)
         except WeftError as error:
             denied[chosen.id] = str(error)

@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Tx
+from weft.engine.epoch import note_epoch
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
 from weft.model.ids import format_pkey
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
 from weft.model.resources import Resource
+from weft.ports.witness import Witnesses
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +156,10 @@ class Held:
             for node, reason in nodes.items():
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+
+    def note_epoch(self, facts: Witnesses) -> None:
+        """Before anything is made outside for the pod, the cloud knows that its nodes were claimed."""
+        note_epoch(self._database, facts, self.pod.plan.site, self.pod.plan.cloud)
 
     def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
         """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""

@@ -539,3 +539,18 @@ WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at
 INSERT INTO quarantine (node, reason, since, pod_id)
 SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
 ON CONFLICT (node) DO NOTHING RETURNING node;
+
+-- name: epoch
+-- How many claims were made in a cloud.
+SELECT life, number FROM epoch WHERE cloud = %(cloud)s;
+
+-- name: bump_epoch
+-- One claim more.
+INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
+ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
+
+-- name: new_epoch
+-- A restored database that was accepted starts a life of its own, ahead of what the cloud remembers.
+INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), %(number)s)
+ON CONFLICT (cloud) DO UPDATE SET life = gen_random_uuid(), number = greatest(epoch.number, %(number)s)
+RETURNING life, number;

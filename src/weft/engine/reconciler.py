@@ -101,6 +101,7 @@ class Reconciler:
             if held.state is S.WIRING:
                 held.go(S.BOOTING)
 
+        held.note_epoch(self._world().clouds[held.pod.plan.cloud])
         watched = self._watch_nodes(held, arriving=True)
         if watched.foreign or watched.unknown:
             self._renew_partition(held)

@@ -170,6 +170,7 @@ class Store:
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod whose row is there."""
         now, pod_id = tx.now(), plan.pod_id
+        tx.run("bump_epoch", cloud=plan.cloud)
         tx.many(
             "insert_resource",
             [

@@ -11,6 +11,7 @@ from weft.model.order import Order
 from weft.model.resources import Graph
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
+from weft.ports.witness import Witnesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Networks, Protocol):
+class CloudFacts(Occupants, Networks, Witnesses, Protocol):
     """What must be known of a cloud before anything is made, and of its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str) -> None:

@@ -24,6 +24,7 @@ from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outc
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
+from weft.ports.witness import Witness
 from weft.testing.cloud_networks import FakeNetworks
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_state import IMMUTABLE, Fault, caller, wanted_fields
@@ -250,6 +251,16 @@ class FakeCloud(FakeNetworks):
             self._forget_the_gone()
             unknown = Ending(Ended.UNKNOWN, "Nova has no record of its actions")
             return {server: self._endings.get(server, unknown) for server in servers}
+
+    # -- Witnesses -------------------------------------------------------------------------------------------
+
+    def witness(self, site: str) -> Witness | None:
+        self._call("witness", None)
+        return self.witnesses.get(site)
+
+    def testify(self, site: str, witness: Witness) -> None:
+        self._call("testify", None)
+        self.witnesses[site] = witness
 
     def _on_host(self, host: str) -> OnHost:
         state = self.offers.hosts.get(host)

@@ -14,6 +14,7 @@ from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.clock import Clock
 from weft.ports.occupants import Ended, Ending
 from weft.ports.resources import Scope
+from weft.ports.witness import Witness
 from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_of, refusal_of_deletion
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
@@ -49,6 +50,7 @@ class CloudStore:
         self._seeded = Seeded(random.Random(seed))
         self._things: dict[str, Thing] = {}
         self._endings: dict[str, Ending] = {}
+        self.witnesses: dict[str, Witness] = {}
         self._sequence = 0
         self._lock = threading.RLock()
         self._meanwhile: dict[str, Callable[[], object]] = {}

@@ -205,6 +205,11 @@ class FakeVerbs(FakeTime):
             at=examples.NOW, site="example", checked={"server": 4, "port": 8}, findings=self.findings
         )
 
+    def accept_database(self, request: Request) -> AuditReport:
+        self._may(request, "audit:repair", None)
+        self._write(request, "audit:accept", "the database")
+        return self.audit(request)
+
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._may(request, "audit_log:list", None)
         asked = search.action

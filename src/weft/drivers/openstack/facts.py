@@ -13,6 +13,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.session import Json, Project, Service, Sessions
+from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
@@ -37,7 +38,7 @@ _NOVA = {
 }
 
 
-class OpenStackFacts(OpenStackOccupants, OpenStackNetworks):
+class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
     """`CloudFacts`.
 
     Args:
@@ -47,6 +48,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks):
     def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
         OpenStackOccupants.__init__(self, sessions)
         OpenStackNetworks.__init__(self, sessions)
+        OpenStackWitness.__init__(self, sessions)
         self._external = external_network
         self._lookups = Lookups()
 

@@ -1,0 +1,54 @@
+"""The note of how far weft's database had come: a key pair of the service user's own, whose comment says it.
+
+A key pair belongs to a user, so no tenant sees or changes it, and needs no role beyond having a token.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from uuid import UUID
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from weft.drivers.openstack.session import Service, Sessions
+from weft.ports.witness import Witness
+
+_WORD = "weft-epoch"
+
+
+class OpenStackWitness:
+    """`Witnesses`."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def witness(self, site: str) -> Witness | None:
+        notes = _notes(self._sessions.own().compute, site)
+        return max(notes.values(), key=lambda n: n.number, default=None)
+
+    def testify(self, site: str, witness: Witness) -> None:
+        compute = self._sessions.own().compute
+        older = _notes(compute, site)
+        name = f"{_WORD}-{sha256(site.encode()).hexdigest()[:12]}-{witness.life}-{witness.number}"
+        if name not in older:
+            # Nobody has the other half of this key: it is there to carry the comment.
+            key = Ed25519PrivateKey.generate().public_key()
+            text = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+            comment = f"{_WORD}/{site}/{witness.life}/{witness.number}"
+            body = {"keypair": {"name": name, "type": "ssh", "public_key": f"{text} {comment}"}}
+            compute.ask("note the database's epoch", "POST", "/os-keypairs", json=body, ok=(409,))
+        for old, note in older.items():
+            if old != name and (note.number < witness.number or note.life != witness.life):
+                compute.ask("forget an old epoch", "DELETE", f"/os-keypairs/{old}", ok=(404,))
+
+
+def _notes(compute: Service, site: str) -> dict[str, Witness]:
+    """Name of the key pair -> note."""
+    found: dict[str, Witness] = {}
+    for row in compute.listing("read the database's epoch", "/os-keypairs", "keypairs"):
+        pair = row["keypair"]
+        parts = str(pair["public_key"]).rstrip().rpartition(" ")[2].split("/")
+        if len(parts) == 4 and parts[:2] == [_WORD, site]:
+            found[str(pair["name"])] = Witness(UUID(parts[2]), int(parts[3]))
+    return found

@@ -1,0 +1,123 @@
+"""Servers that move, and a nova-compute that is down, on the lab: what Nova refuses, and what weft notices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import openstack
+import pytest
+from tests.e2e.conftest import Person
+
+from weft.app.sitefile import load_site
+from weft.drivers.opensm import OpenSm
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+People = Callable[[str], Person]
+
+
+def connection(lab: Lab, cloud: str) -> Any:
+    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    return openstack.connection.Connection(config=config.get_one(cloud))
+
+
+def act(cloud: Any, server: str, action: dict[str, Any], version: str = "2.91") -> int:
+    """Ask Nova for an action; the status of its answer."""
+    answer = cloud.compute.post(f"/servers/{server}/action", json=action, microversion=version)
+    return int(answer.status_code)
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 90.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(1.0)
+
+
+def with_key(lab: Lab, pkey: str) -> set[str]:
+    """Nodes of which any port has the P_Key, read from the wire."""
+    site, key = load_site(lab.site_path), int(pkey, 16)
+    found = {g for g, t in OpenSm(site, "ib0").tables().items() if {key, 0x8000 | key} & t.keys}
+    return {site.hca_by_port_guid[g][0].name for g in found}
+
+
+def server_of(lab: Lab, pod: dict[str, Any], node: str) -> str:
+    return next(r["id"] for r in pod["resources"] if r["key"] == f"server/{node}")
+
+
+@contextmanager
+def compute_down(cloud: Any, host: str) -> Generator[None]:
+    """Nova takes the host's nova-compute for dead."""
+    service = next(s for s in cloud.compute.services(binary="nova-compute") if s.host == host)
+
+    def force(down: bool) -> None:
+        path = f"/os-services/{service.id}"
+        answer = cloud.compute.put(path, json={"forced_down": down}, microversion="2.53")
+        assert answer.status_code == 200, answer.text
+
+    force(True)
+    try:
+        yield
+    finally:
+        force(False)
+
+
+def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: People) -> None:
+    """Nova refuses a member to move a pod's server; an operator can, and then the node that it left has no key, the
+    node that it is on is given to nobody, and the pod says why."""
+    tenant, rival = people("team-a"), people("team-b")
+    made = tenant.order("moves", 1, "--wait", "--json")
+    assert made.code == 0, made.err
+    pod = tenant.weft("pod", "show", "moves", "--json").json
+    home = pod["placed"][0]["node"]
+    server = server_of(lab, pod, home)
+    assert with_key(lab, pod["pkey"]) == {home}
+
+    member, admin = connection(lab, "team-a"), connection(lab, "operator")
+    flavor = member.compute.find_flavor("gpu1").id
+    for action in ({"shelve": None}, {"resize": {"flavorRef": flavor}}):
+        assert act(member, server, action) == 403, action
+    assert act(member, server, {"reboot": {"type": "HARD"}}) == 202
+    wait_for(lambda: admin.compute.get_server(server).status == "ACTIVE")
+
+    away = next(f"gpu{n:02d}" for n in range(16, 0, -1) if f"gpu{n:02d}" != home)
+    assert act(admin, server, {"shelve": None}) == 202
+    wait_for(lambda: admin.compute.get_server(server).status == "SHELVED_OFFLOADED")
+    assert act(admin, server, {"unshelve": {"host": away}}) == 202
+    wait_for(lambda: admin.compute.get_server(server).compute_host == away)
+    # Nobody has to wait for weft's next look: the claim itself looks.
+    others = rival.order("others", 14, "--wait", "--json")
+    assert others.code == 0, others.err
+    placed = {n["node"] for n in rival.weft("pod", "show", "others", "--json").json["placed"]}
+    assert not placed & {home, away}
+    wait_for(lambda: tenant.weft("pod", "show", "moves", "--json").json["state"] == "DEGRADED")
+    wait_for(lambda: with_key(lab, pod["pkey"]) == set())
+    assert "isn't on its host" in tenant.weft("pod", "show", "moves", "--json").json["reason"]
+    assert tenant.weft("pod", "release", "moves", "--wait").code == 0
+    assert rival.weft("pod", "release", "others", "--wait").code == 0
+
+
+def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: People) -> None:
+    """Nova deletes such a server from its database alone; that it is in no listing any more proves nothing."""
+    tenant, operator = people("team-a"), people("operator")
+    assert tenant.order("dark", 1, "--wait").code == 0
+    pod = tenant.weft("pod", "show", "dark", "--json").json
+    node = pod["placed"][0]["node"]
+    with compute_down(connection(lab, "operator"), node):
+        tenant.weft("pod", "release", "dark")
+
+        def told() -> bool:
+            shown = operator.weft("pod", "show", pod["id"], "--json").json
+            assert shown["state"] == "RELEASING"
+            return "guest" in shown["reason"]
+
+        wait_for(told, 120.0)
+    assert tenant.weft("pod", "receipt", "dark").code != 0
+    given_up = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
+    assert given_up.code == 0, given_up.err
+    assert node in {n["name"] for n in operator.weft("node", "list", "--state", "quarantined", "--json").json}
+    assert operator.weft("node", "clear", node).code == 0
