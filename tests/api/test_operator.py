@@ -30,6 +30,7 @@ def test_a_system_reader_changes_nothing(api: Client) -> None:
     reader = by("system-reader")
     assert api.put("/v1/site", json={"name": "s"}, headers=reader).status_code == 403
     assert api.post("/v1/audit", json={"repair": True}, headers=reader).status_code == 403
+    assert api.post("/v1/audit/accept", headers=reader).status_code == 403
     assert api.put("/v1/nodes/gpu01/quarantine", json={"reason": "x"}, headers=reader).status_code == 403
     assert api.delete("/v1/nodes/gpu01/quarantine", headers=reader).status_code == 403
 
@@ -104,6 +105,7 @@ def test_an_audit_repairs_only_when_told(api: Client) -> None:
     olga = by("operator")
     assert api.get("/v1/audit", headers=olga).json()["findings"][0]["repaired"] is None
     assert api.post("/v1/audit", json={"repair": False}, headers=olga).status_code == 400
+    assert api.post("/v1/audit/accept", headers=olga).json()["findings"]
     assert (
         api.post("/v1/audit", json={"repair": True}, headers=olga).json()["findings"][0]["repaired"] is True
     )

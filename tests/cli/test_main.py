@@ -149,6 +149,8 @@ def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
     found = desk.weft("audit", cloud="operator")
     assert (found.code, "orphan" in found.out, "--repair" in found.err) == (1, True, True)
     assert desk.weft("audit", "--json", cloud="operator").json["findings"][0]["category"] == "orphan"
+    assert desk.weft("audit", "--accept", cloud="operator").code == 1
+    assert desk.weft("audit", "--accept", "--repair", cloud="operator").code == 2
     assert desk.weft("audit", "--repair", cloud="operator").code == 0
     desk.verbs.findings = ()
     clean = desk.weft("audit", cloud="operator")

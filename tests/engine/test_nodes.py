@@ -243,6 +243,17 @@ def test_a_repaired_server_finds_its_key(house: House) -> None:
     assert members(house, pod) == {node, other}
 
 
+def test_the_audit_names_who_is_where_he_has_no_business(house: House) -> None:
+    """On a node that nobody holds, and on a pod's; of a pod's own server that has moved it says whose it is."""
+    pod = house.ready()
+    assert house.service.audit(house.operator).findings == ()
+    theirs = stranger(house, pod.nodes[0])
+    house.cloud.thing(f"server/{pod.nodes[1]}").fields["host"] = "gpu16"
+    found = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    assert set(found) == {pod.nodes[0], "gpu16"}
+    assert theirs.id in found[pod.nodes[0]] and f"of pod {pod.name}" in found["gpu16"]
+
+
 # -- before nodes are given back --------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.intruders import clear_pod, clear_strays, intruders
+from weft.engine.occupancy import strangers
 from weft.engine.outside import Outside, Wire, look_outside
 from weft.engine.owners import Claim, Owners
 from weft.engine.records import PodRecord, ResourceRecord, RowState, UnreadableError
@@ -106,6 +107,7 @@ class Auditor:
         self._read_pods(outside)
         self._checked["pods"] = len(self._pods)
         self._check_pods()
+        self._check_nodes()
         self._check_marked(outside, confirmed)
         self._check_traces()
         for name, wire in outside.wires.items():
@@ -174,6 +176,29 @@ class Auditor:
                 repair=one.removable(pod)
                 or "nothing while the pod lives; it is removed when the pod is released",
             )
+
+    def _check_nodes(self) -> None:
+        """Who is on nodes without being the server of the pod that holds them. It is nobody's here to remove."""
+        own: dict[str, frozenset[str]] = {}
+        pods: dict[str, str] = {}
+        for pod, records in self._pods.values():
+            for record in records:
+                if record.kind is Kind.SERVER and record.outside_id:
+                    node = record.key.split("/")[1]
+                    own[node] = own.get(node, frozenset()) | {record.outside_id}
+                    pods[record.outside_id] = pod.name
+        for cloud, facts in sorted(self._world.clouds.items()):
+            try:
+                found = strangers(facts, self._site, cloud, own, pods)
+            except WeftError as error:
+                self._find("unknown", "node", cloud, cloud, str(error))
+                continue
+            holds = self._store.capacity().holds
+            for node, who in found.items():
+                holder = self._pods.get(holds[node]["pod_id"]) if node in holds else None
+                if node in holds and (holder is None or self._has_moved_on(holder[0])):
+                    continue  # ordered, released or worked on since: its servers come and go
+                self._find("foreign", "node", cloud, node, f"on it, and not the pod's that holds it: {who}")
 
     def _has_moved_on(self, pod: PodRecord) -> bool:
         """Whether the pod is being released, or worked on, since its row was read: what is missing is no wonder."""

@@ -49,6 +49,33 @@ def not_free(seen: Mapping[str, OnHost], held: Collection[str], gone: Collection
     return reasons
 
 
+def strangers(
+    facts: Occupants, site: Site, cloud: str, own: Mapping[str, frozenset[str]], pods: Mapping[str, str]
+) -> dict[str, str]:
+    """Node -> who is on it and has no business there, for operators. Raises `UnknownError`.
+
+    Args:
+        own: node -> servers that belong on it.
+        pods: server -> name of its pod, wherever it belongs.
+    """
+    nodes = {n.name: n for n in whole_nodes(site, cloud)}
+    listed = on_nodes(nodes.values(), facts.servers_on_hosts())
+    suspects = [
+        name
+        for name, one in listed.items()
+        if one.unknown or {o.id for o in one.occupants} - own.get(name, set())
+    ]
+    seen = facts.on_hosts([nodes[name].nova_host for name in suspects])  # the listing may be a little old
+    found: dict[str, str] = {}
+    for name in suspects:
+        one = seen[nodes[name].nova_host]
+        others = [o for o in one.occupants if o.id not in own.get(name, ())]
+        told = [o.text() + (f" of pod {pods[o.id]}" if o.id in pods else "") for o in others]
+        if told or one.unknown:
+            found[name] = ", ".join(told) or one.unknown
+    return found
+
+
 def look_before_claim(facts: Occupants, site: Site, cloud: str, names: Collection[str]) -> dict[str, str]:
     """Look, now, at nodes that nobody holds and that are about to be given to a pod; node -> why it can't be.
 
