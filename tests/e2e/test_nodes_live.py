@@ -13,6 +13,7 @@ from tests.e2e.conftest import Person
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
+from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -41,7 +42,7 @@ def wait_for(what: Callable[[], bool], seconds: float = 90.0) -> None:
 def with_key(lab: Lab, pkey: str) -> set[str]:
     """Nodes of which any port has the P_Key, read from the wire."""
     site, key = load_site(lab.site_path), int(pkey, 16)
-    found = {g for g, t in OpenSm(site, "ib0").tables().items() if {key, 0x8000 | key} & t.keys}
+    found = {g for g, t in OpenSm(site, "ib0", NoLedger()).tables().items() if {key, 0x8000 | key} & t.keys}
     return {site.hca_by_port_guid[g][0].name for g in found}
 
 

@@ -320,6 +320,10 @@ class RedactedVerbs:
         with self._errors(request):
             return self._verbs.audit(request, repair, unknown_pods)
 
+    def accept_database(self, request: Request) -> AuditReport:
+        with self._errors(request):
+            return self._verbs.accept_database(request)
+
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         with self._errors(request):
             return self._verbs.audit_log(request, search)
