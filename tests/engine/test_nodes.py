@@ -158,6 +158,20 @@ def test_a_server_that_left_its_node_takes_the_key_with_it(house: House, host: s
     assert members(house, pod) == {left, stays}
 
 
+def test_a_pod_of_one_node_may_be_without_any_member(house: House) -> None:
+    """Its partition is there and empty as long as its server is elsewhere."""
+    pod = house.run(house.order(count=1), PodState.READY)
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    server.fields["host"] = "gpu16"
+    for _ in range(2):
+        pod = visit(house, pod)
+        assert pod.state is PodState.DEGRADED and AWAY in pod.reason and "defect" not in pod.reason
+    assert keyless(house, pod, pod.nodes[0])
+    server.fields["host"] = pod.nodes[0]
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == set(pod.nodes)
+
+
 def test_a_stranger_on_a_pods_node_gets_no_key(house: House) -> None:
     """A claim in Placement is enough; the pod's other nodes keep theirs, and the reason names no other project."""
     pod = house.ready()

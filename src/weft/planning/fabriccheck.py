@@ -131,7 +131,7 @@ def probe_pairs(
     ]
     of_a_pod = [t.port_guid for t in others if any(k & ~FULL_MEMBER in mine for k in t.keys)]
     free = [t.port_guid for t in others if not any(k & ~FULL_MEMBER in mine for k in t.keys)]
-    unwanted = [(outsider, inside[0]) for outsider in of_a_pod[:1] + free[:1]]
+    unwanted = [(outsider, member) for member in inside[:1] for outsider in of_a_pod[:1] + free[:1]]
     return wanted, unwanted
 
 
