@@ -25,8 +25,10 @@ def hurried(url: str, **settings: str) -> Generator[Database]:
     """A database as the operator's URL sets it: shorter waits than weft's own."""
     options = "%20".join(f"-c%20{name}%3D{value}" for name, value in settings.items())
     database = Database(f"{url}{'&' if '?' in url else '?'}options={options}")
-    yield database
-    database.close()
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 def test_every_connection_has_bounds(database: Database) -> None:
@@ -56,6 +58,7 @@ def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, data
                 json=ORDER.model_dump(mode="json"),
                 headers={"X-Auth-Token": token},
                 trust_env=False,
+                timeout=60.0,
             )
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "2"
