@@ -263,12 +263,18 @@ def make_receipt(
         nodes=pod.nodes,
         spares=pod.spares,
         pkey=format_pkey(pkey) if (pkey := pod.plan.allotment.pkey) is not None else "",
-        items=read.items,
+        items=tuple(_for_everybody(i) for i in read.items),
         clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
         late_until=pod.late_until,
     )
+
+
+def _for_everybody(item: ReceiptItem) -> ReceiptItem:
+    """The receipt is its project's: who else is on a host, and what a service answered, operators read in the events."""
+    told = {"not clean": "it is not gone, or not the pod's alone", "unknown": "it could not be read"}
+    return item if item.result == "clean" else item.model_copy(update={"seen": told[item.result]})
 
 
 def _keys(keys: frozenset[int]) -> str:
