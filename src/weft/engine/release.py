@@ -272,7 +272,7 @@ def make_receipt(
 
 
 def _for_everybody(item: ReceiptItem) -> ReceiptItem:
-    """Its project reads the receipt: who else is on a host, and what a service answered, is in the operators' events."""
+    """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
     told = {"not clean": "it is not gone, or not the pod's alone", "unknown": "it could not be read"}
     return item if item.result == "clean" else item.model_copy(update={"seen": told[item.result]})
 
