@@ -100,6 +100,7 @@ class TakeBack:
                     self.left[kind, stray.thing.id] = "something that needs it is still there"
                 self._remove_kind(where, kind, ready)
                 stuck |= {(where, s.ownership.pod_id) for s in batch if (kind, s.thing.id) in self.left}
+        self._end_traces([s.thing for s in wanted if (s.thing.kind, s.thing.id) not in self.left])
 
     def _tell(self, stray: Stray) -> None:
         """That it is there makes its pod's receipt wrong, whoever finds it."""
@@ -108,6 +109,16 @@ class TakeBack:
             what = sentence(thing.kind, thing.where, thing.id)
             traces = Traces(self._store.database)
             traces.found(Trace(UUID(pod_id), thing.kind, thing.where, thing.id, what))
+
+    def _end_traces(self, gone: Iterable[Marked]) -> None:
+        """Of what was seen gone; a P_Key's trace ends with the next reading of its fabric."""
+        ended = {(t.kind, t.where, t.id) for t in gone if t.kind is not Kind.PARTITION}
+        traces = Traces(self._store.database)
+        for row in traces.open() if ended else ():
+            if (row["kind"], row["place"], row["subject"]) in ended:
+                traces.ended(
+                    row["id"], row["pod_id"], f"{row['kind']} {row['subject']} was taken back and seen gone"
+                )
 
     def _remove_kind(self, where: str, kind: Kind, batch: Sequence[Stray]) -> None:
         """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""

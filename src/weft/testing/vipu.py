@@ -177,12 +177,15 @@ class FakeVipu:
         controller.has[resource.key] = resource
 
     def _release(self, pod_id: str, machines: Sequence[str]) -> Outcome:
+        released = False
         for machine in machines:
             if machine in self.away:
                 return Outcome(error=self._no_answer(f"release {machine}"))
-            if self.owners[machine] == controller_id(pod_id):
+            bound = self.owners[machine] == controller_id(pod_id)
+            if bound:
                 self.owners[machine] = ""
-        return Outcome(machines[0])
+            released = released or bound
+        return Outcome(machines[0]) if released else Outcome()
 
     def _owner(self, machine: str) -> str:
         if machine in self.away:
