@@ -62,7 +62,7 @@ def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
     assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
     assert "no-such-host" not in bench.facts.servers_on_hosts()
     nobody = "00000000-0000-4000-8000-000000000000"
-    assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.UNKNOWN
+    assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.NO_RECORD
 
 
 def test_create_twice_gives_the_same_things(bench: Bench) -> None:

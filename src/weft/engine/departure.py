@@ -80,7 +80,9 @@ def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -
 def _result(ending: Ending, record: ResourceRecord) -> Result:
     if ending.how in (Ended.DESTROYED, Ended.NEVER_RAN):
         return "clean"
-    if ending.how is Ended.UNKNOWN:
+    if ending.how is Ended.NO_RECORD and record.facts.get("host") is None:
+        return "clean"  # it was taken back before Nova's scheduler had handed it to a cell, and never seen on a host
+    if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD):
         return "unknown"
     # A build that failed, or a shelving, took it off its host before Nova deleted it.
     off = record.facts.get("host") is None and record.facts.get("status") in ("ERROR", "SHELVED_OFFLOADED")

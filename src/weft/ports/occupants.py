@@ -56,6 +56,8 @@ class Ended(StrEnum):
     """The last thing that a nova-compute did with it was to take it off its host, with success."""
     NOT_DESTROYED = "not destroyed"
     """A nova-compute had it and never took it off: Nova deleted it from its database alone. It may run on."""
+    NO_RECORD = "no record"
+    """Nova itself says that it has none: it never reached a cell, or its record was archived away."""
     UNKNOWN = "unknown"
     """Nova's record can't be read, or doesn't say."""
 

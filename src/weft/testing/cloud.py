@@ -249,7 +249,7 @@ class FakeCloud(FakeNetworks):
             return dict.fromkeys(servers, Ending(Ended.UNKNOWN, str(error)))
         with self._lock:
             self._forget_the_gone()
-            unknown = Ending(Ended.UNKNOWN, "Nova has no record of its actions")
+            unknown = Ending(Ended.NO_RECORD, "Nova has no record of its actions")
             return {server: self._endings.get(server, unknown) for server in servers}
 
     # -- Witnesses -------------------------------------------------------------------------------------------

@@ -172,7 +172,8 @@ def _ending(project: Project, server: str) -> Ending:
     asked = f"read how server {server} ended"
     answer = project.compute.ask(asked, "GET", path, params={"limit": MOST_ACTIONS}, ok=(404,))
     if answer.status == 404:
-        return Ending(Ended.UNKNOWN, f"Nova's record of its actions can't be read: {answer.sentence()}")
+        how = Ended.NO_RECORD if answer.proves_absent(server) else Ended.UNKNOWN
+        return Ending(how, f"Nova has no record of its actions: {answer.sentence()}")
     actions = project.compute.rows(asked, answer, "instanceActions")
     for action in sorted(actions, key=lambda a: str(a["start_time"]), reverse=True):
         told = project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction")
