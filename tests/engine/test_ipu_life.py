@@ -136,7 +136,9 @@ def test_the_audit_finds_machines_that_obey_a_released_pod(house: IpuHouse) -> N
         house.order(order("next"))
     assert all(f.repaired for f in house.service.audit(house.operator, repair=True).findings)
     # Gone, and told for a day: the receipt had said that it was.
-    assert [(f.category, f.repaired) for f in house.service.audit(house.operator).findings] == [("late", True)]
+    assert [(f.category, f.repaired) for f in house.service.audit(house.operator).findings] == [
+        ("late", True)
+    ]
 
 
 def test_a_controller_that_breaks_is_made_anew(house: IpuHouse) -> None:

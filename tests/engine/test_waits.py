@@ -62,7 +62,11 @@ def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, data
             )
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "2"
-        assert "others were in the way" in answer.json()["detail"]
+        told = answer.json()["detail"]
+        assert (
+            told
+            == "talk to the database (the database): others were in the way for too long; will be tried again"
+        )
         assert second.service.list_pods(second.request()) == []
         second.close()
 

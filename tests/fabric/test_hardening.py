@@ -113,7 +113,10 @@ def test_site_check_asks_the_real_managers(
 ) -> None:
     """`weft site check --live`: both managers, each setting with what it allows; exit code 1."""
     path = tmp_path / "site.yaml"
-    path.write_text(yaml.safe_dump(real.site.model_dump(mode="json", exclude_none=True)))
+    document = real.site.model_dump(mode="json", exclude_none=True)
+    for ipu_pod in document["ipu_pods"].values():  # not what is checked here
+        ipu_pod["gateway"]["keys_in_clear"] = True
+    path.write_text(yaml.safe_dump(document))
     assert main(["site", "check", str(path)]) == 0
     capsys.readouterr()
     assert main(["site", "check", str(path), "--live"]) == 1

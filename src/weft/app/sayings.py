@@ -268,9 +268,10 @@ _ASKED = re.compile(
     rf"(?:{_GAPS['name']}(?:, {_GAPS['name']})*(?: and \d+ more)?(?: to settle| to go)?"
     rf"|(?:servers?|ports?|networks?|subnets?|routers?|partitions?|key pairs?|security groups?|floating IPs?)"
     rf"(?: {_GAPS['name']})?|what was taken away|the order)"
-    r"|check a caller's token"
+    r"|check a caller's token|talk to the database|write to the database"
 )
 _SERVICES = {
+    "PostgreSQL": "the database",
     "compute": "Nova",
     "network": "Neutron",
     "image": "Glance",
@@ -297,6 +298,9 @@ _ANSWERS = (
     re.compile(r"\AHTTP \d{3}\b"),
     re.compile(r"\Anot yet\b"),
     re.compile(r"\Ano answer in time\b"),
+    re.compile(r"\Aothers were in the way for too long\b"),
+    re.compile(r"\Ano connection was free\b"),
+    re.compile(r"\Ait is read-only\b"),
 )
 _THEN = frozenset(
     {
@@ -445,7 +449,7 @@ def refusal(text: str) -> str:
 def chosen(text: str) -> str:
     """Which nodes an order gets; why these and not others is a matter of what others have."""
     told = _told(_CHOSEN, text)
-    return f"{told})." if told else ""
+    return f"{told}." if told else ""
 
 
 def change(text: str) -> str:
