@@ -6,8 +6,11 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import make
 
+from weft.engine.outside import look_outside
 from weft.engine.records import PodRecord
+from weft.engine.strangers import Members
 from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.traces import Traces
 from weft.model.mark import Mark
 from weft.model.pod import PodState
 from weft.model.receipt import Correction
@@ -199,3 +202,17 @@ def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: Hou
     sweep(house)
     assert not house.store.capacity().used.vlans.get("lab")
     assert any("seen free" in e.message for e in house.store.events(pod.id, 0))
+
+
+def test_a_pod_that_is_released_while_the_round_looks_is_no_stranger(house: House) -> None:
+    """Its key was on the node when the round read the fabric, and the node was given back before it judged."""
+    before = released(house)
+    pod = house.ready()
+    assert set(pod.nodes) & set(before.nodes)
+    outside = look_outside(house.world, house.site.name, house.time)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert (
+        Members(house.store, house.world, house.site, Traces(house.database)).check([before], outside) == []
+    )
+    assert not house.store.capacity().quarantines and alarms(house, before) == []

@@ -10,6 +10,7 @@ from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.fabric import PortTable
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.resources import Kind, PartitionSpec
 from weft.model.site import Node, Site
@@ -35,10 +36,14 @@ class Members:
         free = {
             name: pod for name, pod in last.items() if name not in held and name in self._site.node_by_name
         }
+        unread: list[str] = []
         for fabric, wire in outside.wires.items():
             if not isinstance(wire, WeftError):
-                self._check_ports(fabric, wire, free, outside)
-        unread = self._check_hosts(free)
+                try:
+                    self._check_ports(fabric, wire, free, outside)
+                except WeftError as error:
+                    unread.append(f"ports of {fabric}: {error}")
+        unread += self._check_hosts(free)
         self._end(outside, bool(unread))
         return unread
 
@@ -63,16 +68,24 @@ class Members:
                 table = wire.tables.get(hca.port_guid)
                 if table is None or table.unreachable:
                     continue  # no member's port that can't be read was given back; the audit says which these are
-                keys = {k & ~FULL_MEMBER for k in (*table.keys, *(table.leaf_keys or ()))}
-                for pkey in sorted(keys & set(mine.numbers())):
+                for pkey in sorted(_keys(table) & set(mine.numbers())):
                     # What no partition explains is weft's own to take away, and is taken away.
                     if format_pkey(pkey) in told or hca.port_guid in members.get(pkey, ()):
+                        continue
+                    if not self._is_there_now(fabric, name, hca.port_guid, pkey):
                         continue
                     what = (
                         f"{name}/{hca.name} has the foreign {format_pkey(pkey)} after the node was given back"
                     )
                     subject = f"{format_guid(hca.port_guid)} {format_pkey(pkey)}"
                     self._keep(name, pod, Trace(pod.id, P_KEY, fabric, subject, what, others=True))
+
+    def _is_there_now(self, fabric: str, node: str, guid: int, pkey: int) -> bool:
+        """What the round read at its start may have been the key of a pod that has been released since: look again."""
+        table = self._world.fabric(fabric).tables([guid]).get(guid)
+        if table is None or table.unreachable or pkey not in _keys(table):
+            return False
+        return node not in self._store.capacity().holds and guid not in self._members(fabric).get(pkey, ())
 
     def _members(self, fabric: str) -> dict[int, frozenset[int]]:
         """P_Key -> ports that are members by a live pod's order, read after the ports were."""
@@ -119,3 +132,8 @@ class Members:
                     "insert_event", pod_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
                 )
                 tx.run("touch_queue", at=tx.now())
+
+
+def _keys(table: PortTable) -> set[int]:
+    """P_Keys (15 bits) of a port and its leaf's port."""
+    return {k & ~FULL_MEMBER for k in (*table.keys, *(table.leaf_keys or ()))}
