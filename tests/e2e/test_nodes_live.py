@@ -113,4 +113,4 @@ def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: Pe
     given_up = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
     assert given_up.code == 0, given_up.err
     assert node in {n["name"] for n in operator.weft("node", "list", "--state", "quarantined", "--json").json}
-    assert operator.weft("node", "clear", node).code == 0
+    # It stays there: this nova-compute looks at its own devices every five minutes, and until then has the guest's.
