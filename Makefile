@@ -38,7 +38,7 @@ test-cloud: setup ## Only what needs the lab's OpenStack
 	$(PY) -m pytest -m cloud
 
 nightly: setup ## Placement against CP-SAT's optimum in 25,000 random states, new ones each day, and its properties many times over
-	WEFT_PLACEMENT_STATES=25000 WEFT_PLACEMENT_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q --durations=5 tests/planning/place
+	WEFT_PLACEMENT_STATES=25000 WEFT_PLACEMENT_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q --durations=5 tests/planning/place tests/engine/test_agenda.py
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench

@@ -23,7 +23,8 @@ def postgres() -> Generator[str]:
     # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
     with tempfile.TemporaryDirectory(prefix="weft-pg-") as folder, embedded(Path(folder)) as url:
         with psycopg.connect(url, autocommit=True) as connection:
-            for setting in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing here outlives the run
+            # Nothing here outlives the run.
+            for setting in ("fsync", "full_page_writes", "synchronous_commit"):
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[arg-type]
             connection.execute("SELECT pg_reload_conf()")
             connection.execute("CREATE DATABASE template_weft")
