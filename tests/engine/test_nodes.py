@@ -408,3 +408,17 @@ def test_without_the_note_nothing_is_made(house: House) -> None:
     pod = visit(house, house.order())
     assert pod.state is PodState.WIRING and not house.cloud.things()
     house.run(pod, PodState.READY)
+
+
+def test_of_a_node_in_maintenance_nothing_has_to_be_known(house: House) -> None:
+    """A host that Nova doesn't list is unknown, never foreign; one that its operator took out is nothing to find."""
+    del house.cloud.offers.hosts["gpu16"]
+    assert [(f.category, f.subject) for f in house.service.audit(house.operator).findings] == [
+        ("unknown", "gpu16")
+    ]
+    parked = [
+        n.model_copy(update={"maintenance": "it is being rebuilt"}) if n.name == "gpu16" else n
+        for n in house.site.nodes
+    ]
+    house.store.apply_site(house.site.model_copy(update={"nodes": tuple(parked)}), "test")
+    assert house.service.audit(house.operator).findings == ()

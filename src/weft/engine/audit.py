@@ -189,10 +189,12 @@ class Auditor:
                     pods[record.outside_id] = pod.name
         for cloud, facts in sorted(self._world.clouds.items()):
             try:
-                found = strangers(facts, self._site, cloud, own, pods)
+                found, unknown = strangers(facts, self._site, cloud, own, pods)
             except WeftError as error:
                 self._find("unknown", "node", cloud, cloud, str(error))
                 continue
+            for node, why in unknown.items():
+                self._find("unknown", "node", cloud, node, why)
             holds = self._store.capacity().holds
             for node, who in found.items():
                 holder = self._pods.get(holds[node]["pod_id"]) if node in holds else None

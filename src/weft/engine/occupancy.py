@@ -51,8 +51,11 @@ def not_free(seen: Mapping[str, OnHost], held: Collection[str], gone: Collection
 
 def strangers(
     facts: Occupants, site: Site, cloud: str, own: Mapping[str, frozenset[str]], pods: Mapping[str, str]
-) -> dict[str, str]:
-    """Node -> who is on it and has no business there, for operators. Raises `UnknownError`.
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Node -> who is on it and has no business there; and node -> why that can't be told. For operators.
+
+    Nodes in maintenance may be off, or not in Nova at all: nothing follows from what can't be told of them. Raises
+    `UnknownError`.
 
     Args:
         own: node -> servers that belong on it.
@@ -67,13 +70,16 @@ def strangers(
     ]
     seen = facts.on_hosts([nodes[name].nova_host for name in suspects])  # the listing may be a little old
     found: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for name in suspects:
         one = seen[nodes[name].nova_host]
         others = [o for o in one.occupants if o.id not in own.get(name, ())]
         told = [o.text() + (f" of pod {pods[o.id]}" if o.id in pods else "") for o in others]
-        if told or one.unknown:
-            found[name] = ", ".join(told) or one.unknown
-    return found
+        if told:
+            found[name] = ", ".join(told)
+        elif one.unknown and nodes[name].maintenance is None:
+            unknown[name] = one.unknown
+    return found, unknown
 
 
 def look_before_claim(facts: Occupants, site: Site, cloud: str, names: Collection[str]) -> dict[str, str]:
