@@ -201,8 +201,8 @@ def test_promises_hold_whatever_is_ordered(
 
 
 SAME = "WEFT_PLACEMENT_SEED" not in os.environ
-"""The same orders each time; `make nightly` has others each day. One in some thousands breaks a promise: an open defect
-of the queue, where exclusive pods meet spares and guaranteed uplinks."""
+"""The same orders each time; `make nightly` has others each day. Some break a promise: an open defect of the
+queue, seen where exclusive pods meet spares and guaranteed uplinks."""
 
 wishes = st.fixed_dictionaries(
     {
