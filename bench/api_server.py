@@ -21,7 +21,7 @@ from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.planning.plan import NOT_ORDERED, make_plan
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.callers import tokens
 from weft.testing.verbs import FakeIdentity
 from weftlab.layout import Layout

@@ -17,7 +17,7 @@ from bench.placement_quality import quality_rows, trace_rows
 from bench.placement_service import service_rows
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.timeline import Timeline
+from weft.planning.queue.timeline import Timeline
 
 SIZES = ((800, 20, 8, 50), (10_000, 20, 20, 75), (100_000, 32, 32, 100))
 """(nodes, nodes a leaf, leaves a pod, goal of p99 in µs)."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.topology import Stand, Topology
 
 MIX = dict(
     zip(

@@ -24,7 +24,7 @@ from bench.placement_common import Churn, row, topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
-from weft.planning.place.queue import least_leaves
+from weft.planning.queue.queue import least_leaves
 
 NODES, PER_LEAF, PER_POD = 800, 20, 8
 ORDERS = 60

@@ -30,7 +30,7 @@ from weft.model.placement import Explanation, FilterReport, Occupancy, Placement
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Resource, Spec
 from weft.planning.place.would_fit import smallest_changes
-from weft.planning.plan import NOT_ORDERED
+from weft.planning.shapes.plan import NOT_ORDERED
 from weft.testing import examples
 
 NAME = "weft-1f0c9a3b-server-gpu01"

@@ -29,7 +29,7 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.podkeys import place
 from weft.model.resources import VIPU_KINDS, Resource, ServerSpec
 from weft.model.site import Site
-from weft.planning.plan import make_plan
+from weft.planning.shapes.plan import make_plan
 from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver, Scope
 from weft.testing.seen import there

@@ -11,7 +11,7 @@ from tests.engine.timehouse import make
 from weft.engine.records import PodRecord
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
 
 
 def order(house: House, project: str, name: str, count: int, **more: Any) -> PodRecord:

@@ -19,10 +19,10 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement
 from weft.model.plan import UsedNumbers
 from weft.model.site import ProjectLimits, QueuePolicy
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.placement import place
 from weft.planning.place.sharing import Terms
-from weft.planning.placement import place
-from weft.planning.plan import request_of
-from weft.planning.topology import Topology
+from weft.planning.shapes.plan import request_of
 
 SITE = small_site()
 TOPOLOGY = Topology.of(SITE, "ib0")

@@ -18,9 +18,9 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import QueuePolicy, Site
-from weft.planning.ipuroom import is_place
-from weft.planning.lines import takes
-from weft.planning.plan import make_plan
+from weft.planning.queue.lines import takes
+from weft.planning.shapes.ipu.room import is_place
+from weft.planning.shapes.plan import make_plan
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NAMES = UUID(int=2)

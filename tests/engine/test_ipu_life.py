@@ -16,7 +16,7 @@ from weft.engine.podkeys import DerivedKeys
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
-from weft.planning.ipuinit import controller_id
+from weft.planning.shapes.ipu.init import controller_id
 from weft.testing.cloud import SERVICE_PROJECT, Fault
 
 pytestmark = pytest.mark.database

@@ -22,7 +22,7 @@ from weft.model.errors import ConflictError, ForbiddenError, InputError, Refused
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
 
 pytestmark = pytest.mark.database
 

@@ -11,7 +11,7 @@ from tests.engine.timehouse import HandClock, look, make, queue
 from weft.engine.database import Database
 from weft.model.reservation import Reservation
 from weft.model.site import PlacementPolicy
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
 
 pytestmark = pytest.mark.database
 

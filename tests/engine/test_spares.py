@@ -15,7 +15,7 @@ from weft.model.ids import FULL_MEMBER
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
-from weft.planning.plantext import plan_text
+from weft.planning.shapes.plantext import plan_text
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database

@@ -12,7 +12,7 @@ from tests.engine.timehouse import HandClock, look, make, queue
 
 from weft.model.errors import InputError
 from weft.model.pod import PodState
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
 
 pytestmark = pytest.mark.database
 

@@ -13,7 +13,7 @@ from weft.model.fabric import ManagerState, Membership
 from weft.model.ids import DEFAULT_PKEY
 from weft.model.resources import Kind, Status
 from weft.model.site import FabricManager
-from weft.planning.portkeys import crowded
+from weft.planning.fabric.portkeys import crowded
 from weft.ports.ledger import NoLedger
 
 

@@ -20,7 +20,7 @@ from weft.fabricagent.options import read_options
 from weft.fabricagent.tls import AUTHORITY_DAYS, DAYS, make_certificates
 from weft.generate.certificates import expiry_problems
 from weft.model.errors import UnknownError
-from weft.planning.hardening import RULES, Rule, weaknesses
+from weft.planning.fabric.hardening import RULES, Rule, weaknesses
 from weft.testing.fabric import FakeFabric
 from weftlab.layout import Layout
 from weftlab.site import make_site, settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.model.errors import InputError
-from weft.planning.ibnetdiscover import HostPort, parse_ibnetdiscover
+from weft.planning.fabric.ibnetdiscover import HostPort, parse_ibnetdiscover
 
 # As an adapter with two ports, a chassis switch, a switch with a '#' in its name and a router print it.
 SAMPLE = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.planning.ipuinit import poplar_init
+from weft.planning.shapes.ipu.init import poplar_init
 from weftlab.guests import Guest, cloud_config
 from weftlab.ipu import here
 from weftlab.layout import Layout

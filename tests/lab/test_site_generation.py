@@ -9,7 +9,7 @@ import pytest
 
 from weft.app.sitefile import load_site
 from weft.model.site import Site
-from weft.planning.sitecheck import canonical
+from weft.planning.site.check import canonical
 from weftlab.config import compute_nodes, devices, nova_host, render
 from weftlab.ipu import make_agents_tls
 from weftlab.layout import LabError, Layout

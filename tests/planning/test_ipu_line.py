@@ -11,11 +11,11 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.planning.book import Book, Keep
-from weft.planning.ipucapacity import ipu_capacity
-from weft.planning.ipuline import IpuAsk, IpuTimeline
-from weft.planning.ipuroom import HOST, place
-from weft.planning.plan import make_plan
+from weft.planning.queue.book import Book, Keep
+from weft.planning.shapes.ipu.capacity import ipu_capacity
+from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
+from weft.planning.shapes.ipu.room import HOST, place
+from weft.planning.shapes.plan import make_plan
 
 ONE: Site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
 

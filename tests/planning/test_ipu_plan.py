@@ -19,11 +19,11 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
 from weft.model.site import Site
-from weft.planning.ipuinit import NOVA_LIMIT
-from weft.planning.ipuplan import check_reach
-from weft.planning.ipuroom import place
-from weft.planning.plan import make_plan
-from weft.planning.plantext import plan_text
+from weft.planning.shapes.ipu.init import NOVA_LIMIT
+from weft.planning.shapes.ipu.plan import check_reach
+from weft.planning.shapes.ipu.room import place
+from weft.planning.shapes.plan import make_plan
+from weft.planning.shapes.plantext import plan_text
 
 SITE = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
 ORDER: dict[str, Any] = {

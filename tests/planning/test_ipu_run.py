@@ -10,7 +10,7 @@ from smallsite import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.model.placement import Occupancy, Refusal
 from weft.model.site import Site
-from weft.planning.ipurun import choose_run, rows, runs, stretches
+from weft.planning.shapes.ipu.run import choose_run, rows, runs, stretches
 
 POD64: Site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
 NAMES = [m.name for m in POD64.ipu_machines]

@@ -22,8 +22,8 @@ from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Flavor, Site
-from weft.planning.plan import NOT_ORDERED, make_plan
-from weft.planning.plantext import plan_text, refusal_text
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
+from weft.planning.shapes.plantext import plan_text, refusal_text
 
 ORDERS = sorted((EXAMPLES / "pods").glob("*.yaml"))
 BUSY = Occupancy(

@@ -26,7 +26,7 @@ from weft.model.resources import (
     SubnetSpec,
 )
 from weft.model.site import Site
-from weft.planning.podgraph import in_order, podgraph
+from weft.planning.shapes.gpu.graph import in_order, podgraph
 
 NUMBERS = Allotment(pkey=101, vlan=1000, rdma_cidr="10.128.0.0/24", management_cidr="10.16.0.0/24")
 

@@ -13,7 +13,7 @@ from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
 from weft.model.placement import Refusal
 from weft.model.plan import Allotment, UsedNumbers
-from weft.planning.segments import (
+from weft.planning.fabric.segments import (
     allot,
     cut,
     management_address,

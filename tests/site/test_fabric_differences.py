@@ -17,9 +17,9 @@ from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Link, Site
-from weft.planning.fabricdiff import fabric_differences, take_in
-from weft.planning.ibnetdiscover import parse_ibnetdiscover
-from weft.planning.topology import Topology
+from weft.planning.fabric.diff import fabric_differences, take_in
+from weft.planning.fabric.ibnetdiscover import parse_ibnetdiscover
+from weft.planning.fabric.topology import Topology
 
 pytestmark = pytest.mark.fabric
 

@@ -10,7 +10,7 @@ import pytest
 from openvipu.controller import authority
 from weft.app.sitefile import load_site
 from weft.model.errors import InputErrors
-from weft.planning.sitecheck import hints
+from weft.planning.site.check import hints
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sites" / "ipupod64"
 

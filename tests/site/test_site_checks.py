@@ -8,7 +8,7 @@ import pytest
 from sitefolder import SMALL, Folder
 
 from weft.app.sitefile import load_site
-from weft.planning.sitecheck import hints
+from weft.planning.site.check import hints
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from weft.drivers.opensm.agents import certificate_problems
 from weft.model.base import Document
 from weft.model.errors import WeftError
 from weft.model.site import Site
-from weft.planning.hardening import Weakness, weaknesses
+from weft.planning.fabric.hardening import Weakness, weaknesses
 from weft.ports.ledger import NoLedger
 
 

@@ -22,10 +22,10 @@ from weft.model.views import (
     SoonIpusView,
     SoonView,
 )
-from weft.planning.book import Book
-from weft.planning.capacity import CapacityRow, capacity
-from weft.planning.ipucapacity import IpuRow, ipu_capacity
-from weft.planning.plan import NOT_ORDERED, make_plan
+from weft.planning.queue.book import Book
+from weft.planning.queue.capacity import CapacityRow, capacity
+from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 
 PROJECT = "offline"
 """Project in a plan that was made without a cloud that could name one."""

@@ -13,11 +13,11 @@ from weft.app.sitecompare import discovery
 from weft.app.sitefile import read_text
 from weft.model.errors import InputError
 from weft.model.order import LEVELS, Level
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
-from weft.planning.place.simulate import TraceOrder
 from weft.planning.place.sources import from_observed, from_table, from_ufm
 from weft.planning.place.state import Kind
-from weft.planning.topology import Topology
+from weft.planning.queue.simulate import TraceOrder
 
 COLUMNS = {
     "pod": ("pod", "job_id", "name"),

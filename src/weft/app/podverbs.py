@@ -26,11 +26,11 @@ from weft.model.problems import Shown
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.model.views import EventView, PodSummary, PodView
-from weft.planning.advice import when_at_most
-from weft.planning.book import when
-from weft.planning.extension import why_not_longer
-from weft.planning.lines import takes
-from weft.planning.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
+from weft.planning.queue.advice import when_at_most
+from weft.planning.queue.book import when
+from weft.planning.queue.extension import why_not_longer
+from weft.planning.queue.lines import takes
+from weft.planning.shapes.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
 from weft.ports.cloud import Caller
 
 MOST_TRIES = 8

@@ -11,7 +11,7 @@ from weft.model.ipusite import IpuMachine
 from weft.model.resources import PortSpec, ServerSpec
 from weft.model.site import Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
 
 
 def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool, site: str) -> PodView:

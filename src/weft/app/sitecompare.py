@@ -10,9 +10,9 @@ from weft.generate.sitecsv import links_csv
 from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Site
-from weft.planning.fabricdiff import FabricDifference, fabric_differences, take_in
-from weft.planning.ibnetdiscover import Discovery, parse_ibnetdiscover
-from weft.planning.sitecheck import check_site
+from weft.planning.fabric.diff import FabricDifference, fabric_differences, take_in
+from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
+from weft.planning.site.check import check_site
 
 
 def compare(

@@ -17,7 +17,7 @@ from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import BOOTABLE, Accelerator, Hca, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
-from weft.planning.sitecheck import canonical, check_site
+from weft.planning.site.check import canonical, check_site
 
 D = TypeVar("D", Hca, Accelerator)
 

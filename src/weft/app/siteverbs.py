@@ -13,7 +13,7 @@ from weft.engine.epoch import accept_epoch
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
-from weft.planning.fabricdiff import fabric_differences, take_in
+from weft.planning.fabric.diff import fabric_differences, take_in
 
 
 class SiteVerbs(Desk):

@@ -19,9 +19,9 @@ from weft.model.order import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView
-from weft.planning.book import when
-from weft.planning.extension import closed_to
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
+from weft.planning.queue.book import when
+from weft.planning.queue.extension import closed_to
 
 _ID = re.compile(r"[0-9a-f]{32}")
 """What Keystone's ids of projects look like."""

@@ -69,7 +69,7 @@ def _offline(args: argparse.Namespace) -> Json:
     from weft.app.sitefile import load_site
     from weft.model.ids import DURATION
     from weft.model.placement import Occupancy
-    from weft.planning.book import Book
+    from weft.planning.queue.book import Book
 
     if not re.fullmatch(DURATION, args.duration):
         raise InputError(

@@ -10,11 +10,11 @@ from weft.cli.common import Subparsers, leaf, say, table, warn, write_json
 
 if TYPE_CHECKING:
     from weft.model.site import Site
+    from weft.planning.fabric.topology import Topology
     from weft.planning.place.choose import Weights
-    from weft.planning.place.queue import QueueSettings
-    from weft.planning.place.simulate import Outcome, TraceOrder
     from weft.planning.place.state import Traits
-    from weft.planning.topology import Topology
+    from weft.planning.queue.queue import QueueSettings
+    from weft.planning.queue.simulate import Outcome, TraceOrder
 
 LEVELS = ("leaf", "pod", "hall", "building", "site")
 MOST_NAMES = 5
@@ -90,7 +90,7 @@ def _design(args: argparse.Namespace) -> int:
     from weft.generate.fattree import site_files
     from weft.model.errors import InputError
     from weft.model.ids import check_name
-    from weft.planning.fattree import design
+    from weft.planning.site.fattree import design
 
     for option in ("name", "fabric"):
         check_name(f"--{option}", getattr(args, option))
@@ -129,9 +129,9 @@ def _place(args: argparse.Namespace) -> int:
     from weft.app.placefiles import seconds
     from weft.model.errors import InputError
     from weft.planning.place.engine import Engine
+    from weft.planning.place.placement import check_uplinks
     from weft.planning.place.policies import POLICIES
-    from weft.planning.place.simulate import simulate
-    from weft.planning.placement import check_uplinks
+    from weft.planning.queue.simulate import simulate
 
     rules = [r.strip() for r in args.compare.split(",")]
     wrong = [r for r in rules if r not in POLICIES or rules.count(r) > 1]
@@ -182,7 +182,7 @@ def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
     """The site's queue, and what the options say otherwise."""
     from weft.app.placefiles import seconds
     from weft.model.errors import InputError
-    from weft.planning.place.queue import QueueSettings
+    from weft.planning.queue.queue import QueueSettings
 
     settings = QueueSettings.of(site.queue) if site else QueueSettings()
     if args.promises is not None and args.promises < 0:
@@ -200,11 +200,11 @@ def _inputs(
     """Where the nodes stand, what they are, the orders, and the leaves that are one project's own."""
     from weft.app.placefiles import read_orders, read_topology
     from weft.model.errors import InputError
-    from weft.planning.filters import dedicated_leaves
+    from weft.planning.fabric.topology import Topology
     from weft.planning.place.engine import Engine
+    from weft.planning.place.filters import dedicated_leaves
     from weft.planning.place.state import Kind, Traits, traits_of
     from weft.planning.place.trace import at_load, nearest
-    from weft.planning.topology import Topology
 
     if site:
         _only_with_a_table(args)

@@ -7,7 +7,7 @@ from pathlib import Path
 from weft.app.offline import plan_file
 from weft.cli.common import read_order
 from weft.model.placement import Refusal
-from weft.planning.plantext import plan_text, refusal_text
+from weft.planning.shapes.plantext import plan_text, refusal_text
 
 
 def plan_offline(order_path: str | Path, site_path: str | Path, as_json: bool = False) -> int:

@@ -12,7 +12,7 @@ from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, tab
 if TYPE_CHECKING:
     from weft.app.livecheck import LiveCheck
     from weft.model.site import Site
-    from weft.planning.fabricdiff import FabricDifference
+    from weft.planning.fabric.diff import FabricDifference
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -56,7 +56,7 @@ def _check(args: argparse.Namespace) -> int:
     from weft.app.sitecompare import compare, write_links
     from weft.app.sitefile import load_site
     from weft.model.errors import InputError
-    from weft.planning.sitecheck import hints
+    from weft.planning.site.check import hints
 
     if args.fabric is None and (args.fabric_name or args.write_links):
         raise InputError("--fabric", None, "the output of ibnetdiscover is needed to compare with")

@@ -14,7 +14,7 @@ def plan(value: Json) -> str:
     from pydantic import ValidationError
 
     from weft.model.plan import Plan
-    from weft.planning.plantext import plan_text
+    from weft.planning.shapes.plantext import plan_text
 
     try:
         return plan_text(Plan.model_validate(value)).rstrip()

@@ -1,6 +1,6 @@
 """Who of those that wait starts now, who is promised what, and what to tell the others. Pure: rows in, decisions out.
 
-The rules are the queue's of `weft.planning.place.queue`, the same that `weft place` plays on a simulated clock; between
+The rules are the queue's of `weft.planning.queue.queue`, the same that `weft place` plays on a simulated clock; between
 two looks everything it must remember is in the database.
 """
 
@@ -19,12 +19,12 @@ from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.site import Site
-from weft.planning.book import Book, Keep, names, promised, when
-from weft.planning.lines import Where, timeline, wanted
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.forecast import expected_starts
-from weft.planning.place.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.book import Book, Keep, names, promised, when
+from weft.planning.queue.lines import Where, timeline, wanted
+from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 
 EVERY = 30.0
 """Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""

@@ -27,7 +27,7 @@ from weft.model.pod import PodState
 from weft.model.resources import Kind, PartitionSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
-from weft.planning.fabriccheck import Problem, port_name
+from weft.planning.fabric.check import Problem, port_name
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING})

@@ -11,9 +11,9 @@ from weft.engine.database import Row, Tx
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
-from weft.planning.book import Book, Keep
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import NO_TERMS, Terms
+from weft.planning.queue.book import Book, Keep
 
 GONE_FOR = timedelta(minutes=15)
 """Longer than a listing of what is on the hosts is used."""

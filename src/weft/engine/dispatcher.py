@@ -28,8 +28,8 @@ from weft.model.errors import InputError, WeftError
 from weft.model.ids import moment, span
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.book import Keep
-from weft.planning.plan import resolve_cloud
+from weft.planning.queue.book import Keep
+from weft.planning.shapes.plan import resolve_cloud
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.planning.advice import advise, over_limit
-from weft.planning.lines import timeline, wanted
-from weft.planning.numbers import physical_networks, with_segments
-from weft.planning.plan import (
+from weft.planning.fabric.portkeys import PortKeys, crowded
+from weft.planning.queue.advice import advise, over_limit
+from weft.planning.queue.lines import timeline, wanted
+from weft.planning.shapes.numbers import physical_networks, with_segments
+from weft.planning.shapes.plan import (
     boot_key,
     fabrics_of,
     make_plan,
@@ -24,7 +25,6 @@ from weft.planning.plan import (
     resolve_fabric,
     resolve_flavor,
 )
-from weft.planning.portkeys import PortKeys, crowded
 from weft.ports.occupants import OnHost
 
 

@@ -16,7 +16,7 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.resources import Kind, PartitionSpec, Resource
 from weft.model.site import Site
-from weft.planning.fabriccheck import Problem
+from weft.planning.fabric.check import Problem
 from weft.ports.occupants import OnHost
 
 OTHERS = "something that isn't the pod's is on its host"

@@ -22,7 +22,7 @@ from weft.model.pod import PodState
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.resources import Kind
 from weft.model.site import Site
-from weft.planning.fabriccheck import Problem
+from weft.planning.fabric.check import Problem
 from weft.ports.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from weft.model.ids import format_guid, format_pkey
 from weft.model.receipt import Abandoned, FabricPlane, Receipt, ReceiptItem
 from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
 from weft.model.site import Site
-from weft.planning.fabriccheck import Side, check_clean, port_name, unread_ports
+from weft.planning.fabric.check import Side, check_clean, port_name, unread_ports
 from weft.ports.clock import Clock
 
 FABRIC_PLANES = frozenset(FabricPlane)

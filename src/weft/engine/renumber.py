@@ -10,7 +10,7 @@ from weft.engine.world import World
 from weft.model.errors import PermanentError, TakenError
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.numbers import physical_networks, renumbered, with_segments
+from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
 
 
 def renumber(held: Held, taken: TakenError, world: World, site: Site) -> None:

@@ -22,7 +22,7 @@ from weft.model.pod import PodState, check_transition
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
-from weft.planning.book import when
+from weft.planning.queue.book import when
 
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.resources import Kind, Observed, PartitionSpec
 from weft.model.site import Site
-from weft.planning.fabriccheck import Problem, check_paths, check_tables, manager_ports, probe_pairs
+from weft.planning.fabric.check import Problem, check_paths, check_tables, manager_ports, probe_pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from weft.model.errors import ConflictError, InputError
 from weft.model.ids import moment
 from weft.model.order import Order
 from weft.model.site import Site
-from weft.planning.advice import over_limit
-from weft.planning.book import promised, when
-from weft.planning.extension import why_not_longer
-from weft.planning.lines import wanted
 from weft.planning.place.calendar import FOREVER
+from weft.planning.queue.advice import over_limit
+from weft.planning.queue.book import promised, when
+from weft.planning.queue.extension import why_not_longer
+from weft.planning.queue.lines import wanted
 
 
 def time_of(seconds: float) -> datetime | None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from weft.model.agentapi import AgentOptions
 from weft.model.errors import UnknownError
-from weft.planning.hardening import NAMES, NONE, SECRETS, SET, UNSET, WELL_KNOWN
+from weft.planning.fabric.hardening import NAMES, NONE, SECRETS, SET, UNSET, WELL_KNOWN
 
 _MOST = 4 << 20
 _PARTITIONS = "partition_config_file"
 
 
 def read_options(path: Path, partitions_file: Path) -> AgentOptions:
-    """Options of the file that the rules of `weft.planning.hardening` are about.
+    """Options of the file that the rules of `weft.planning.fabric.hardening` are about.
 
     Args:
         partitions_file: the file that the agent writes: opensm must read the same.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from weft.fabricagent.config import Hca, Tools
 from weft.fabricagent.mad import MadClient, MadError
 from weft.model.errors import InputError, UnknownError
-from weft.planning.ibnetdiscover import Discovery, HostPort, parse_ibnetdiscover
+from weft.planning.fabric.ibnetdiscover import Discovery, HostPort, parse_ibnetdiscover
 
 MAX_AGE = 10.0
 """Seconds that a discovery is trusted for."""

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from weft.generate.fattreepicture import picture
-from weft.planning.fattree import FatTree, adapter, server
+from weft.planning.site.fattree import FatTree, adapter, server
 
 _SITE = """\
 # {summary}

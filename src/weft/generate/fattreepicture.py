@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from weft.planning.fattree import FatTree
+from weft.planning.site.fattree import FatTree
 
 WIDTH, MARGIN = 1600, 24
 MOST = 40

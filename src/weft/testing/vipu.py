@@ -27,7 +27,7 @@ from weft.model.resources import (
     VipuAllocationSpec,
     VipuUserSpec,
 )
-from weft.planning.ipuinit import controller_id
+from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.resources import Scope
 
 

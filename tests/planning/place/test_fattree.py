@@ -15,8 +15,8 @@ from weft.cli.main import main
 from weft.generate.fattree import site_files
 from weft.generate.fattreepicture import MOST, picture
 from weft.model.errors import InputError
-from weft.planning.fattree import FatTree, design
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
+from weft.planning.site.fattree import FatTree, design
 
 
 def test_the_reference_design() -> None:

@@ -17,8 +17,8 @@ from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Plac
 from weft.model.site import Accelerator, AcceleratorCount, Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
+from weft.planning.place.placement import place
 from weft.planning.place.solve import fill
-from weft.planning.placement import place
 
 
 def mixed_site(rng: random.Random, fewest: int = 0) -> Site:
@@ -212,7 +212,7 @@ sys.path.insert(0, sys.argv[1])
 from test_place_agree import mixed_site, random_request, random_state
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.placement import place
+from weft.planning.place.placement import place
 rng, digest = random.Random(99), hashlib.sha256()
 for _ in range(40):
     site = mixed_site(rng)

@@ -19,12 +19,12 @@ from weft.model.placement import (
     Refusal,
 )
 from weft.model.site import AcceleratorCount, Site
-from weft.planning.book import Book, earliest_start
+from weft.planning.fabric.topology import Stand, Topology, natural
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
-from weft.planning.placement import place
-from weft.planning.topology import Stand, Topology, natural
+from weft.planning.place.placement import place
+from weft.planning.queue.book import Book, earliest_start
 
 FREE = Occupancy()
 

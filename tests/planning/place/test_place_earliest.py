@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.model.order import Level
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.forecast import expected_starts
-from weft.planning.place.queue import Queue, QueueSettings, Waiting
-from weft.planning.timeline import Start, Timeline
-from weft.planning.topology import Stand, Topology
+from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.timeline import Start, Timeline
 
 LEVELS: tuple[Level, ...] = ("leaf", "pod", "site")
 

@@ -10,13 +10,13 @@ import pytest
 from weft.app.placefiles import read_orders, read_topology
 from weft.cli.main import main
 from weft.model.errors import InputError
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.simulate import TraceOrder, simulate
 from weft.planning.place.state import Kind, Traits
 from weft.planning.place.trace import nearest
-from weft.planning.topology import Stand, Topology
+from weft.planning.queue.simulate import TraceOrder, simulate
 
 TABLE = "ip,PSW,ASW\nh1,p1,s1\nh2,p1,s1\nh3,p1,s2\n"
 DISCOVERED = """\

@@ -7,10 +7,10 @@ import random
 from placesites import build_request, build_site
 
 from weft.model.placement import Occupancy, Placement, Refusal
-from weft.planning.book import Book
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.placement import place
+from weft.planning.place.placement import place
+from weft.planning.queue.book import Book
 
 
 def test_the_filter_names_nodes_and_reasons() -> None:

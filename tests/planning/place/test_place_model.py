@@ -15,13 +15,13 @@ from weft.model.errors import InputError
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount
-from weft.planning.book import Book
-from weft.planning.capacity import capacity
-from weft.planning.fattree import FatTree, design
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.sources import from_cables, from_observed, from_table, from_ufm
 from weft.planning.place.state import Kind
-from weft.planning.sitecheck import canonical, check_site
-from weft.planning.topology import Topology
+from weft.planning.queue.book import Book
+from weft.planning.queue.capacity import capacity
+from weft.planning.site.check import canonical, check_site
+from weft.planning.site.fattree import FatTree, design
 
 DATA = Path(__file__).parents[3] / "bench" / "data"
 

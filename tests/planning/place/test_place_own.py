@@ -8,9 +8,9 @@ from placesites import build_request, build_site
 
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
-from weft.planning.book import Book, Keep
 from weft.planning.place.ask import Ask
-from weft.planning.placement import place
+from weft.planning.place.placement import place
+from weft.planning.queue.book import Book, Keep
 
 NIGHT = 100.0
 

@@ -7,7 +7,7 @@ from placesites import build_site
 from weft.model.fabric import Membership, Partition
 from weft.model.ids import DEFAULT_PKEY
 from weft.model.site import Site
-from weft.planning.portkeys import crowded
+from weft.planning.fabric.portkeys import crowded
 
 DEFAULT = Partition(DEFAULT_PKEY, "Default", everybody=True)
 POD, OTHER = 100, 101

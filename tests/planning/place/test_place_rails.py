@@ -14,10 +14,10 @@ from weft.model.errors import InputError
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy, Placement
 from weft.model.site import Hca, Link, Site, Switch
+from weft.planning.fabric.rails import Domains
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.placement import place
 from weft.planning.place.sources import from_cables, from_observed, from_ufm
-from weft.planning.placement import place
-from weft.planning.rails import Domains
-from weft.planning.topology import Topology
 
 RAILS = 8
 

@@ -10,7 +10,7 @@ from placesites import MORE, adapters, build_request, build_site, cabled, seeded
 
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import Site
-from weft.planning.placement import place
+from weft.planning.place.placement import place
 
 
 def refused(request: PlacementRequest, site: Site, occupancy: Occupancy | None = None) -> Refusal:

@@ -13,15 +13,15 @@ from test_place_weighed import wired
 from weft.model.errors import InputError
 from weft.model.placement import Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Site, Switch
-from weft.planning.book import Book, Keep
-from weft.planning.extension import closed_to, why_not_longer
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Entry
 from weft.planning.place.engine import Engine
+from weft.planning.place.placement import place
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
-from weft.planning.placement import place
-from weft.planning.sitecheck import check_site, hints
-from weft.planning.timeline import Timeline
+from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.extension import closed_to, why_not_longer
+from weft.planning.queue.timeline import Timeline
+from weft.planning.site.check import check_site, hints
 
 
 def ask(pod: str, count: int, project: str = "p1", **terms: object) -> Ask:

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.model.errors import ConflictError, InputError
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Calendar, Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.queue import Queue, QueueSettings, Waiting
-from weft.planning.place.simulate import TraceOrder, simulate
 from weft.planning.place.trace import at_load, nearest_level
-from weft.planning.timeline import Timeline
-from weft.planning.topology import Stand, Topology
+from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.simulate import TraceOrder, simulate
+from weft.planning.queue.timeline import Timeline
 
 HOUR = 3600.0
 

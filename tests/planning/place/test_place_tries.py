@@ -10,10 +10,10 @@ from placesites import build_request, build_site, dedicate
 
 from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.choose import Weights
+from weft.planning.place.placement import decide, place
 from weft.planning.place.tries import Tries
-from weft.planning.placement import decide, place
-from weft.planning.topology import Topology
 
 SITES = [
     build_site([[3, 3, 2], [4, 2]], accelerators=2),

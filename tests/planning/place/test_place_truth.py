@@ -13,12 +13,12 @@ from placeoptimum import least_cost_and_leftover
 from placesites import MORE, STATES, seeded
 
 from weft.model.order import LEVELS, Level
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Home, Room, Weights, choose
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.sharing import Terms
-from weft.planning.topology import Stand, Topology
 
 
 def topology(pods: list[list[int]]) -> Topology:

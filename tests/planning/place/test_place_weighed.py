@@ -16,14 +16,14 @@ from weft.model.errors import InputError
 from weft.model.order import Level, Preference
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Link, Site, Switch
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.parts import Preferred
+from weft.planning.place.placement import place
 from weft.planning.place.weigh import Part, weigh
-from weft.planning.placement import place
-from weft.planning.timeline import Timeline
-from weft.planning.topology import Stand, Topology
+from weft.planning.queue.timeline import Timeline
 
 LEVELS: tuple[Level, ...] = ("leaf", "pod", "hall", "building", "site")
 

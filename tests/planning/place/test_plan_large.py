@@ -9,8 +9,8 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Flavor, Site
-from weft.planning.plan import NOT_ORDERED, make_plan
-from weft.planning.plantext import MOST_NODES, plan_text
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
+from weft.planning.shapes.plantext import MOST_NODES, plan_text
 
 
 def site() -> Site:

@@ -18,7 +18,7 @@ from weft.model.resources import (
     VipuClusterSpec,
     VipuUserSpec,
 )
-from weft.planning.ipuinit import TENANT_KEY
+from weft.planning.shapes.ipu.init import TENANT_KEY
 
 REMOVAL = 15.0
 """Seconds that a partition may take to go by itself; then it is removed by force."""

@@ -31,7 +31,7 @@ from weft.model.resources import (
     VipuSpec,
 )
 from weft.model.site import Site
-from weft.planning.ipuinit import controller_id
+from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 

@@ -1,1 +1,1 @@
-"""Behind `weft.planning.placement`: choosing leaves, the engine with state, time."""
+"""Behind `weft.planning.place.placement`: choosing leaves, the engine with state, time."""

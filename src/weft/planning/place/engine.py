@@ -13,10 +13,11 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.placement import Occupancy
 from weft.model.site import Site
-from weft.planning.filters import dedicated_leaves, keys_gone, terms_of
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.decision import Decision
+from weft.planning.place.filters import dedicated_leaves, keys_gone, terms_of
 from weft.planning.place.gang import Gang
 from weft.planning.place.nextto import next_to
 from weft.planning.place.pool import Pool
@@ -24,7 +25,6 @@ from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, several
 from weft.planning.place.state import site_traits
 from weft.planning.place.view import View
-from weft.planning.topology import Topology
 
 
 class Engine(Gang):

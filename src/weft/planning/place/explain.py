@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.model.placement import Candidate, FilterReport, PlacementRequest
+from weft.planning.fabric.topology import NO_POD, Topology
 from weft.planning.place.choose import Home, Room, Weights, pool_of
 from weft.planning.place.fit import Decided
 from weft.planning.place.reasons import (
@@ -18,7 +19,6 @@ from weft.planning.place.reasons import (
 )
 from weft.planning.place.rivals import rivals
 from weft.planning.place.sharing import Terms
-from weft.planning.topology import NO_POD, Topology
 from weft.planning.words import some
 
 

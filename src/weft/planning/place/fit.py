@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from weft.model.placement import PlacementRequest
 from weft.model.site import Node
+from weft.planning.fabric.topology import Topology, natural
 from weft.planning.place.choose import Choice, Home
 from weft.planning.place.parts import OWN, Preferred, Tree, part
 from weft.planning.place.sharing import crossing
 from weft.planning.place.state import Kind, Traits
 from weft.planning.place.weigh import Part, Weighed
-from weft.planning.topology import Topology, natural
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.planning.place.calendar import FOREVER, Entry
-from weft.planning.place.queue import Queue, Waiting
+from weft.planning.queue.queue import Queue, Waiting
 
 MOST = 200
 WINDOWS = 5000

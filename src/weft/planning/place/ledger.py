@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.model.errors import ConflictError, InputError
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
@@ -17,7 +18,6 @@ from weft.planning.place.parts import Tree
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
 from weft.planning.place.view import DYNAMIC, Lens, View
-from weft.planning.topology import Topology
 
 
 class Ledger:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from weft.model.order import Preference
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.weigh import Part
-from weft.planning.topology import Stand, Topology
 
 OWN = -1
 """Cost of a node that is set aside for the order's project: a thousandth of a leaf less than another, to break ties."""

@@ -2,7 +2,7 @@
 
 Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, to spines a core, and
 so on. Leaves that reach each other through spines alone are one pod, through cores too one hall, through what is
-above those one building. Leaves that a group of nodes has its rails on are one (`weft.planning.rails`).
+above those one building. Leaves that a group of nodes has its rails on are one (`weft.planning.fabric.rails`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
-from weft.planning.ibnetdiscover import Ends
-from weft.planning.rails import Domains
-from weft.planning.topology import NO_POD, Stand, Topology, natural
+from weft.planning.fabric.ibnetdiscover import Ends
+from weft.planning.fabric.rails import Domains
+from weft.planning.fabric.topology import NO_POD, Stand, Topology, natural
 
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
 _NO_HOST = re.compile(r"\bAggregation Node\b")

@@ -8,8 +8,8 @@ from typing import Self
 
 from weft.model.placement import PlacementRequest
 from weft.model.site import Node, Site
+from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
-from weft.planning.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

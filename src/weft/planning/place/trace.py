@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.model.order import Level
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
-from weft.planning.place.simulate import TraceOrder, fits_empty
-from weft.planning.topology import Topology
+from weft.planning.queue.simulate import TraceOrder, fits_empty
 
 
 def nearest(engine: Engine, ask: Ask) -> Level:

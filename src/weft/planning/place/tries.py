@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.model.site import Node, Site
-from weft.planning import filters
-from weft.planning.topology import Topology
+from weft.planning.fabric.topology import Topology
+from weft.planning.place import filters
 
 Decides = Callable[[PlacementRequest, Sequence[Node], Mapping[str, int]], bool]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.placement import FilterReport
-from weft.planning.filters import EXAMPLES
+from weft.planning.place.filters import EXAMPLES
 from weft.planning.place.pool import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
 

@@ -1,7 +1,8 @@
 """Where each node stands on one fabric: its leaf, its pod (group of leaves), its rack.
 
-The site's links are the only source: a node stands on the leaf that its HCAs hang on. On a rail-wired fabric, where
-HCA i of every node of a group hangs on leaf i, the group's leaves are one, called by the first (`weft.planning.rails`).
+The site's links are the only source: a node stands on the leaf that its HCAs connect to. On a rail-wired fabric, where
+HCA i of every node of a group connects to leaf i, the group's leaves are one, called by the first
+(`weft.planning.fabric.rails`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Self
 from weft.model.errors import InputError
 from weft.model.order import LEVELS, Level
 from weft.model.site import Hca, Site
-from weft.planning.rails import Domains
+from weft.planning.fabric.rails import Domains
 
 NO_POD = "-"
 """Pod of a leaf whose switch has none: all such leaves are one group."""

@@ -1,4 +1,4 @@
-"""Placement in time: what an order would get in a window (`weft.planning.windows`), and its earliest start."""
+"""Placement in time: what an order would get in a window (`weft.planning.queue.windows`), and its earliest start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.planning.place.parts import OWN
 from weft.planning.place.pool import Pool
 from weft.planning.place.rivals import rivals, tightest
 from weft.planning.place.view import View
-from weft.planning.windows import Windows, check_window
+from weft.planning.queue.windows import Windows, check_window
 
 FEW = 24
 """So many reservations are looked through one by one; more are counted leaf by leaf with numpy."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from weft.model.ipusite import IpuMachine
 from weft.model.site import Node, Site
-from weft.planning.ipurun import Row, Run, runs
-from weft.planning.topology import natural
+from weft.planning.fabric.topology import natural
+from weft.planning.shapes.ipu.run import Row, Run, runs
 
 HOST = "host/"
 """Prefix of a host's numbers: `host/<node>` is their space, `host/<node>/<number>` a place."""
@@ -71,7 +71,7 @@ def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ..
 def pick(
     machines: int, servers: int, among: Sequence[Row], poplars: Sequence[Host], controllers: Sequence[Host]
 ) -> Picked | None:
-    """The best run of an IPU-POD that has room for the servers too; `weft.planning.ipuplan` decides the same."""
+    """The best run of an IPU-POD that has room for the servers too; `weft.planning.shapes.ipu.plan` agrees."""
     able = [
         row
         for row in among

@@ -6,14 +6,14 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.place.queue import Queue, QueueSettings, Waiting, least_leaves
 from weft.planning.place.state import Kind
-from weft.planning.timeline import Timeline
-from weft.planning.topology import Topology
+from weft.planning.queue.queue import Queue, QueueSettings, Waiting, least_leaves
+from weft.planning.queue.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from weft.model.site import QueuePolicy
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.decision import Decision
-from weft.planning.timeline import Start, Timeline
+from weft.planning.queue.timeline import Start, Timeline
 
 
 @dataclass(frozen=True, slots=True)

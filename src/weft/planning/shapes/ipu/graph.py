@@ -40,16 +40,8 @@ from weft.model.resources import (
     VipuUserSpec,
 )
 from weft.model.site import Node, Site
-from weft.planning.ipuinit import (
-    ADMIN_KEY,
-    AGENT_KEY,
-    TENANT_KEY,
-    TENANT_USER,
-    Legs,
-    controller_init,
-    poplar_init,
-)
-from weft.planning.podgraph import (
+from weft.planning.fabric.segments import management_address, management_pool
+from weft.planning.shapes.gpu.graph import (
     KEY_PAIR,
     MANAGEMENT_NETWORK,
     MANAGEMENT_SUBNET,
@@ -61,7 +53,15 @@ from weft.planning.podgraph import (
     outside,
     wants_router,
 )
-from weft.planning.segments import management_address, management_pool
+from weft.planning.shapes.ipu.init import (
+    ADMIN_KEY,
+    AGENT_KEY,
+    TENANT_KEY,
+    TENANT_USER,
+    Legs,
+    controller_init,
+    poplar_init,
+)
 
 DATA_NETWORK, DATA_SUBNET = "network/data", "subnet/data"
 CONTROLLER = "server/controller"

@@ -25,8 +25,8 @@ from weft.model.resources import (
     VipuClusterSpec,
     VipuUserSpec,
 )
-from weft.planning.ipugraph import DATA_NETWORK
-from weft.planning.podgraph import MANAGEMENT_NETWORK, RDMA_NETWORK
+from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK, RDMA_NETWORK
+from weft.planning.shapes.ipu.graph import DATA_NETWORK
 
 _PLURALS = {
     Kind.PARTITION: ("partition", "partitions"),

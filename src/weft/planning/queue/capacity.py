@@ -13,12 +13,12 @@ from weft.model.order import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
 from weft.model.views import LargestView
-from weft.planning.book import Book
+from weft.planning.fabric.topology import NO_POD
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
-from weft.planning.timeline import Timeline
-from weft.planning.topology import NO_POD
+from weft.planning.queue.book import Book
+from weft.planning.queue.timeline import Timeline
 
 
 class Soon(Document):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from weft.model.ids import format_guid
-from weft.planning.topology import natural
+from weft.planning.fabric.topology import natural
 
 Problem = tuple[tuple[str | int, ...], object, str]
 """A path in the `Site`, the value there, and what is allowed, as the end of a sentence."""

@@ -22,7 +22,7 @@ from weft.model.placement import (
     Refusal,
 )
 from weft.model.site import Site
-from weft.planning.topology import natural
+from weft.planning.fabric.topology import natural
 
 SHOWN = 5
 """Runs that an explanation compares."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from weft.model.site import Site
-from weft.planning.book import Book, Keep, when
-from weft.planning.filters import carried, closed_leaves
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.filters import carried, closed_leaves
 from weft.planning.place.sharing import Terms
-from weft.planning.topology import Topology
+from weft.planning.queue.book import Book, Keep, when
 
 
 def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: float) -> str | None:

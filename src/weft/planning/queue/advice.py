@@ -10,10 +10,10 @@ from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.order import Order
 from weft.model.placement import Explanation, Refusal
 from weft.model.site import ProjectLimits
-from weft.planning.book import Book, when
-from weft.planning.ipuroom import is_place
 from weft.planning.place.ask import Ask
-from weft.planning.timeline import Timeline
+from weft.planning.queue.book import Book, when
+from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.ipu.room import is_place
 
 MOST_ENDS_TRIED = 8
 

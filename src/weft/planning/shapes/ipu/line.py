@@ -1,7 +1,7 @@
-"""The IPUs of a cloud in time: the timeline of nodes (`weft.planning.timeline`), where a leaf is an IPU-POD or a host.
+"""The IPUs of a cloud in time: `weft.planning.queue.timeline`, where a leaf is an IPU-POD or a host.
 
 What is free at some time are bits, as there: IPU-Machines in the order of the cables, and places on shared hosts. What
-an order gets of them is `weft.planning.ipuroom`'s to choose, as it is for an order that starts now.
+an order gets of them is `weft.planning.shapes.ipu.room`'s to choose, as it is for an order that starts now.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Self
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.site import Node, Site
-from weft.planning.book import Book
-from weft.planning.ipuroom import HOST, Host, Picked, hosts_of, machines_of, pick, place
-from weft.planning.ipurun import Row, rows, stretches
+from weft.planning.fabric.topology import NO_POD, Stand, Topology, natural
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Words
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.view import View
-from weft.planning.timeline import Timeline
-from weft.planning.topology import NO_POD, Stand, Topology, natural
-from weft.planning.windows import check_window
+from weft.planning.queue.book import Book
+from weft.planning.queue.timeline import Timeline
+from weft.planning.queue.windows import check_window
+from weft.planning.shapes.ipu.room import HOST, Host, Picked, hosts_of, machines_of, pick, place
+from weft.planning.shapes.ipu.run import Row, rows, stretches
 
 
 @dataclass(frozen=True, slots=True)

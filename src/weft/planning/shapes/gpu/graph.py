@@ -31,7 +31,7 @@ from weft.model.resources import (
     SubnetSpec,
 )
 from weft.model.site import Cloud, Hca, Node, Site
-from weft.planning.segments import management_address, management_pool, rdma_address
+from weft.planning.fabric.segments import management_address, management_pool, rdma_address
 
 PARTITION = "partition"
 RDMA_NETWORK, RDMA_SUBNET = "network/rdma", "subnet/rdma"

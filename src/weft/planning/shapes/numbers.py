@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec, PartitionSpec, Resource
 from weft.model.site import Range, Site
-from weft.planning.segments import lowest_free
+from weft.planning.fabric.segments import lowest_free
 
 DATA = "data/"
 """Prefix of the spaces of the IPU-PODs' data VLANs in `Allotment.numbers`."""

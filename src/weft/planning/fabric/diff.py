@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from weft.model.fabric import End, FabricDifference, ObservedFabric, ObservedNode
 from weft.model.ids import format_guid
 from weft.model.site import Link, Site
-from weft.planning.sitecheck import canonical_links
-from weft.planning.topology import natural
+from weft.planning.fabric.topology import natural
+from weft.planning.site.check import canonical_links
 
 Port = tuple[str, int]
 """An end of a cable: a switch's name or `node/hca` (or a GUID in hex for what the site doesn't know), and a port."""

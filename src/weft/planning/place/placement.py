@@ -19,7 +19,8 @@ from weft.model.placement import (
     Refusal,
 )
 from weft.model.site import Node, Site
-from weft.planning import filters
+from weft.planning.fabric.topology import Topology
+from weft.planning.place import filters
 from weft.planning.place.choose import Home, Room, Weights, choose
 from weft.planning.place.explain import compared, refusal_reason, why_chosen
 from weft.planning.place.fit import Decided, Fit
@@ -27,7 +28,6 @@ from weft.planning.place.parts import Tree
 from weft.planning.place.tries import Tries
 from weft.planning.place.weigh import weigh
 from weft.planning.place.would_fit import smallest_changes
-from weft.planning.topology import Topology
 
 NOBODY: frozenset[str] = frozenset()
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Node, Site
+from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
 from weft.planning.place.sharing import Terms, crossing
-from weft.planning.topology import Topology
 
 Reason = Callable[[Node], str | None]
 EXAMPLES = 3

@@ -13,13 +13,13 @@ from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec, PortSpec, SubnetSpec
 from weft.model.site import Site
-from weft.planning.ipugraph import Parts, ipu_graph
-from weft.planning.ipuroom import HOST, Host, Picked, free_places, hosts_of, most_room
-from weft.planning.ipurun import choose_run
-from weft.planning.segments import check_given, cut, lowest_free, management_size
+from weft.planning.fabric.segments import check_given, cut, lowest_free, management_size
+from weft.planning.shapes.ipu.graph import Parts, ipu_graph
+from weft.planning.shapes.ipu.room import HOST, Host, Picked, free_places, hosts_of, most_room
+from weft.planning.shapes.ipu.run import choose_run
 
 POPLAR_SERVERS = 16
-"""Most of one pod: so many addresses are kept for them (`weft.planning.ipucheck.KEPT`)."""
+"""Most of one pod: so many addresses are kept for them (`weft.planning.shapes.ipu.check.KEPT`)."""
 CONTROLLER_ADDRESSES_FROM = 1
 """The block's first address is its network's."""
 
@@ -35,7 +35,7 @@ def make_ipu_plan(
     occupancy: Occupancy,
     used: UsedNumbers,
 ) -> Plan | Refusal:
-    """As `weft.planning.plan.make_plan`, with cloud and flavor resolved."""
+    """As `weft.planning.shapes.plan.make_plan`, with cloud and flavor resolved."""
     check_ipu_order(order, wanted, site, cloud)
     chosen = _choose(wanted, order.nodes.count, site, cloud, occupancy)
     if isinstance(chosen, Refusal):
@@ -108,7 +108,7 @@ def closed_blocks(pod: IpuPod) -> tuple[tuple[str, IPv4Network], ...]:
 def _choose(
     wanted: IpusOrder, servers: int, site: Site, cloud: str, occupancy: Occupancy
 ) -> tuple[Picked, Placement] | Refusal:
-    """The best run of an IPU-POD that has room for the servers too, as `weft.planning.ipuroom.pick` has it."""
+    """The best run of an IPU-POD that has room for the servers too, as `weft.planning.shapes.ipu.room.pick` has it."""
     hosts: dict[str, tuple[tuple[Host, ...], Host]] = {}
     lacking: dict[str, Refusal] = {}
     for name in sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from weft.model.site import Range, Site
-from weft.planning.segments import unusable
+from weft.planning.fabric.segments import unusable
 
 Problem = tuple[tuple[str | int, ...], object, str]
 MAX_VLAN = 4094

@@ -8,13 +8,13 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.book import Book
-from weft.planning.ipuline import IpuAsk, IpuTimeline
-from weft.planning.ipuplan import check_ipu_order
-from weft.planning.ipuroom import is_place
 from weft.planning.place.ask import Ask
-from weft.planning.plan import request_of, resolve_cloud, resolve_flavor
-from weft.planning.timeline import Timeline
+from weft.planning.queue.book import Book
+from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
+from weft.planning.shapes.ipu.plan import check_ipu_order
+from weft.planning.shapes.ipu.room import is_place
+from weft.planning.shapes.plan import request_of, resolve_cloud, resolve_flavor
 
 
 class Where(NamedTuple):

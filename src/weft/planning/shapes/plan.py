@@ -10,12 +10,12 @@ from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, PlacementRequest, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
-from weft.planning.ipuplan import make_ipu_plan
+from weft.planning.fabric.segments import allot, check_given
+from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
-from weft.planning.placement import check_uplinks, place
-from weft.planning.podgraph import members, podgraph, wants_router
-from weft.planning.segments import allot, check_given
-from weft.planning.topology import Topology
+from weft.planning.place.placement import check_uplinks, place
+from weft.planning.shapes.gpu.graph import members, podgraph, wants_router
+from weft.planning.shapes.ipu.plan import make_ipu_plan
 
 NOT_ORDERED = "00000000-0000-0000-0000-000000000000"
 """Id of the pod in a plan that nobody ordered."""

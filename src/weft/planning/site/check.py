@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator
 
 from weft.model.errors import InputError
 from weft.model.site import BOOTABLE, Link, Node, Site, Switch
-from weft.planning.ipucheck import check_ipus
-from weft.planning.sitecables import check_cables
-from weft.planning.siteranges import check_ranges
-from weft.planning.siteseen import Problem, Seen, casefold, known
-from weft.planning.topology import NO_POD, Topology, natural
+from weft.planning.fabric.topology import NO_POD, Topology, natural
+from weft.planning.shapes.ipu.check import check_ipus
+from weft.planning.site.cables import check_cables
+from weft.planning.site.ranges import check_ranges
+from weft.planning.site.seen import Problem, Seen, casefold, known
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.placement import Occupancy
 from weft.model.site import Site
-from weft.planning.book import Book
-from weft.planning.ipuline import IpuAsk, IpuTimeline
-from weft.planning.ipuroom import machines_of
-from weft.planning.topology import natural
+from weft.planning.fabric.topology import natural
+from weft.planning.queue.book import Book
+from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
+from weft.planning.shapes.ipu.room import machines_of
 
 SIZES = (16, 8, 4, 2, 1)
 """IPU-Machines that an order may have, the most first."""

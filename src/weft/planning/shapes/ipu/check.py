@@ -9,8 +9,8 @@ from cryptography import x509
 
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.site import Range, Site
-from weft.planning.siteranges import MAX_VLAN
-from weft.planning.siteseen import Problem, Seen, casefold, known
+from weft.planning.site.ranges import MAX_VLAN
+from weft.planning.site.seen import Problem, Seen, casefold, known
 
 RESERVED = "controller"
 """The keys of a pod's resources are made of names: `server/controller` is the V-IPU controller's."""

@@ -13,13 +13,13 @@ from math import ceil
 from weft.model.ids import LAST_MOMENT, moment
 from weft.model.placement import Neighbour, Occupancy, PlacementRequest
 from weft.model.site import Site
-from weft.planning.filters import terms_of
-from weft.planning.ipuroom import is_place
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
+from weft.planning.place.filters import terms_of
 from weft.planning.place.sharing import NO_TERMS, Terms
-from weft.planning.timeline import Timeline
+from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.ipu.room import is_place
 
 GIVING_BACK = 60.0
 """Seconds that a pod whose lease is over, or whose release was asked for, is taken to need until its nodes are free."""

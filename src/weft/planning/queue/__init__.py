@@ -1,0 +1,1 @@
+"""Time: who gets what when."""

@@ -1,0 +1,1 @@
+"""Shapes of pods: how an order becomes a plan."""
