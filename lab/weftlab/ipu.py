@@ -73,7 +73,7 @@ def _agents_ca(layout: Layout) -> str | None:
 
 
 def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
-    net = f"127.{octet(layout)}"
+    net, authority_text = f"127.{octet(layout)}", _agents_ca(layout)
     return IpuPod(
         cloud="lab",
         topology="torus" if ipus == 64 else "mesh",
@@ -89,7 +89,9 @@ def ipu_pod(layout: Layout, ipus: int, flavor: str, image: str) -> IpuPod:
             addresses=IPv4Network(f"{net}.0.0/16"),
             controllers=IPv4Network(f"{net}.{CONTROLLERS}.0/24"),
             managed_from=IPv4Network("127.0.0.1/32"),
-            agents_ca=_agents_ca(layout),
+            agents_ca=authority_text,
+            # A lab that was never started has none: `up` makes it before the site.
+            keys_in_clear=authority_text is None,
         ),
         bmc=IpuBmcNetwork(physical_network="physnet1", vlan=13, addresses=IPv4Network("10.1.0.0/16")),
         controller=IpuController(image=image, flavor=flavor),

@@ -113,6 +113,8 @@ def test_the_ipu_pod_is_on_this_labs_own_loopback(ipus: int, topology: str, tmp_
     make_agents_tls(first)
     site = make_site(settings(ipus=ipus), first)
     assert len(site.ipu_machines) == ipus // 4 and site.ipu_pods["ipupod1"].topology == topology
+    gateway = site.ipu_pods["ipupod1"].gateway
+    assert gateway.agents_ca and not gateway.keys_in_clear
     other = make_site(settings(ipus=ipus), Layout(tmp_path, tmp_path, 21060))
     mine, theirs = ({m.gw_address for m in s.ipu_machines} for s in (site, other))
     assert all(a.is_loopback for a in mine) and not mine & theirs
