@@ -61,6 +61,8 @@ class Neighbour(Document):
     apart_from: tuple[str, ...] = Field(default=(), description="Projects that it shares no leaf with.")
     exclusive: bool = Field(default=False, description="It shares its leaves with no other project.")
     bisection_gbps: int = Field(default=0, description="As in `PlacementRequest`.")
+    start: float = Field(default=0.0, description="From when, within the time that is asked for; seconds.")
+    end: float | None = Field(default=None, description="Until when; none: as long as that time lasts.")
 
 
 class FullPort(Document):

@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from placesites import build_request, build_site, dedicate
 from test_place_rails import railed
 from test_place_weighed import wired
@@ -17,7 +19,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.placement import place
-from weft.planning.place.sharing import NO_TERMS, Terms, crossing
+from weft.planning.place.sharing import NO_TERMS, Load, Terms, crossing, peak
 from weft.planning.queue.book import Book, Keep
 from weft.planning.queue.extension import closed_to, why_not_longer
 from weft.planning.queue.timeline import Timeline
@@ -51,6 +53,28 @@ def test_what_crosses_is_the_smaller_side() -> None:
     """min(t, n - t) times Gb/s at each leaf; a pod on one leaf crosses nothing."""
     assert crossing({"l1": 4, "l2": 2, "l3": 1}, 100) == {"l1": 300, "l2": 200, "l3": 100}
     assert crossing({"l1": 7}, 100) == {} == crossing({"l1": 2, "l2": 0}, 100)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 8), st.integers(0, 8), st.dictionaries(st.sampled_from("xy"), st.integers(-5, 9))
+        )
+    ),
+    st.integers(0, 8),
+)
+def test_the_most_that_is_carried_is_that_of_one_moment(
+    parts: list[tuple[int, int, dict[str, int]]], start: int
+) -> None:
+    """As counted at each moment by itself; who follows another never counts beside him."""
+    loads = [Load(float(a), float(b), carried) for a, b, carried in parts]
+    found = peak(loads, float(start))
+    for leaf in "xy":
+        sums = [
+            sum(one.carried.get(leaf, 0) for one in loads if one.start <= at < one.end)
+            for at in range(start, 10)
+        ]
+        assert found.get(leaf, 0) == max(sums)
 
 
 def guaranteed(line: Timeline, pod: str, start: float, end: float) -> Entry:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.planning.place.sharing import NO_TERMS, Terms, add_crossing
+from weft.planning.place.sharing import NO_TERMS, Load, Terms, crossing
 
 FOREVER = float("inf")
 BLOCK = 64
@@ -37,6 +37,11 @@ class Entry:
     end: float
     bits: tuple[tuple[int, int], ...]
     terms: Terms = field(default=NO_TERMS, compare=False)
+
+
+def _crossing(entry: Entry) -> dict[int, int]:
+    """Leaf -> Gb/s that its uplinks carry for the entry's pod."""
+    return crossing({leaf: bits.bit_count() for leaf, bits in entry.bits}, entry.terms.gbps)
 
 
 class _Block:
@@ -128,15 +133,9 @@ class Calendar:
             for leaf, _ in entry.bits
         }
 
-    def guaranteed(self, start: float, end: float, but: str = "") -> tuple[dict[int, int], dict[int, int]]:
-        """Leaf -> Gb/s of its uplinks that pods other than `but` have: in [start, end), and at other times alone."""
-        within: dict[int, int] = {}
-        without: dict[int, int] = {}
-        for entry in self._guaranteed:
-            if entry.pod != but:
-                overlaps = entry.start < end and entry.end > start
-                add_crossing(within if overlaps else without, entry.bits, entry.terms.gbps)
-        return within, without
+    def loads(self, but: str = "") -> list[Load[int]]:
+        """What uplinks carry for pods other than `but`, each as long as it is there."""
+        return [Load(e.start, e.end, _crossing(e)) for e in self._guaranteed if e.pod != but]
 
     def given_back(self) -> list[tuple[float, int]]:
         """When each entry ends that does, and how many nodes it has; in no order."""

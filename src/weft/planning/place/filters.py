@@ -13,7 +13,8 @@ from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRe
 from weft.model.site import AcceleratorCount, Node, Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
-from weft.planning.place.sharing import Terms, crossing
+from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import Load, Terms, crossing, peak
 
 Reason = Callable[[Node], str | None]
 EXAMPLES = 3
@@ -195,8 +196,8 @@ def others(request: PlacementRequest, occupancy: Occupancy) -> list[Neighbour]:
 
 
 def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
-    """Leaf -> Gb/s of its uplinks that are guaranteed to these."""
-    found: dict[str, int] = {}
+    """Leaf -> Gb/s of its uplinks that are guaranteed to these, at the moment at which it is most."""
+    loads: list[Load[str]] = []
     for one in neighbours:
         if not one.bisection_gbps:
             continue
@@ -205,6 +206,6 @@ def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, in
             if node in topology.stands:
                 leaf = topology.stands[node].leaf
                 nodes[leaf] = nodes.get(leaf, 0) + 1
-        for leaf, gbps in crossing(nodes, one.bisection_gbps).items():
-            found[leaf] = found.get(leaf, 0) + gbps
-    return found
+        end = FOREVER if one.end is None else one.end
+        loads.append(Load(one.start, end, crossing(nodes, one.bisection_gbps)))
+    return peak(loads, 0.0)

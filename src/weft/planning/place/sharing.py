@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Leaf = TypeVar("Leaf", int, str)
 
@@ -50,7 +50,32 @@ def crossing(nodes: Mapping[Leaf, int], gbps: int) -> dict[Leaf, int]:
     return {leaf: min(n, total - n) * gbps for leaf, n in nodes.items() if 0 < n < total}
 
 
-def add_crossing(found: dict[int, int], places: Iterable[tuple[int, int]], gbps: int) -> None:
-    """Add to `found` what the uplinks carry for a pod whose nodes are given as (leaf, bits)."""
-    for leaf, carried in crossing({leaf: bits.bit_count() for leaf, bits in places}, gbps).items():
-        found[leaf] = found.get(leaf, 0) + carried
+class Load(NamedTuple, Generic[Leaf]):
+    """From `start` (included) to `end` (excluded) the uplinks of these leaves carry so much; Gb/s, below 0: less."""
+
+    start: float
+    end: float
+    carried: Mapping[Leaf, int]
+
+
+def peak(loads: Iterable[Load[Leaf]], start: float) -> dict[Leaf, int]:
+    """Leaf -> the most Gb/s that these come to at any one moment from `start`.
+
+    Two that follow each other never count together: else an order that was promised beside both would not be let in
+    when its time has come.
+    """
+    steps: dict[float, dict[Leaf, int]] = {}
+    for load in loads:
+        if load.start < load.end and load.end > start:
+            for at, sign in ((max(load.start, start), 1), (load.end, -1)):
+                step = steps.setdefault(at, {})
+                for leaf, gbps in load.carried.items():
+                    step[leaf] = step.get(leaf, 0) + sign * gbps
+    now: dict[Leaf, int] = {}
+    most: dict[Leaf, int] = {}
+    for at in sorted(steps):
+        for leaf, gbps in steps[at].items():
+            before = now.get(leaf, 0)
+            now[leaf] = before + gbps
+            most[leaf] = max(now[leaf], most.get(leaf, now[leaf] if at == start else 0))
+    return most

@@ -49,8 +49,9 @@ class Keep:
         """Its terms, with its project."""
         return self.terms._replace(project=self.project)
 
-    def neighbour(self, label: str) -> Neighbour:
-        asks = self.asks
+    def neighbour(self, label: str, start: float = 0.0, now: float = 0.0) -> Neighbour:
+        """What it is for others in a window from `start`; what should be over by now takes a moment to go."""
+        asks, end = self.asks, self.gone(now)
         return Neighbour(
             pod=label,
             project=self.project,
@@ -58,7 +59,13 @@ class Keep:
             apart_from=tuple(sorted(asks.apart_from)),
             exclusive=asks.exclusive,
             bisection_gbps=asks.gbps,
+            start=max(self.start, start),
+            end=None if end == FOREVER else end,
         )
+
+    def gone(self, now: float) -> float:
+        """When its nodes are free, as far as is known now."""
+        return self.end if self.end > now else now + GIVING_BACK
 
     @property
     def counted(self) -> int:
@@ -131,7 +138,7 @@ class Book:
         later = [k for k in self.promises if k.name != but and k.overlaps(start, end)]
         there = [k for k in self.blocks if k.overlaps(start, end)]
         blocks = [k for k in there if k.project != project]
-        neighbours = tuple(k.neighbour(k.label) for k in (*held, *later, *blocks))
+        neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *blocks))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
         return health.model_copy(
             update={"busy": busy, "reserved": kept, "neighbours": neighbours, "own": own}
@@ -177,9 +184,8 @@ class Book:
         masks = line.engine.numbers.masks
         for lease in self.leases:
             if bits := masks(lease.nodes):
-                end = lease.end if lease.end > now else now + GIVING_BACK
                 begin, places = min(lease.start, now), tuple(sorted(bits.items()))
-                line.leases.add(Entry(begin, lease.name, end, places, lease.asks))
+                line.leases.add(Entry(begin, lease.name, lease.gone(now), places, lease.asks))
         for promise in self.promises:
             if bits := masks(promise.nodes):
                 line.reservations.add(entry(promise, bits))

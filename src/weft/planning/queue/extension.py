@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
@@ -25,7 +26,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
         return None
     topology = Topology.of(site, fabric)
     others = [
-        k.neighbour(k.label)
+        k.neighbour(k.label, lease.end)
         for k in (*book.leases, *book.promises, *book.blocks)
         if k.name != lease.name and k.overlaps(lease.end, until)
     ]
@@ -37,7 +38,8 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     if shared := sorted(mine.keys() & closed_leaves(lease.asks, topology, others).keys()):
         return f"leaf {shared[0]} is promised to a project that it may not be shared with"
     if lease.asks.gbps:
-        both = carried(topology, (*others, lease.neighbour(lease.label)))
+        longer = replace(lease, end=until).neighbour(lease.label, lease.end)
+        both = carried(topology, (*others, longer))
         for leaf in sorted(mine):
             if both.get(leaf, 0) > topology.uplinks.get(leaf, 0):
                 return f"the uplinks of leaf {leaf} are promised to others"

@@ -135,9 +135,7 @@ class Timeline(Windows):
         healthy, _ = self._healthy(view)
         left = healthy & ~self.leases.taken(moment, FOREVER)
         left[list(self.leases.leaves_at_odds(ask.terms, moment, FOREVER))] = 0
-        gone = self.leases.guaranteed(moment, FOREVER, ask.pod)[1] if ask.gbps else {}
-        besides = {leaf: -gbps for leaf, gbps in gone.items()}
-        return self._fits(ask, view, left, besides)
+        return self._fits(ask, view, left, self.besides_leases(ask, moment))
 
     def _at_home(self, ask: Ask, start: float, end: float, free: Callable[[int], int]) -> Ask:
         """The ask with a liking for what is free (leaf -> nodes) of what is set aside for its project."""

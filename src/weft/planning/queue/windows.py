@@ -12,7 +12,7 @@ from weft.model.errors import InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Calendar, Entry, Words
 from weft.planning.place.engine import Engine
-from weft.planning.place.sharing import Terms
+from weft.planning.place.sharing import Load, Terms, peak
 from weft.planning.place.view import View
 
 
@@ -61,13 +61,21 @@ class Windows:
         return found
 
     def _besides(self, ask: Ask, start: float, end: float, present: bool) -> dict[int, int]:
-        """Leaf -> Gb/s that its uplinks carry in a window beyond what they carry now; below 0: less."""
+        """Leaf -> Gb/s that its uplinks carry in a window at most beyond what they carry now; below 0: less.
+
+        What leases give back counts from their end on; in a window that begins now, only after its beginning.
+        """
         if not ask.gbps:
             return {}
-        found, _ = self.reservations.guaranteed(start, end, ask.pod)
-        for leaf, gbps in () if present else self.leases.guaranteed(start, end, ask.pod)[1].items():
-            found[leaf] = found.get(leaf, 0) - gbps
-        return found
+        promised = [load for load in self.reservations.loads(ask.pod) if load.start < end]
+        leases = self.leases.loads(ask.pod)
+        ended = [load for load in leases if load.end < end and (load.end > start or not present)]
+        return peak([*promised, *map(_given_back, ended)], start)
+
+    def besides_leases(self, ask: Ask, moment: float) -> dict[int, int]:
+        """The same from a moment on, as if there were nothing but the leases of now."""
+        ended = [load for load in self.leases.loads(ask.pod) if load.end <= moment] if ask.gbps else []
+        return peak(map(_given_back, ended), moment)
 
     def left(self, ask: Ask, view: View, start: float, end: float, present: bool) -> tuple[Words, bool]:
         """The nodes that the ask could have in a window, and whether leaves are closed to it then.
@@ -124,6 +132,11 @@ class Windows:
             if self.leases.words_per_leaf == 1:
                 self.engine.mirror = mirror
         return mirror
+
+
+def _given_back(load: Load[int]) -> Load[int]:
+    """What uplinks carry less once this is over."""
+    return Load(load.end, FOREVER, {leaf: -gbps for leaf, gbps in load.carried.items()})
 
 
 def check_window(start: float, end: float) -> None:
