@@ -18,6 +18,7 @@ from weft.model.errors import InputError, InputErrors
 from weft.model.site import BOOTABLE, Accelerator, Hca, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.site.check import canonical, check_site
+from weft.planning.site.seen import WrongValue
 
 D = TypeVar("D", Hca, Accelerator)
 
@@ -134,13 +135,10 @@ def _include(
     return []
 
 
-Problem = tuple[tuple[str | int, ...], object, str]
-
-
-def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[Problem]]:
+def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]:
     """The site with the rows of `hcas` and `accelerators` in their nodes, and the rows whose node isn't there."""
     index = {n.name: i for i, n in reversed(list(enumerate(tables.nodes)))}
-    unknown: list[Problem] = []
+    unknown: list[WrongValue] = []
     hcas = _by_node("hcas", tables.hcas, Hca, [n.hcas for n in tables.nodes], index, where, unknown)
     accelerators = _by_node(
         "accelerators",
@@ -178,7 +176,7 @@ def _by_node(
     inline: Sequence[tuple[D, ...]],
     index: Mapping[str, int],
     where: Positions,
-    unknown: list[Problem],
+    unknown: list[WrongValue],
 ) -> list[list[D]]:
     """For each node what it has inline and in the table; rows of no node go to `unknown`."""
     found = [list(items) for items in inline]

@@ -24,10 +24,11 @@ from weft.model.errors import NotFoundError, WeftError
 from weft.model.fabric import PortTable
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.pod import PodState
+from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Kind, PartitionSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
-from weft.planning.fabric.check import Problem, port_name
+from weft.planning.fabric.check import port_name
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING})
@@ -211,17 +212,19 @@ class Auditor:
         return now.wanted != "present" or now.state not in AT_REST
 
     def _find_problem(self, pod: PodRecord, problem: Problem, record: ResourceRecord | None) -> None:
-        missing = problem.text.endswith("is not there")
+        if problem.kind is ProblemKind.FOREIGN_ON_NETWORK:
+            return  # `_check_networks` tells it, of pods that are being released too
+        missing = problem.kind is ProblemKind.MISSING
         self._find(
             "unknown" if problem.unknown else "missing" if missing else "different",
-            record.kind if record else "fabric",
-            record.resource.where if record else pod.plan.fabric,
-            problem.key or ", ".join(problem.nodes) or pod.name,
-            problem.text,
-            id=(record.outside_id if record else None) or "",
+            record.kind if record else "fabric" if problem.place in self._site.fabrics else "cloud",
+            problem.place,
+            problem.key or problem.subject,
+            problem.text(),
+            id=problem.id,
             pod=pod.name,
             pod_id=str(pod.id),
-            repair="" if problem.unknown else "the pod's loop mends it, servers included",
+            repair="" if problem.unknown else "the pod's loop repairs it, servers included",
         )
 
     # -- strays -------------------------------------------------------------------------------------------------
@@ -315,7 +318,7 @@ class Auditor:
             what: dict[str, Any] = {"id": f"{format_guid(guid)} {format_pkey(pkey)}"}
             if pod is not None:
                 text = f"{where} has {format_pkey(pkey)} of pod {pod.name} and is no member"
-                what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop mends it"}
+                what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop repairs it"}
                 self._find("different", "p_key", fabric, port, text, **what)
             else:
                 text = f"{where} has {format_pkey(pkey)}, inside weft's range, and no live pod holds that key"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Kind, Marked, NetworkSpec
 from weft.ports.networks import OnNetwork
 
@@ -43,9 +44,19 @@ class Intruder:
             return "it is removed: nothing but the pod's own may be there"
         return ""
 
+    def problem(self) -> Problem:
+        resource = self.network.resource
+        return Problem(
+            ProblemKind.FOREIGN_ON_NETWORK,
+            resource.name,
+            resource.where,
+            resource.key,
+            self.thing.id,
+            detail={"thing": self.thing.text()},
+        )
+
     def text(self) -> str:
-        network = self.network.resource.name
-        return f"network {network} has something on it that is not the pod's: {self.thing.text()}"
+        return self.problem().text()
 
 
 def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:

@@ -14,9 +14,9 @@ from weft.engine.occupancy import whole_nodes
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Kind, PartitionSpec, Resource
 from weft.model.site import Site
-from weft.planning.fabric.check import Problem
 from weft.ports.occupants import OnHost
 
 OTHERS = "something that isn't the pod's is on its host"
@@ -28,24 +28,26 @@ class Watched:
     """What a look at a pod's nodes gave.
 
     Attributes:
+        cloud: that the nodes are of.
         withheld: node -> why its adapters are out, for the tenant too.
         foreign: those of them that somebody else is on.
         unknown: node -> why it can't be told; its adapters stay as they are.
     """
 
+    cloud: str
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
     foreign: frozenset[str] = frozenset()
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        out = "its adapters are kept out of the pod's partition"
-        wrong = [Problem(f"node {n}: {why}: {out}", nodes=(n,)) for n, why in self.withheld.items()]
-        unsure = [
-            Problem(f"node {n}: what is on its host can't be told: {why}", nodes=(n,), unknown=True)
-            for n, why in self.unknown.items()
-        ]
-        return (*wrong, *unsure)
+        def told(kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
+            return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
+
+        return (
+            *told(ProblemKind.NODE_WITHHELD, self.withheld),
+            *told(ProblemKind.NODE_UNREAD, self.unknown),
+        )
 
 
 def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched:
@@ -78,7 +80,7 @@ def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched
     partition = next((r for r in records.values() if r.kind is Kind.PARTITION), None)
     changed = _members(pod, partition, site, details, unknown) if partition else None
     held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
-    return Watched(withheld, frozenset(foreign), unknown)
+    return Watched(pod.plan.cloud, withheld, frozenset(foreign), unknown)
 
 
 def all_members(pod: PodRecord, resource: Resource) -> PartitionSpec:

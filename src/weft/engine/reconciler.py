@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from weft.engine.held import Held, InterruptedWalkError
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
-from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
+from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError, node_of
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.renumber import renumber
 from weft.engine.settings import LoopSettings
@@ -19,10 +19,10 @@ from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TakenError, TemporaryError, UnknownError, WeftError
 from weft.model.pod import PodState
+from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.resources import Kind
 from weft.model.site import Site
-from weft.planning.fabric.check import Problem
 from weft.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Reconciler:
         if watched.foreign or watched.unknown:
             self._renew_partition(held)
             kind = TemporaryError if watched.foreign else UnknownError
-            raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", _sentence(watched.problems))
+            raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
         Walker(held, self._world(), self._clock, self._settings, pool, booting).build()
 
     def _renumber(self, held: Held, pool: ThreadPoolExecutor, taken: TakenError) -> Look:
@@ -185,7 +185,7 @@ class Reconciler:
         """Everything but servers: one that a tenant deleted or that broke is made anew only when an operator asks."""
         records = [r for r in held.resources() if r.state is not RowState.SETTLED]
         away = frozenset[str]() if held.pod.mend else held.withheld()
-        stuck = [] if held.pod.mend else [r for r in records if r.kind is Kind.SERVER or _node(r) in away]
+        stuck = [] if held.pod.mend else [r for r in records if r.kind is Kind.SERVER or node_of(r) in away]
         held.change(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [("repair", f"mending {r.resource.name}: {r.reason}", r.key) for r in records if r not in stuck],
@@ -294,16 +294,6 @@ class Reconciler:
             message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
             held.alarm(message)
             log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, message)
-
-
-def _sentence(problems: Iterable[Problem]) -> str:
-    return "; ".join(p.text for p in problems)
-
-
-def _node(record: ResourceRecord) -> str:
-    """Node that a resource is of; empty if it is of none."""
-    parts = record.key.split("/")
-    return parts[1] if record.kind in (Kind.SERVER, Kind.PORT, Kind.FLOATING_IP) and len(parts) > 1 else ""
 
 
 def _news(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:

@@ -103,6 +103,12 @@ class ResourceRecord:
         )
 
 
+def node_of(record: ResourceRecord) -> str:
+    """Node that a resource is of; empty if it is of none."""
+    parts = record.key.split("/")
+    return parts[1] if record.kind in (Kind.SERVER, Kind.PORT, Kind.FLOATING_IP) and len(parts) > 1 else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Abandonment:
     """An operator ends a release that doesn't come to an end."""

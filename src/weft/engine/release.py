@@ -16,10 +16,11 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import ManagerFiles, PortTable
 from weft.model.ids import format_guid, format_pkey
+from weft.model.problem import Side
 from weft.model.receipt import Abandoned, FabricPlane, Receipt, ReceiptItem
 from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
 from weft.model.site import Site
-from weft.planning.fabric.check import Side, check_clean, port_name, unread_ports
+from weft.planning.fabric.check import check_clean, port_name, unread_ports
 from weft.ports.clock import Clock
 
 FABRIC_PLANES = frozenset(FabricPlane)
@@ -133,7 +134,7 @@ class Reader:
             return
         self._partition(name, pkey, files, at)
         for guid in partition.members:
-            self._port(guid, pkey, tables.get(guid), files.master, at)
+            self._port(name, guid, pkey, tables.get(guid), files.master, at)
         self._elsewhere(name, partition, tables, files.master, at)
 
     def _partition(self, name: str, pkey: int, files: ManagerFiles, at: datetime) -> None:
@@ -164,7 +165,7 @@ class Reader:
         key = format_pkey(partition.pkey)
         others = [t for g, t in tables.items() if g not in partition.members and not t.unreachable]
         unread = unread_ports(self._site, name, partition.members, tables)
-        dirty = [t for t in others if check_clean(t, partition.pkey, "port")]
+        dirty = [t for t in others if check_clean(self._site, name, t, partition.pkey)]
         names = ", ".join(port_name(self._site, t.port_guid) for t in dirty[:5])
         owners = (self._site.hca_by_port_guid.get(t.port_guid) for t in dirty)
         spares = {o[0].name for o in owners if o and o[0].name in self._pod.spares}
@@ -185,7 +186,9 @@ class Reader:
             listed,
         )
 
-    def _port(self, guid: int, pkey: int, table: PortTable | None, master: str, at: datetime) -> None:
+    def _port(
+        self, fabric: str, guid: int, pkey: int, table: PortTable | None, master: str, at: datetime
+    ) -> None:
         """One former member's port and its leaf port. One that can't be read is never clean."""
         name = port_name(self._site, guid)
         node = self._site.hca_by_port_guid.get(guid)
@@ -194,7 +197,7 @@ class Reader:
             why = table.unreachable if table else "it was not found on the fabric"
             self._item(FabricPlane.HOST, f"{name} {format_guid(guid)}", "unknown", why, nodes, at)
             return
-        dirty = {p.side for p in check_clean(table, pkey, name)}
+        dirty = {p.side for p in check_clean(self._site, fabric, table, pkey)}
         sides = (
             (Side.HOST, FabricPlane.HOST, f"{name} {format_guid(guid)}", table.keys),
             (Side.LEAF, FabricPlane.LEAF, f"{table.leaf}[{table.leaf_port}] of {name}", table.leaf_keys),

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from weft.engine.intruders import intruders
 from weft.engine.moves import observed_change, seen_of
-from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
+from weft.engine.records import Change, PodRecord, ResourceRecord, RowState, node_of
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.problem import Problem, ProblemKind, render, unread
 from weft.model.resources import Kind, Observed, PartitionSpec
 from weft.model.site import Site
-from weft.planning.fabric.check import Problem, check_paths, check_tables, manager_ports, probe_pairs
+from weft.planning.fabric.check import check_paths, check_tables, manager_ports, probe_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,7 @@ class Verdict:
 
     def reason(self) -> str:
         """The problems as one sentence, the first three in full."""
-        texts = [("unknown: " if p.unknown else "") + p.text for p in self.problems]
-        more = f" (and {len(texts) - 3} more)" if len(texts) > 3 else ""
-        return "; ".join(texts[:3]) + more
+        return render(self.problems, most=3)
 
 
 def verify(
@@ -60,7 +59,7 @@ def verify(
         try:
             seen = look.result()
         except WeftError as error:
-            problems.append(Problem(str(error), unknown=True))
+            problems.append(unread(where, error))
             continue
         looked_at[f"{kind}s in {where}"] = sum(o.there for o in seen.values())
         for record in groups[where, kind]:
@@ -72,12 +71,12 @@ def verify(
             problems += found
             looked_at[f"host ports of {pod.plan.fabric}"] = ports
         except WeftError as error:
-            problems.append(Problem(str(error), unknown=True))
+            problems.append(unread(pod.plan.fabric, error))
     try:
         # No row's difference: what somebody else has put there isn't made right by making the pod's own anew.
-        problems += [Problem(i.text()) for i in others.result() if i.improper]
+        problems += [i.problem() for i in others.result() if i.improper]
     except WeftError as error:
-        problems.append(Problem(str(error), unknown=True))
+        problems.append(unread(pod.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at)
 
 
@@ -93,7 +92,7 @@ def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) 
         partition.members, tables, site.fabrics[name].segments, manager_ports(site, name)
     )
     probes = reader.paths([*wanted, *unwanted])
-    problems += check_paths(site, partition.pkey, probes[: len(wanted)], probes[len(wanted) :])
+    problems += check_paths(site, name, partition.pkey, probes[: len(wanted)], probes[len(wanted) :])
     return problems, sum(not t.unreachable for t in tables.values())
 
 
@@ -105,14 +104,31 @@ def _look(
 
 
 def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:
-    name = f"{record.kind} {record.resource.name}"
+    def problem(kind: ProblemKind, **detail: str) -> Problem:
+        return of_resource(record, kind, detail)
+
     if not seen.there:
-        return [Problem(f"{name} is not there", record.key)]
+        return [problem(ProblemKind.MISSING)]
     if seen.differences:
         return [
-            Problem(f"{name}: {d.field} is {d.observed}, wanted {d.wanted}", record.key)
+            problem(ProblemKind.DIFFERENT, field=d.field, observed=d.observed, wanted=d.wanted)
             for d in seen.differences
         ]
     if change.state is not RowState.SETTLED:
-        return [Problem(f"{name} is {change.state}: {change.reason or 'no reason given'}", record.key)]
+        why = change.reason or "no reason given"
+        return [problem(ProblemKind.UNSETTLED, state=str(change.state), why=why)]
     return []
+
+
+def of_resource(record: ResourceRecord, kind: ProblemKind, detail: Mapping[str, str]) -> Problem:
+    """A problem of one of the pod's own resources, with its ids and its node."""
+    node = node_of(record)
+    return Problem(
+        kind,
+        f"{record.kind} {record.resource.name}",
+        record.resource.where,
+        record.key,
+        record.outside_id or "",
+        (node,) if node else (),
+        detail=detail,
+    )

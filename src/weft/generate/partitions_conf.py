@@ -6,7 +6,7 @@ other byte stays as it was. Reading follows `opensm/osm_prtn_config.c` of OpenSM
 `;`, words compared by their beginning, the last mention of a GUID wins. Writing and checking are stricter:
 
 - A file that OpenSM can't parse gives *every* port full membership of the default partition and drops all others.
-  Such a `Problem` is fatal: nothing may be written beside it.
+  Such a `Finding` is fatal: nothing may be written beside it.
 - What OpenSM takes in silence (an unknown membership word, a repeated name, a P_Key in both parts …) is fatal in
   weft's section and where it touches weft's keys, and only reported in the operator's part.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, Problem, Reader
+from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, Finding, Reader
 from weft.model.errors import InputError
 from weft.model.fabric import Membership, Partition
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, MAX_PKEY, format_guid, format_pkey
@@ -47,10 +47,10 @@ class PartitionsConf:
 
     definitions: tuple[Definition, ...]
     partitions: tuple[WeftPartition, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
 
     @property
-    def fatal(self) -> tuple[Problem, ...]:
+    def fatal(self) -> tuple[Finding, ...]:
         return tuple(p for p in self.problems if p.fatal)
 
     def configured(self) -> Mapping[int, Partition]:
@@ -194,13 +194,13 @@ def parse(text: str, site: str) -> PartitionsConf:
 
     `text` is the file's octets as Latin-1, newlines untouched: nothing is lost by decoding.
     """
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     try:
         before, section, _ = split(text, site)
         first = before.count("\n") + 1
         ours = range(first, first + section.count("\n") + 1) if section else range(0)
     except InputError as error:
-        problems.append(Problem(1, str(error), True))
+        problems.append(Finding(1, str(error), True))
         ours = range(0)
     reader = Reader(ours)
     for number, line in enumerate(text.split("\n"), 1):
@@ -213,16 +213,16 @@ def parse(text: str, site: str) -> PartitionsConf:
     return PartitionsConf(tuple(reader.definitions), partitions, tuple(ordered))
 
 
-def _across(definitions: Sequence[Definition]) -> list[Problem]:
+def _across(definitions: Sequence[Definition]) -> list[Finding]:
     """What only shows when definitions are compared: names and keys given twice."""
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     names: dict[str, Definition] = {}
     keys: dict[int, Definition] = {}
     for d in definitions:
         other = names.setdefault(d.name, d) if d.name else d
         if other is not d and other.pkey != d.pkey:
             problems.append(
-                Problem(d.line, f"name {d.name!r} is also that of line {other.line}", d.ours or other.ours)
+                Finding(d.line, f"name {d.name!r} is also that of line {other.line}", d.ours or other.ours)
             )
         if d.pkey is None:
             continue
@@ -232,14 +232,14 @@ def _across(definitions: Sequence[Definition]) -> list[Problem]:
                 "in weft's section and outside of it" if d.ours != other.ours else "twice in weft's section"
             )
             problems.append(
-                Problem(
+                Finding(
                     d.line, f"P_Key {format_pkey(d.pkey)} is defined {where} (also line {other.line})", True
                 )
             )
     return problems
 
 
-def _owned(reader: Reader, problems: list[Problem]) -> tuple[WeftPartition, ...]:
+def _owned(reader: Reader, problems: list[Finding]) -> tuple[WeftPartition, ...]:
     """weft's partitions; what in its section is not as weft writes it is a problem (a rogue edit)."""
     owned: list[WeftPartition] = []
     for d in reader.definitions:
@@ -248,7 +248,7 @@ def _owned(reader: Reader, problems: list[Problem]) -> tuple[WeftPartition, ...]
         mark = reader.marks.get(d.line)
         if mark is None:
             problems.append(
-                Problem(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
+                Finding(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
             )
             continue
         strange = [
@@ -256,7 +256,7 @@ def _owned(reader: Reader, problems: list[Problem]) -> tuple[WeftPartition, ...]
         ]
         if strange:
             problems.append(
-                Problem(
+                Finding(
                     d.line,
                     f"{d.name} in weft's section has members that weft doesn't write: {strange}",
                     False,

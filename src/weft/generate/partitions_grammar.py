@@ -1,4 +1,4 @@
-"""partitions.conf read as OpenSM reads it, line by line, with a `Problem` for what it gets wrong or takes in silence.
+"""partitions.conf read as OpenSM reads it, line by line, with a `Finding` for what it gets wrong or takes in silence.
 
 Follows `opensm/osm_prtn_config.c` of OpenSM 3.3: `osm_prtn_config_parse_file` (lines, comments, `;`),
 `parse_part_conf` (header and members), `partition_add_port` (words compared by their beginning).
@@ -23,7 +23,7 @@ _SPACE = " \t\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Finding:
     """Something wrong in a file. `fatal`: nothing may be written while it stands."""
 
     line: int
@@ -52,14 +52,14 @@ class Reader:
 
     ours: range
     definitions: list[Definition] = field(default_factory=list[Definition])
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[Finding] = field(default_factory=list[Finding])
     marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
     open: bool = False
     last_mark: Mark | None = None
     default: Membership = Membership.LIMITED
 
     def say(self, line: int, text: str, fatal: bool) -> None:
-        self.problems.append(Problem(line, text, fatal or line in self.ours))
+        self.problems.append(Finding(line, text, fatal or line in self.ours))
 
     def line(self, number: int, line: str) -> None:
         if len(line) + 1 > MAX_LINE:

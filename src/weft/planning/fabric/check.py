@@ -9,38 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from weft.model.fabric import PathProbe, PortTable
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid, format_pkey
+from weft.model.problem import Problem, ProblemKind, Side
 from weft.model.site import Range, Site
-
-
-class Side(StrEnum):
-    """Whose table: the host port's own, or that of the leaf port it is cabled to."""
-
-    HOST = "host"
-    LEAF = "leaf"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that isn't as wanted.
-
-    Attributes:
-        text: one sentence: what was seen, where, and what was wanted.
-        key: resource of the pod that it is about, if it is one.
-        nodes: nodes that it concerns; empty if all.
-        unknown: it could not be read; that is not the same as wrong, and not the same as fine.
-        side: whose table it stands in, if it stands in one.
-    """
-
-    text: str
-    key: str | None = None
-    nodes: tuple[str, ...] = ()
-    unknown: bool = False
-    side: Side | None = None
 
 
 def manager_ports(site: Site, fabric: str) -> frozenset[int]:
@@ -50,41 +23,32 @@ def manager_ports(site: Site, fabric: str) -> frozenset[int]:
     )
 
 
-def check_member(table: PortTable, pkey: int, mine: Range, name: str) -> list[Problem]:
+def check_member(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Problem]:
     """The tables of a host port, and of its leaf port, that must have the pod's key and no other in weft's range."""
     if table.unreachable:
-        return [
-            Problem(
-                f"{name}: its P_Key table can't be read: {table.unreachable}", nodes=(name,), unknown=True
-            )
-        ]
-    problems: list[Problem] = []
-    for side, keys, where in _sides(table, name):
+        return [_port(site, fabric, table, ProblemKind.PORT_UNREAD, why=table.unreachable)]
+    mine, problems = site.fabrics[fabric].segments, list[Problem]()
+    for side, keys in _sides(table):
         if FULL_MEMBER | pkey not in keys:
-            limited = " as limited member only" if pkey in keys else ""
-            text = f"{where} lacks {format_pkey(pkey)} as full member{limited}"
-            problems.append(Problem(text, nodes=(name,), side=side))
+            limited = ", a limited one only" if pkey in keys else ""
+            wrong = {"segment": format_pkey(pkey), "limited": limited}
+            problems.append(_port(site, fabric, table, ProblemKind.NOT_MEMBER, side, **wrong))
         others = sorted({k & ~FULL_MEMBER for k in keys if k & ~FULL_MEMBER in mine} - {pkey})
         if others:
-            text = f"{where} also has {', '.join(map(format_pkey, others))}"
-            problems.append(Problem(text, nodes=(name,), side=side))
+            listed = ", ".join(map(format_pkey, others))
+            problems.append(_port(site, fabric, table, ProblemKind.OTHER_SEGMENTS, side, segments=listed))
     if FULL_MEMBER | DEFAULT_PKEY in table.keys:
-        text = f"{name} is full member of the default partition: the fabric has failed open"
-        problems.append(Problem(text, nodes=(name,), side=Side.HOST))
+        problems.append(_port(site, fabric, table, ProblemKind.FAILED_OPEN, Side.HOST))
     return problems
 
 
-def check_clean(table: PortTable, pkey: int, name: str) -> list[Problem]:
+def check_clean(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Problem]:
     """The tables of a host port, and of its leaf port, that must not have a key."""
     if table.unreachable:
-        return [
-            Problem(
-                f"{name}: its P_Key table can't be read: {table.unreachable}", nodes=(name,), unknown=True
-            )
-        ]
+        return [_port(site, fabric, table, ProblemKind.PORT_UNREAD, why=table.unreachable)]
     return [
-        Problem(f"{where} has {format_pkey(pkey)}", nodes=(name,), side=side)
-        for side, keys, where in _sides(table, name)
+        _port(site, fabric, table, ProblemKind.SEGMENT_LEFT, side, segment=format_pkey(pkey))
+        for side, keys in _sides(table)
         if pkey in keys or FULL_MEMBER | pkey in keys
     ]
 
@@ -103,17 +67,15 @@ def check_tables(
     site: Site, fabric: str, pkey: int, members: Collection[int], tables: Mapping[int, PortTable]
 ) -> list[Problem]:
     """Exact tables on every member and its leaf port, and nobody else with the key."""
-    mine = site.fabrics[fabric].segments
     problems: list[Problem] = []
     for guid in sorted(members):
-        name = port_name(site, guid)
-        if guid not in tables:
-            problems.append(Problem(f"{name} was not found on the fabric", nodes=(name,), unknown=True))
+        if guid in tables:
+            problems += check_member(site, fabric, tables[guid], pkey)
         else:
-            problems += check_member(tables[guid], pkey, mine, name)
+            problems.append(_port(site, fabric, PortTable(guid, frozenset()), ProblemKind.PORT_LOST))
     for guid in sorted(tables.keys() - set(members)):
         if not tables[guid].unreachable:
-            problems += check_clean(tables[guid], pkey, port_name(site, guid))
+            problems += check_clean(site, fabric, tables[guid], pkey)
     return problems
 
 
@@ -136,25 +98,26 @@ def probe_pairs(
 
 
 def check_paths(
-    site: Site, pkey: int, wanted: Iterable[PathProbe], unwanted: Iterable[PathProbe]
+    site: Site, fabric: str, pkey: int, wanted: Iterable[PathProbe], unwanted: Iterable[PathProbe]
 ) -> list[Problem]:
     """The subnet administrator's word on who reaches whom."""
     problems: list[Problem] = []
     for probe in wanted:
-        ends = f"{port_name(site, probe.source)} and {port_name(site, probe.destination)}"
+        both = (probe.source, probe.destination)
+        ends = " and ".join(port_name(site, g) for g in both)
+        nodes = tuple(dict.fromkeys(n for g in both for n in nodes_of_port(site, g)))
         if not probe.path:
-            problems.append(Problem(f"the subnet administrator gives no path between {ends}"))
+            problems.append(Problem(ProblemKind.NO_PATH, ends, fabric, nodes=nodes))
         elif probe.pkey is not None and probe.pkey != pkey:
-            problems.append(
-                Problem(
-                    f"the path between {ends} has P_Key {format_pkey(probe.pkey)}, wanted {format_pkey(pkey)}"
-                )
-            )
+            keys = {"observed": format_pkey(probe.pkey), "segment": format_pkey(pkey)}
+            problems.append(Problem(ProblemKind.WRONG_PATH, ends, fabric, nodes=nodes, detail=keys))
     for probe in unwanted:
         if probe.path:
             outsider, member = port_name(site, probe.source), port_name(site, probe.destination)
+            nodes = nodes_of_port(site, probe.destination)
+            detail = {"member": member}
             problems.append(
-                Problem(f"the subnet administrator gives {outsider}, an outsider, a path to {member}")
+                Problem(ProblemKind.PATH_FROM_OUTSIDE, outsider, fabric, nodes=nodes, detail=detail)
             )
     return problems
 
@@ -165,8 +128,21 @@ def port_name(site: Site, guid: int) -> str:
     return f"{found[0].name}/{found[1].name}" if found else f"unknown port {format_guid(guid)}"
 
 
-def _sides(table: PortTable, name: str) -> list[tuple[Side, frozenset[int], str]]:
-    sides = [(Side.HOST, table.keys, name)]
-    if table.leaf_keys is not None:
-        sides.append((Side.LEAF, table.leaf_keys, f"leaf port {table.leaf}[{table.leaf_port}] of {name}"))
-    return sides
+def nodes_of_port(site: Site, guid: int) -> tuple[str, ...]:
+    """The node that a port is of; empty if the site doesn't know the port."""
+    found = site.hca_by_port_guid.get(guid)
+    return (found[0].name,) if found else ()
+
+
+def _port(
+    site: Site, fabric: str, table: PortTable, kind: ProblemKind, side: Side | None = None, **detail: str
+) -> Problem:
+    guid, name = table.port_guid, port_name(site, table.port_guid)
+    subject = f"leaf port {table.leaf}[{table.leaf_port}] of {name}" if side is Side.LEAF else name
+    nodes = nodes_of_port(site, guid)
+    return Problem(kind, subject, fabric, id=format_guid(guid), nodes=nodes, side=side, detail=detail)
+
+
+def _sides(table: PortTable) -> list[tuple[Side, frozenset[int]]]:
+    host = [(Side.HOST, table.keys)]
+    return host if table.leaf_keys is None else [*host, (Side.LEAF, table.leaf_keys)]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.site import Link, Site, Switch
+from weft.planning.site.seen import WrongValue
 
-Problem = tuple[tuple[str | int, ...], object, str]
 
-
-def check_cables(site: Site, links_needed: bool = True) -> list[Problem]:
+def check_cables(site: Site, links_needed: bool = True) -> list[WrongValue]:
     """Everything that is wrong with the cables, in the order of their rows."""
     fabric_of = {s.name: s.fabric for s in site.switches}
     fabric_of |= {f"{n.name}/{h.name}": h.fabric for n in site.nodes for h in n.hcas}
     switches = {s.name: s for s in site.switches}
-    problems: list[Problem] = []
+    problems: list[WrongValue] = []
     used: dict[tuple[str, int], int] = {}
     for i, link in enumerate(site.links):
         problems += _ends(link, ("links", i), fabric_of, switches)
@@ -29,7 +28,7 @@ def check_cables(site: Site, links_needed: bool = True) -> list[Problem]:
 
 def _ends(
     link: Link, path: tuple[str | int, ...], fabric_of: dict[str, str], switches: dict[str, Switch]
-) -> Iterator[Problem]:
+) -> Iterator[WrongValue]:
     known = True
     for side in ("a", "b"):
         end: str = getattr(link, side)
@@ -51,7 +50,7 @@ def _ends(
 
 def _port(
     link: Link, side: str, index: int, switches: dict[str, Switch], used: dict[tuple[str, int], int]
-) -> Iterator[Problem]:
+) -> Iterator[WrongValue]:
     end: str = getattr(link, side)
     port: int = getattr(link, f"{side}_port")
     path = ("links", index, f"{side}_port")
@@ -68,7 +67,7 @@ def _port(
             yield path, port, f"{end} has one port, and links[{other}] uses it"
 
 
-def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[Problem]:
+def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
     """A subnet manager rules one connected subnet: leaves with hosts that can't reach the others are a mistake."""
     neighbours: dict[str, list[str]] = {}
     with_hosts: set[str] = set()
@@ -98,7 +97,7 @@ def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[Problem]:
                 )
 
 
-def _without_leaf(site: Site) -> Iterator[Problem]:
+def _without_leaf(site: Site) -> Iterator[WrongValue]:
     ends = {end for link in site.links for end in (link.a, link.b)}
     for i, node in enumerate(site.nodes):
         for j, hca in enumerate(node.hcas):

@@ -13,13 +13,13 @@ from weft.planning.fabric.topology import NO_POD, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
 from weft.planning.site.ranges import check_ranges
-from weft.planning.site.seen import Problem, Seen, casefold, known
+from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
 
 
-def check_site(site: Site, links_needed: bool = True) -> list[Problem]:
+def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
     """Everything that is wrong, table by table.
 
     Args:
@@ -113,7 +113,7 @@ def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:
     return tuple(sorted(turned, key=lambda k: (natural(k.a), k.a_port, natural(k.b), k.b_port)))
 
 
-def _clouds(site: Site) -> Iterator[Problem]:
+def _clouds(site: Site) -> Iterator[WrongValue]:
     for name in site.fabrics:
         if name in site.clouds:
             yield ("fabrics", name), name, "a fabric and a cloud can't have the same name"
@@ -123,7 +123,7 @@ def _clouds(site: Site) -> Iterator[Problem]:
                 yield ("nodes", i, "cloud"), None, "it must be given where the site has several clouds"
 
 
-def _agents(site: Site) -> Iterator[Problem]:
+def _agents(site: Site) -> Iterator[WrongValue]:
     names, hosts, urls = Seen("an agent's name"), Seen("an agent's node"), Seen("an agent's address")
     for fabric, one in site.fabrics.items():
         for i, agent in enumerate(one.manager.agents):
@@ -139,7 +139,7 @@ def _agents(site: Site) -> Iterator[Problem]:
             yield from known((*path, "node"), agent.node, managers, what)
 
 
-def _racks_and_switches(site: Site) -> Iterator[Problem]:
+def _racks_and_switches(site: Site) -> Iterator[WrongValue]:
     racks = {r.name for r in site.racks}
     names = Seen("a rack's name", casefold)
     for i, rack in enumerate(site.racks):
@@ -157,7 +157,7 @@ def _racks_and_switches(site: Site) -> Iterator[Problem]:
         yield from names.check(node.name, f"node {node.name}", ("nodes", i, "name"))
 
 
-def _halls(site: Site) -> Iterator[Problem]:
+def _halls(site: Site) -> Iterator[WrongValue]:
     """A pod is in one hall, a hall in one building: by the leaves, which is where nodes stand."""
     hall_of: dict[tuple[str, str], str | None] = {}
     building_of: dict[tuple[str, str], str | None] = {}
@@ -174,7 +174,7 @@ def _halls(site: Site) -> Iterator[Problem]:
             yield ("switches", i, "building"), switch.building, f"{other}, where others of hall {hall} are"
 
 
-def _dedicated(site: Site) -> Iterator[Problem]:
+def _dedicated(site: Site) -> Iterator[WrongValue]:
     """Only leaves can be a project's own, and all rails of a group of nodes are the same project's."""
     wanted = [(i, s) for i, s in enumerate(site.switches) if s.project is not None]
     for i, switch in wanted:
@@ -200,7 +200,7 @@ def _dedicated(site: Site) -> Iterator[Problem]:
                 yield ("switches", i, "project"), switch.project, allowed
 
 
-def _nodes(site: Site) -> Iterator[Problem]:
+def _nodes(site: Site) -> Iterator[WrongValue]:
     racks = {r.name for r in site.racks}
     hosts: dict[str | None, Seen] = {}
     for i, node in enumerate(site.nodes):
@@ -212,7 +212,7 @@ def _nodes(site: Site) -> Iterator[Problem]:
             yield from seen.check(node.nova_host, f"node {node.name}", ("nodes", i, field))
 
 
-def _adapters(site: Site) -> Iterator[Problem]:
+def _adapters(site: Site) -> Iterator[WrongValue]:
     guids, ports, macs = Seen("a node GUID"), Seen("a port GUID"), Seen("a MAC address")
     resources = Seen("node and adapter, joined by '-',")
     for switch in site.switches:
@@ -233,7 +233,7 @@ def _adapters(site: Site) -> Iterator[Problem]:
             yield from resources.check(f"{node.name}-{hca.name}", owner, (*path, "name"))
 
 
-def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[Problem]:
+def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[WrongValue]:
     names, pci = Seen(f"an adapter's name in node {node.name}"), Seen(f"a PCI address in node {node.name}")
     for j, hca in enumerate(node.hcas):
         inner = (*path, "hcas", j)
@@ -246,7 +246,7 @@ def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[Problem]:
         yield from pci.check(accelerator.pci, f"{accelerator.type} of {node.name}", (*inner, "pci"))
 
 
-def _flavors(site: Site) -> Iterator[Problem]:
+def _flavors(site: Site) -> Iterator[WrongValue]:
     most: dict[tuple[str | None, str], int] = {}
     for node in site.nodes:
         if node.role != "compute":

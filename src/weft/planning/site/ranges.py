@@ -7,18 +7,18 @@ from ipaddress import IPv4Network
 
 from weft.model.site import Range, Site
 from weft.planning.fabric.segments import unusable
+from weft.planning.site.seen import WrongValue
 
-Problem = tuple[tuple[str | int, ...], object, str]
 MAX_VLAN = 4094
 """IEEE 802.1Q: 1 to 4094. A P_Key that is a Neutron segmentation id has the same limit."""
 
 
-def check_ranges(site: Site) -> list[Problem]:
+def check_ranges(site: Site) -> list[WrongValue]:
     """Everything that is wrong with ranges and blocks."""
     return [*_ranges(site), *_blocks(site)]
 
 
-def _ranges(site: Site) -> Iterator[Problem]:
+def _ranges(site: Site) -> Iterator[WrongValue]:
     """Ranges that are empty, too high, or overlap another one on the same physical network."""
     places: list[tuple[tuple[str | int, ...], str, Range, str]] = [
         (("fabrics", n, "segments"), f.physical_network, f.segments, f"fabric {n}")
@@ -52,7 +52,7 @@ def _management(site: Site) -> list[tuple[tuple[str | int, ...], str, Range, str
     ]
 
 
-def _blocks(site: Site) -> Iterator[Problem]:
+def _blocks(site: Site) -> Iterator[WrongValue]:
     for name, cloud in site.clouds.items():
         management = cloud.management
         inner = ("clouds", name, "management")
@@ -71,7 +71,7 @@ def _blocks(site: Site) -> Iterator[Problem]:
 
 def _block(
     path: tuple[str | int, ...], block: IPv4Network, prefix: int, prefix_path: tuple[str | int, ...]
-) -> Iterator[Problem]:
+) -> Iterator[WrongValue]:
     if reason := unusable(block):
         yield path, str(block), f"a block for hosts; this one is {reason}"
     if prefix < block.prefixlen:

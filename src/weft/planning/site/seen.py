@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from weft.model.ids import format_guid
 from weft.planning.fabric.topology import natural
 
-Problem = tuple[tuple[str | int, ...], object, str]
+WrongValue = tuple[tuple[str | int, ...], object, str]
 """A path in the `Site`, the value there, and what is allowed, as the end of a sentence."""
 
 
@@ -18,7 +18,7 @@ class Seen:
         self.what, self.fold = what, fold
         self.first: dict[object, str] = {}
 
-    def check(self, value: object, owner: str, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    def check(self, value: object, owner: str, path: tuple[str | int, ...]) -> Iterator[WrongValue]:
         key = self.fold(value)
         if key in self.first:
             shown = format_guid(value) if isinstance(value, int) else value
@@ -29,7 +29,7 @@ class Seen:
 
 def known(
     path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
-) -> Iterator[Problem]:
+) -> Iterator[WrongValue]:
     """A problem if the value is a name that isn't there."""
     if value is not None and value not in names:
         listed = sorted(names, key=natural)

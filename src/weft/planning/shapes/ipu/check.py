@@ -10,7 +10,7 @@ from cryptography import x509
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.site import Range, Site
 from weft.planning.site.ranges import MAX_VLAN
-from weft.planning.site.seen import Problem, Seen, casefold, known
+from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 RESERVED = "controller"
 """The keys of a pod's resources are made of names: `server/controller` is the V-IPU controller's."""
@@ -20,12 +20,12 @@ KEPT = 32
 Path = tuple[str | int, ...]
 
 
-def check_ipus(site: Site) -> list[Problem]:
+def check_ipus(site: Site) -> list[WrongValue]:
     """Everything that is wrong with IPU-PODs, IPU-Machines and Poplar servers."""
     return [*_pods(site), *_machines(site), *_servers(site)]
 
 
-def _pods(site: Site) -> Iterator[Problem]:
+def _pods(site: Site) -> Iterator[WrongValue]:
     if not site.fabrics and not site.ipu_pods:
         yield ("fabrics",), None, "a site has at least one fabric or one of ipu_pods"
     for name, pod in site.ipu_pods.items():
@@ -44,7 +44,7 @@ def _pods(site: Site) -> Iterator[Problem]:
         yield from _blocks(site, pod, path)
 
 
-def _keys(pod: IpuPod, path: Path) -> Iterator[Problem]:
+def _keys(pod: IpuPod, path: Path) -> Iterator[WrongValue]:
     """Keys that own machines go to agents in TLS, unless the site says in so many words that they needn't."""
     text = pod.gateway.agents_ca
     if text is None:
@@ -70,7 +70,7 @@ def _keys(pod: IpuPod, path: Path) -> Iterator[Problem]:
             yield (*path, "agents_ca"), name, "an authority's certificate, which may sign others"
 
 
-def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[Problem]:
+def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[WrongValue]:
     """A VLAN that a tenant may get is nobody else's on that physical network."""
     numbers, path = pod.data.segments, ("ipu_pods", name, "data", "segments")
     if numbers.last > MAX_VLAN:
@@ -104,7 +104,7 @@ def _given_out(site: Site, but: str = "") -> Iterator[tuple[str, Range, str]]:
         yield pod.data.physical_network, pod.data.segments, f"IPU-POD {name}"
 
 
-def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[Problem]:
+def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
     inner = pod.gateway.controllers
     if not inner.subnet_of(pod.gateway.addresses):
         yield (*path, "gateway", "controllers"), str(inner), f"a block inside {pod.gateway.addresses}"
@@ -127,7 +127,7 @@ def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[Problem]:
         yield (*path, "bmc", "addresses"), str(pod.bmc.addresses), allowed
 
 
-def _machines(site: Site) -> Iterator[Problem]:
+def _machines(site: Site) -> Iterator[WrongValue]:
     names, macs = Seen("a name of a switch, node or IPU-Machine", casefold), Seen("a MAC address")
     for owner in (*site.switches, *site.nodes):
         names.first.setdefault(casefold(owner.name), owner.name)
@@ -156,7 +156,7 @@ def _machines(site: Site) -> Iterator[Problem]:
             yield from _inside(machine, site.ipu_pods[machine.ipu_pod], path)
 
 
-def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[Problem]:
+def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
     """Each address is in its network, and not where weft gives out others."""
     data, gateway = pod.data.addresses, pod.gateway
     for field, address, network in (
@@ -174,7 +174,7 @@ def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[Problem]:
         yield (*path, "gw_address"), str(machine.gw_address), allowed
 
 
-def _servers(site: Site) -> Iterator[Problem]:
+def _servers(site: Site) -> Iterator[WrongValue]:
     named = [("nodes", i, n.name) for i, n in enumerate(site.nodes) if n.role == "poplar"]
     named += [("ipu_machines", i, m.name) for i, m in enumerate(site.ipu_machines)]
     for table, i, name in named:

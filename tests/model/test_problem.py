@@ -1,0 +1,39 @@
+"""Problems are values; the sentence is made from them."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+
+from weft.model.problem import (
+    _ROWS,  # pyright: ignore[reportPrivateUsage]
+    Problem,
+    ProblemKind,
+    Severity,
+    render,
+    unread,
+)
+
+
+@pytest.mark.parametrize("kind", ProblemKind)
+def test_each_kind_has_a_severity_and_a_sentence_of_its_values(kind: ProblemKind) -> None:
+    """A kind without a row, or a sentence without one of its values, would be found only when it happens."""
+    _, form = _ROWS[kind]
+    names = {name for _, name, _, _ in string.Formatter().parse(form) if name} - {"subject", "place"}
+    problem = Problem(kind, "gpu01/mlx5_0", "ib0", detail={n: f"<{n}>" for n in names})
+    assert all(f"<{n}>" in problem.text() for n in names)
+    assert problem.unknown == (problem.severity is Severity.UNKNOWN)
+
+
+def test_what_an_outside_answers_is_no_form() -> None:
+    """An error's text may have braces of its own."""
+    assert unread("cloud", "HTTP 500: {'code': {0}}").text() == "HTTP 500: {'code': {0}}"
+
+
+def test_the_first_few_are_told_in_full_and_the_others_counted() -> None:
+    wrong = [Problem(ProblemKind.MISSING, f"port p{i}") for i in range(4)]
+    assert render([unread("ib0", "silent"), *wrong], most=2) == (
+        "unknown: silent; port p0 is not there (and 3 more)"
+    )
+    assert render(wrong[:1]) == "port p0 is not there"
