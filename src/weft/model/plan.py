@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.change import PodChange
 from weft.model.ids import PKey
 from weft.model.order import Order
 from weft.model.placement import Placement
@@ -27,6 +28,15 @@ class Allotment(Document):
         default_factory=dict,
         description="Space -> number, of everything else: `data/<IPU-POD>` (VLAN), `controller/<IPU-POD>` "
         "(place in the block of controllers' addresses), `host/<node>` (place on a shared host).",
+    )
+    hosts: Mapping[str, int] = Field(
+        default_factory=dict,
+        description="Node -> its number in the pod's subnets, from 0, nodes that are being given back included: "
+        "whoever stays keeps its addresses. Empty: its place in the placement.",
+    )
+    rails: int | None = Field(
+        default=None,
+        description="Adapters of each node that the RDMA subnet counts with. None: as many as the node with most has.",
     )
 
 
@@ -53,6 +63,7 @@ class UsedNumbers(Document):
 class Plan(Document):
     """A placed order with its whole graph."""
 
+    generation: int = Field(default=1, ge=1, description="1 as it was ordered; each change is the next.")
     pod_id: str = Field(
         description="Id the pod has, or would have; 00000000-… in a plan that was not ordered."
     )
@@ -65,3 +76,7 @@ class Plan(Document):
     placement: Placement
     allotment: Allotment
     graph: Graph
+    change: PodChange | None = Field(
+        default=None,
+        description="Of a pod that is there: what the order makes different. Only shown, never stored.",
+    )

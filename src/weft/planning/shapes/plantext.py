@@ -210,7 +210,7 @@ def _resources(plan: Plan) -> Iterator[str]:
 
 
 def _branch(r: Resource, children: dict[str, list[Resource]], indent: str, lines: list[list[str]]) -> None:
-    lines.append([indent + r.key, r.name, r.where, _what(r)])
+    lines.append([indent + r.key, r.name, r.where, what(r)])
     for child in children.get(r.key, ()):
         _branch(child, children, indent + "  ", lines)
 
@@ -228,7 +228,8 @@ def _parent(r: Resource) -> str | None:
             return None
 
 
-def _what(r: Resource) -> str:
+def what(r: Resource) -> str:
+    """A resource in a few words."""
     match r.spec:
         case PartitionSpec() as s:
             # A tenant's plan doesn't name the members (weft.app.redact).

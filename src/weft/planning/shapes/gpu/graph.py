@@ -1,7 +1,7 @@
 """The graph of a pod: a pure function of order, placement, numbers and site. What is wanted, in full.
 
-The place of a node in `placement.nodes` decides its addresses: a node that replaces another takes its place, so
-that nobody else's address changes.
+A node's number (`Allotment.hosts`, else its place in `placement.nodes`) decides its addresses: a node that replaces
+another takes its number, so that nobody else's address changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ Wanted = tuple[str, Spec, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node of the pod with the adapters that the pod uses, in the order of the devices."""
+    """A node of the pod with the adapters that the pod uses, in the order of the devices.
+
+    Attributes:
+        index: its number in the pod's subnets, from 0.
+    """
 
     index: int
     node: Node
@@ -58,8 +62,13 @@ class Member:
         return [f"port/{self.node.name}/{h.name}" for h in self.hcas]
 
 
-def members(order: Order, nodes: Sequence[str], site: Site, fabric: str) -> tuple[Member, ...]:
+def members(
+    order: Order, nodes: Sequence[str], site: Site, fabric: str, numbers: Allotment | None = None
+) -> tuple[Member, ...]:
     """The pod's nodes, by name, with the adapters that the order uses.
+
+    Args:
+        numbers: None: not allotted yet.
 
     Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
     """
@@ -73,7 +82,10 @@ def members(order: Order, nodes: Sequence[str], site: Site, fabric: str) -> tupl
             raise ConflictError(
                 f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
             )
-        found.append(Member(index, node, hcas))
+        if numbers is not None:  # a node that came later may have more than the subnet was cut for
+            hcas = hcas[: numbers.rails]
+        number = numbers.hosts.get(name, index) if numbers else index
+        found.append(Member(number, node, hcas))
     return tuple(found)
 
 
@@ -92,7 +104,7 @@ def podgraph(
     Raises `ConflictError` if a placed node isn't in the site, `InputError` if the order wants a router or a
     floating IP where the cloud has no external network.
     """
-    inside = members(order, [n.node for n in placement.nodes], site, fabric)
+    inside = members(order, [n.node for n in placement.nodes], site, fabric, allotment)
     wanted: list[Wanted] = [
         *_partition(inside, allotment, fabric),
         *_networks(order, allotment, site, cloud, fabric),
@@ -184,7 +196,7 @@ def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
 
 
 def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
-    rails = max(len(m.hcas) for m in inside)
+    rails = allotment.rails or max(len(m.hcas) for m in inside)
     for m in inside:
         management = PortSpec(
             network=MANAGEMENT_NETWORK,

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
-from weft.model.errors import InputError
+from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
 from weft.model.ipusite import IpuPod
 from weft.model.order import FabricOrder, LocalityOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
-from weft.model.resources import Graph, NetworkSpec, PortSpec, SubnetSpec
+from weft.model.resources import (
+    Graph,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    ServerSpec,
+    SubnetSpec,
+    VipuClusterSpec,
+)
 from weft.model.site import Site
 from weft.planning.fabric.segments import check_given, cut, lowest_free, management_size
-from weft.planning.shapes.ipu.graph import Parts, ipu_graph
+from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
 from weft.planning.shapes.ipu.room import HOST, Host, Picked, free_places, hosts_of, most_room
 from weft.planning.shapes.ipu.run import choose_run
 
@@ -238,3 +246,29 @@ def _told(placement: Placement, picked: Picked) -> Placement:
     )
     explanation = placement.explanation.model_copy(update={"chosen": text})
     return placement.model_copy(update={"explanation": explanation})
+
+
+def parts_of(plan: Plan, site: Site) -> Parts:
+    """What the pod of a plan is made of. Raises `ConflictError` if the site has something of it no more."""
+    machines = {m.name: m for m in site.ipu_machines}
+    graph = plan.graph.by_key()
+    cluster = graph[CLUSTER].spec
+    assert isinstance(cluster, VipuClusterSpec)
+    hosts = {n.nova_host: n for n in site.nodes if n.cloud == plan.cloud}
+    poplars = [r for r in plan.graph.resources if isinstance(r.spec, ServerSpec) and r.key != CONTROLLER]
+    # In the order of their addresses, as they were chosen.
+    poplars.sort(key=lambda r: IPv4Address(_address(graph[f"port/{r.key.split('/')[1]}/management"])))
+    servers = [r.spec.host for r in (*poplars, graph[CONTROLLER]) if isinstance(r.spec, ServerSpec)]
+    gone = [n.node for n in plan.placement.nodes if n.node not in machines] + [
+        h for h in servers if h not in hosts
+    ]
+    if gone:
+        raise ConflictError(f"node {gone[0]} of pod {plan.order.name} isn't in site {site.name} any more")
+    *poplar, controller = (hosts[h] for h in servers)
+    run = tuple(machines[n.node] for n in plan.placement.nodes)
+    return Parts(plan.fabric, run, cluster.topology == "torus", tuple(poplar), controller)
+
+
+def _address(port: Resource) -> str:
+    assert isinstance(port.spec, PortSpec)
+    return port.spec.address

@@ -1,0 +1,153 @@
+"""A changed order into the pod's next plan, and the difference between the two. Pure.
+
+The graph is computed anew by the same function as ever; what stands stays as it was made, but for the fields that can
+be changed in place. So neither a new weft nor a changed site rebuilds what nobody asked to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sized
+from typing import Any
+
+from weft.model.change import PodChange, SpecChange
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan
+from weft.model.resources import Graph, Kind, Resource
+from weft.model.site import Site
+from weft.planning.shapes.crew import Crew, crew_of
+from weft.planning.shapes.gpu.graph import in_order, podgraph
+from weft.planning.shapes.ipu.graph import ipu_graph
+from weft.planning.shapes.ipu.plan import parts_of
+from weft.planning.shapes.orderdiff import order_change
+from weft.planning.words import some
+
+IN_PLACE: Mapping[Kind, frozenset[str]] = {
+    Kind.PARTITION: frozenset({"members"}),
+    Kind.SUBNET: frozenset({"gateway"}),
+    Kind.SECURITY_GROUP: frozenset({"ssh_from", "ingress"}),
+    Kind.ROUTER: frozenset({"subnets"}),
+}
+"""Fields that a change of an order changes in place; all others stay as they were made."""
+OF_A_NODE = frozenset({Kind.PORT, Kind.SERVER})
+"""Kinds whose resources come and go with their node alone."""
+
+
+def make_change(
+    plan: Plan,
+    order: Order,
+    site: Site,
+    occupancy: Occupancy,
+    leaving: Collection[str] = (),
+    remove: Collection[str] = (),
+) -> Plan | Refusal:
+    """The plan of the next generation, with the difference in `change`; the plan itself, if nothing is different.
+
+    What can't be changed is in `change.impossible`, and is in the plan as it was: whoever makes it true refuses it.
+
+    Args:
+        plan: in force.
+        occupancy, leaving, remove: as of `weft.planning.shapes.crew.crew_of`.
+
+    Returns a `Refusal` if there is no room for more nodes.
+    Raises `InputError` for what is wrong in itself, `ConflictError` if a node that stays isn't in the site any more.
+    """
+    asked = order_change(plan, order, site)
+    if asked.order.ipus is None:
+        crew = crew_of(plan, asked.order, site, occupancy, leaving, remove)
+    else:
+        crew = Crew(plan.placement, plan.allotment)
+    if isinstance(crew, Refusal):
+        return crew
+    graph = _merged(plan, _graph(plan, asked.order, crew, site), crew)
+    change = PodChange(
+        generation=plan.generation,
+        fields=asked.fields,
+        impossible=asked.impossible,
+        **_nodes(plan, crew),
+        **_resources(plan.graph, graph),
+    )
+    if change.nothing:
+        return plan.model_copy(update={"change": change})
+    update = {
+        "generation": plan.generation + 1,
+        "order": asked.order,
+        "placement": crew.placement,
+        "allotment": crew.allotment,
+        "graph": graph,
+        "change": change.model_copy(update={"generation": plan.generation + 1}),
+    }
+    return plan.model_copy(update=update)
+
+
+def _graph(plan: Plan, order: Order, crew: Crew, site: Site) -> Graph:
+    """What is wanted now, by the function that made the plan."""
+    if order.ipus is not None:
+        parts = parts_of(plan, site)
+        return ipu_graph(plan.pod_id, order, parts, crew.allotment, site, plan.cloud, plan.flavor)
+    where = plan.cloud, plan.fabric, plan.flavor
+    return podgraph(plan.pod_id, order, crew.placement, crew.allotment, site, *where)
+
+
+def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:
+    """What is wanted, with everything that stands as it was made but for what changes in place."""
+    old, there = plan.graph.by_key(), {r.key for r in wanted.resources}
+    stay = {n.node for n in crew.placement.nodes} & {n.node for n in plan.placement.nodes}
+    found: list[Resource] = []
+    for resource in wanted.resources:
+        before = old.get(resource.key)
+        if before is None:
+            if not (resource.kind in OF_A_NODE and _node(resource) in stay):
+                found.append(resource)
+            continue
+        new = {name: getattr(resource.spec, name) for name in IN_PLACE.get(resource.kind, ())}
+        found.append(before.model_copy(update={"spec": before.spec.model_copy(update=new)}))
+    gone = (r for r in plan.graph.resources if r.key not in there)
+    found += [r for r in gone if r.kind in OF_A_NODE and _node(r) in stay]
+    return Graph(resources=in_order(found))
+
+
+def _node(resource: Resource) -> str:
+    return resource.key.split("/")[1]
+
+
+def _nodes(plan: Plan, crew: Crew) -> dict[str, Any]:
+    before, after = plan.placement, crew.placement
+    nodes = {n.node for n in after.nodes}
+    return {
+        "nodes_added": tuple(n for n in after.held if n not in before.held),
+        "nodes_removed": tuple(n for n in before.held if n not in after.held),
+        "spares_used": tuple(n.node for n in before.spares if n.node in nodes),
+    }
+
+
+def _resources(before: Graph, after: Graph) -> dict[str, Any]:
+    old, new = before.by_key(), after.by_key()
+    return {
+        "added": tuple(r.key for r in after.resources if r.key not in old),
+        "removed": tuple(r for r in before.resources if r.key not in new),
+        "changed": tuple(c for r in after.resources if r.key in old for c in _specs(old[r.key], r)),
+    }
+
+
+def _specs(before: Resource, after: Resource) -> Iterator[SpecChange]:
+    for name, value in after.spec:
+        was = getattr(before.spec, name)
+        if was != value:
+            words = _ports if name == "members" else _text
+            yield SpecChange(key=after.key, field=name, was=words(was), becomes=words(value))
+
+
+def _ports(members: Sized) -> str:
+    """How many, since which they are is for operators."""
+    return some(len(members), "port")
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case tuple():
+            return ", ".join(str(v) for v in value) or "none"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return str(value)

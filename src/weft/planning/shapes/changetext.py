@@ -1,0 +1,90 @@
+"""The difference between a pod and a changed order as text for a person: +, − and ~. The same plan, the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.change import PodChange
+from weft.model.placement import PlacedNode
+from weft.model.plan import Plan
+from weft.planning.shapes.plantext import counts, table, what
+
+MOST_ROWS = 40
+"""Resources that are listed one by one; of more, how many there are."""
+
+
+def change_text(plan: Plan) -> str:
+    """The difference of a plan that has one."""
+    change = plan.change
+    assert change is not None
+    name = plan.order.name
+    if change.nothing:
+        return f"Pod {name} is as the order wants it (generation {change.generation}). Nothing to change.\n"
+    head = (
+        f"Change of pod {name} (project {plan.project}) on site {plan.site} to generation {change.generation}"
+    )
+    sections = [
+        [f"{head}. Nothing has been touched."],
+        list(_fields(change)),
+        list(_impossible(change)),
+        list(_nodes(plan, change)),
+        list(_resources(plan, change)),
+        list(_sums(plan, change)),
+    ]
+    return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
+
+
+def _fields(change: PodChange) -> Iterator[str]:
+    if change.fields:
+        yield "Order:"
+        yield from table([["~", f.field, f"{f.was} → {f.becomes}"] for f in change.fields])
+
+
+def _impossible(change: PodChange) -> Iterator[str]:
+    if change.impossible:
+        yield "Can't be changed in place, so this order would be refused as it stands:"
+        yield from (f"  {i.field}: {i.value!r} is not allowed: {i.allowed}" for i in change.impossible)
+
+
+def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
+    rows: list[list[str]] = []
+    rows += [["−", node, "", "", ""] for node in change.nodes_removed]
+    rows += [_row("~", n) for n in plan.placement.nodes if n.node in change.spares_used]
+    rows += [_row("+", n) for n in plan.placement.nodes if n.node in change.nodes_added]
+    rows += [_row("+ spare", n) for n in plan.placement.spares if n.node in change.nodes_added]
+    if rows:
+        stay = len(plan.placement.held) - len(change.nodes_added)
+        yield f"Nodes: {stay} stay, with their servers and addresses; all within one {plan.placement.level}."
+        yield from table([["", "node", "rack", "leaf", "pod"], *rows])
+        yield f"Why: {plan.placement.explanation.chosen}"
+
+
+def _row(mark: str, node: PlacedNode) -> list[str]:
+    return [mark, node.node, node.rack or "-", node.leaf, node.pod]
+
+
+def _resources(plan: Plan, change: PodChange) -> Iterator[str]:
+    there = plan.graph.by_key()
+    rows = [["−", r.key, r.name, r.where, what(r)] for r in change.removed]
+    rows += [
+        ["~", c.key, there[c.key].name, there[c.key].where, f"{c.field}: {c.was} → {c.becomes}"]
+        for c in change.changed
+    ]
+    rows += [["+", r.key, r.name, r.where, what(r)] for r in (there[key] for key in change.added)]
+    if rows:
+        yield "Resources:"
+        yield from table([["", "key", "name", "where", "what"], *rows[:MOST_ROWS]])
+        if len(rows) > MOST_ROWS:
+            yield f"  … and {len(rows) - MOST_ROWS} more. Each by name: --json."
+
+
+def _sums(plan: Plan, change: PodChange) -> Iterator[str]:
+    there = plan.graph.by_key()
+    changed = {c.key: there[c.key] for c in change.changed}
+    for resources, done in (
+        (change.removed, "removed"),
+        (changed.values(), "changed in place"),
+        ([there[key] for key in change.added], "created"),
+    ):
+        if said := counts(resources):
+            yield f"Would be {done}: {said}."

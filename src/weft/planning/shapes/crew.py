@@ -1,0 +1,266 @@
+"""Which nodes a changed pod has: who stays, who goes, who comes, and the number of each. Pure.
+
+Who stays keeps its place, its number and so its addresses. Who comes is placed near the others, on the same terms. Of
+those that aren't named, those go whose loss leaves the pod most compact, by the weighing of placement itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from weft.model.errors import ConflictError, InputError
+from weft.model.order import LEVELS, Order
+from weft.model.placement import Explanation, Occupancy, PlacedNode, Placement, PlacementRequest, Refusal
+from weft.model.plan import Allotment, Plan
+from weft.model.resources import PortSpec
+from weft.model.site import Site
+from weft.planning.fabric.segments import management_size, rdma_size
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.choose import Weights
+from weft.planning.place.filters import carried, others
+from weft.planning.place.placement import decide, place
+from weft.planning.shapes.gpu.graph import RDMA_NETWORK
+from weft.planning.shapes.plan import request_of
+from weft.planning.words import first_names, some
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The pod's nodes after a change, and their numbers."""
+
+    placement: Placement
+    allotment: Allotment
+
+
+def crew_of(
+    plan: Plan,
+    order: Order,
+    site: Site,
+    occupancy: Occupancy,
+    leaving: Collection[str],
+    remove: Collection[str],
+) -> Crew | Refusal:
+    """The nodes of the changed order.
+
+    Args:
+        occupancy: what can't be had for the lease of the changed order; the pod's own nodes are passed over.
+        leaving: nodes that earlier generations had and that aren't given back yet: their numbers are in use.
+        remove: nodes to give back; the rest of those that are too many is chosen.
+
+    Returns a `Refusal` if there is no room, or no address, for more.
+    Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
+    that would stay isn't in the site any more.
+    """
+    request = request_of(order, plan.project, site)
+    topology = Topology.of(site, plan.fabric)
+    nodes, spares = _without(plan, order, remove)
+    for one in (*nodes, *spares):
+        if one.node not in topology.stands:
+            raise ConflictError(f"node {one.node} of pod {order.name} isn't in site {site.name} any more")
+    _check_slices(nodes, order, topology, remove)
+    nodes = _fewer(nodes, request, site, topology, occupancy)
+    _check_level(nodes, spares, order, topology)
+    more = order.nodes.count - len(nodes)
+    used = spares[: max(0, min(more, len(spares) - order.nodes.spare))]
+    nodes = [*nodes, *used]
+    spares = _best_spares([s for s in spares if s not in used], nodes, order.nodes.spare)
+    why = _why_these(plan, nodes, spares, used)
+    more, idle = order.nodes.count - len(nodes), order.nodes.spare - len(spares)
+    if more or idle:
+        found = _placed(request, more, idle, (*nodes, *spares), site, occupancy)
+        if isinstance(found, Refusal):
+            return found
+        nodes, spares = [*nodes, *found.nodes], [*spares, *found.spares]
+        why = found.explanation
+    held = [n.node for n in (*nodes, *spares)]
+    placement = Placement(
+        nodes=tuple(nodes), spares=tuple(spares), level=topology.level_of(held), explanation=why
+    )
+    return _numbered(plan, order, placement, site, leaving)
+
+
+def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[PlacedNode], list[PlacedNode]]:
+    """Nodes and spares without those that are named."""
+    placement = plan.placement
+    known = set(placement.held)
+    fewer = order.nodes.count < len(placement.nodes) or order.nodes.spare < len(placement.spares)
+    named = set(remove)
+    if not fewer and not named & known:
+        return list(placement.nodes), list(placement.spares)  # asked before, and done
+    for name in remove:
+        if name not in known:
+            raise InputError("remove", name, f"nodes of the pod: {first_names(sorted(known), 40)}")
+    nodes = [n for n in placement.nodes if n.node not in named]
+    spares = [n for n in placement.spares if n.node not in named]
+    if len(nodes) < order.nodes.count <= len(placement.nodes) or (
+        len(nodes) < len(placement.nodes) and order.nodes.count > len(placement.nodes)
+    ):
+        most = max(0, len(placement.nodes) - order.nodes.count)
+        allowed = (
+            f"{some(most, 'node')}, since nodes.count goes from {len(placement.nodes)} to {order.nodes.count}"
+        )
+        raise InputError("remove", ", ".join(remove), allowed)
+    if len(spares) < len(placement.spares) and len(spares) < order.nodes.spare:
+        most = max(0, len(placement.spares) - order.nodes.spare)
+        allowed = f"{some(most, 'spare')}, since nodes.spare goes from {len(placement.spares)} to {order.nodes.spare}"
+        raise InputError("remove", ", ".join(remove), allowed)
+    return nodes, spares
+
+
+def _check_slices(
+    nodes: Sequence[PlacedNode], order: Order, topology: Topology, remove: Collection[str]
+) -> None:
+    """Raise `InputError` if what was named leaves part of a slice on a leaf."""
+    size = order.locality.slice
+    for field, value in (("nodes.count", order.nodes.count), ("nodes.spare", order.nodes.spare)):
+        if value % size:
+            raise InputError(field, value, f"a multiple of the slice ({size})")
+    for leaf, count in sorted(Counter(topology.stands[n.node].leaf for n in nodes).items()):
+        if remove and count % size:
+            allowed = (
+                f"whole slices of {size} nodes of one leaf; {some(count, 'node')} would be left on {leaf}"
+            )
+            raise InputError("remove", ", ".join(remove), allowed)
+
+
+def _check_level(
+    nodes: Sequence[PlacedNode], spares: Sequence[PlacedNode], order: Order, topology: Topology
+) -> None:
+    """Raise `InputError` if those that stay are farther apart than the order requires: nobody moves for it."""
+    level = topology.level_of([n.node for n in (*nodes, *spares)])
+    required = order.locality.required
+    if LEVELS.index(level) > LEVELS.index(required):
+        allowed = f"{level} or wider, since its nodes are all within one {level} and none of them moves"
+        raise InputError("locality.required", required, allowed)
+
+
+def _fewer(
+    nodes: Sequence[PlacedNode],
+    request: PlacementRequest,
+    site: Site,
+    topology: Topology,
+    occupancy: Occupancy,
+) -> list[PlacedNode]:
+    """As many as are asked for, the most compact ones: placed anew on nothing but the pod's own nodes."""
+    if len(nodes) <= request.count:
+        return list(nodes)
+    own = [site.node_by_name[n.node] for n in nodes]
+    # Its nodes are inside the required level already; placement's order of what is near does the rest.
+    asked = request.model_copy(update={"spare": 0, "near": ()})
+    taken = carried(topology, others(request, occupancy))
+    found = decide(asked, topology, own, Weights.of(site.placement), taken)
+    if found is None:  # what is guaranteed on uplinks may be more across leaves than inside one
+        allowed = f"{len(nodes)}, or name the nodes that go: no {request.count} of them keep what it asks"
+        raise InputError("nodes.count", request.count, allowed)
+    stay = frozenset(found.nodes)
+    return [n for n in nodes if n.node in stay]
+
+
+def _best_spares(spares: Sequence[PlacedNode], nodes: Sequence[PlacedNode], count: int) -> list[PlacedNode]:
+    """The spares that stay: those on the leaves where the pod has most."""
+    on = Counter(n.leaf for n in nodes)
+    best = sorted(spares, key=lambda s: -on[s.leaf])[:count]
+    return [s for s in spares if s in best]
+
+
+def _placed(
+    request: PlacementRequest,
+    more: int,
+    idle: int,
+    stay: Sequence[PlacedNode],
+    site: Site,
+    occupancy: Occupancy,
+) -> Placement | Refusal:
+    """Nodes and spares beside those that stay."""
+    near = tuple(n.node for n in stay)
+    # Spares alone are placed as nodes are.
+    asked = request.model_copy(update={"count": more or idle, "spare": idle if more else 0, "near": near})
+    found = place(asked, site, occupancy)
+    if isinstance(found, Placement):
+        return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
+    reason = f"{some(more + idle, 'node')} more beside the {len(stay)} of the pod: {found.reason}"
+    fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
+    changes = [
+        w for w in found.would_fit if not w.startswith("count:")
+    ]  # of those that would come, not of the pod
+    total = request.count - more + fewer
+    first = [f"nodes.count: {total} instead of {request.count}"] if fewer else []
+    return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
+
+
+def _fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
+    """The largest number of nodes that could come; 0: none."""
+    low, high = 0, asked.count // asked.slice
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = asked.model_copy(update={"count": middle * asked.slice})
+        low, high = (middle, high) if isinstance(place(tried, site, occupancy), Placement) else (low, middle)
+    return low * asked.slice
+
+
+def _why_these(
+    plan: Plan, nodes: Sequence[PlacedNode], spares: Sequence[PlacedNode], used: Sequence[PlacedNode]
+) -> Explanation:
+    before = plan.placement.explanation
+    if [n.node for n in nodes] == [n.node for n in plan.placement.nodes] and len(spares) == len(
+        plan.placement.spares
+    ):
+        return before
+    leaves = list(dict.fromkeys(n.leaf for n in nodes))
+    text = f"{some(len(nodes), 'node')} stay on {some(len(leaves), 'leaf', 'leaves')} ({first_names(leaves)})"
+    text += f", {len(used)} of them spares until now" if used else ""
+    return Explanation(considered=before.considered, chosen=text)
+
+
+def _numbered(
+    plan: Plan, order: Order, placement: Placement, site: Site, leaving: Collection[str]
+) -> Crew | Refusal:
+    """A number for each node: whoever stays or is leaving keeps its own, whoever comes gets the lowest free one."""
+    before = plan.allotment
+    old = {n.node: before.hosts.get(n.node, i) for i, n in enumerate(plan.placement.nodes)} | dict(
+        before.hosts
+    )
+    names = [n.node for n in placement.nodes]
+    if names == [n.node for n in plan.placement.nodes]:
+        return Crew(placement, before)
+    rails = before.rails or _rails(plan)
+    going = {n.node for n in plan.placement.nodes} - set(names) | set(leaving)
+    hosts = {n: old[n] for n in (*names, *sorted(going - set(names))) if n in old}
+    free = (i for i in range(len(hosts) + len(names)) if i not in set(hosts.values()))
+    hosts |= {n: next(free) for n in names if n not in hosts}
+    if refused := _too_small(plan, order, max(hosts[n] for n in names) + 1, rails):
+        return refused
+    numbers = before.model_copy(update={"hosts": hosts, "rails": rails})
+    return Crew(placement, numbers)
+
+
+def _rails(plan: Plan) -> int:
+    """Adapters that the RDMA subnet of a plan counts with: those of the node that has most of them."""
+    on = Counter(
+        r.key.split("/")[1]
+        for r in plan.graph.resources
+        if isinstance(r.spec, PortSpec) and r.spec.network == RDMA_NETWORK
+    )
+    return max(on.values(), default=1)
+
+
+def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | None:
+    """Why there is no address for so many nodes: a subnet doesn't grow while servers are on it."""
+    sizes = {
+        "rdma": (plan.allotment.rdma_cidr, rdma_size(numbers, rails)),
+        "management": (plan.allotment.management_cidr, management_size(numbers)),
+    }
+    for plane, (cidr, size) in sizes.items():
+        there = 1 << (32 - int(cidr.rpartition("/")[2]))
+        if size > there:
+            reason = (
+                f"subnet {cidr} of the pod's {plane} network has {there} addresses, and {size} are needed for "
+                f"{some(order.nodes.count, 'node')}; a subnet can't grow while servers are on it"
+            )
+            would = f"a new pod, with a larger network.{plane}"
+            return Refusal(
+                reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(would,)
+            )
+    return None

@@ -1,0 +1,157 @@
+"""Two orders of one pod, field by field: what changes, and what can't while the pod is there. Pure.
+
+Closed by default: a field that isn't in `CHANGEABLE` can't be changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.model.change import FieldChange, Impossible
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.site import Site
+from weft.planning.shapes.plan import resolve_cloud, resolve_flavor
+
+CHANGEABLE = frozenset(
+    {
+        "nodes.count",
+        "nodes.spare",
+        "locality.required",
+        "locality.preferred",
+        "locality.preferences",
+        "access.ssh_from",
+        "access.floating_ip",
+        "network.router",
+        "lease.end",
+        "lease.duration",
+    }
+)
+"""Fields that a pod takes over while it goes on."""
+IPUS_CHANGEABLE = CHANGEABLE - {"nodes.count", "nodes.spare"}
+"""The same of a pod of IPUs: its V-IPU cluster and the ring or chain of machines under it are made as a whole."""
+MEANINGLESS = frozenset({"name", "queue"})
+"""Fields that say nothing of a pod that is there: what it is found by, and whether it would have waited."""
+
+_ANEW = "release the pod and order it anew"
+_BOOTED = "servers are made with it once"
+_WHY: Mapping[str, str] = {
+    "nodes.image": f"{_BOOTED}; {_ANEW}, or install on the servers",
+    "nodes.flavor": f"{_BOOTED}; {_ANEW}",
+    "nodes.accelerators": f"{_BOOTED}; {_ANEW}",
+    "nodes.count": "a V-IPU cluster is made as a whole, and its Poplar servers with it; " + _ANEW,
+    "ipus": f"a V-IPU cluster is made as a whole; {_ANEW}",
+    "access.key_pair": f"{_BOOTED}; put keys into ~/.ssh/authorized_keys of the servers",
+    "access.ssh_key": f"{_BOOTED}; put keys into ~/.ssh/authorized_keys of the servers",
+    "access.user_data": f"cloud-init runs once, when a server is made; {_ANEW}",
+    "network": f"servers have addresses in it; {_ANEW}",
+    "lease.start": "it has begun",
+    "cloud": f"servers don't move between clouds; {_ANEW}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChange:
+    """What is different.
+
+    Attributes:
+        order: the new order without what can't be changed.
+    """
+
+    order: Order
+    fields: tuple[FieldChange, ...] = ()
+    impossible: tuple[Impossible, ...] = ()
+
+
+def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
+    """The order against the one that the pod is made by. Names that are left out are those that the pod has.
+
+    Raises `InputError` for names that the site doesn't know.
+    """
+    before, after = _flat(_named(plan, plan.order, site)), _flat(_named(plan, order, site))
+    may = CHANGEABLE if plan.order.ipus is None else IPUS_CHANGEABLE
+    fields: list[FieldChange] = []
+    impossible: list[Impossible] = []
+    document = _named(plan, order, site)
+    for path in sorted(before.keys() | after.keys()):
+        was, becomes = before.get(path), after.get(path)
+        if was == becomes or path in MEANINGLESS:
+            continue
+        if path in may:
+            fields.append(FieldChange(field=path, was=_text(was), becomes=_text(becomes)))
+            continue
+        impossible.append(Impossible(field=path, value=_text(becomes), allowed=f"{_text(was)}: {_why(path)}"))
+        _put(document, path, was)
+    return OrderChange(_order(document, order, impossible), tuple(fields), tuple(impossible))
+
+
+def _order(document: dict[str, Any], order: Order, impossible: list[Impossible]) -> Order:
+    """What is left of the order: itself, where all of it can be."""
+    return Order.model_validate(document) if impossible else order
+
+
+def _why(path: str) -> str:
+    """Why it can't be changed and what to do instead, of the longest part of the path that has a sentence."""
+    parts = path.split(".")
+    known = (_WHY.get(".".join(parts[:n])) for n in range(len(parts), 0, -1))
+    return next((w for w in known if w), f"it can't be changed while the pod is there; {_ANEW}")
+
+
+def _named(plan: Plan, order: Order, site: Site) -> dict[str, Any]:
+    """The order as a document, with names that say the same written alike."""
+    document = order.model_dump(mode="json")
+    cloud = plan.cloud if order.cloud is None else resolve_cloud(order, site)
+    if order.cloud in (None, plan.cloud):
+        document["cloud"] = plan.cloud
+        if resolve_flavor(order, site.clouds[cloud], cloud) == plan.flavor:
+            document["nodes"] |= {"flavor": plan.flavor, "accelerators": None}
+    if order.ipus is None and order.fabric.name is None:
+        document["fabric"]["name"] = plan.fabric
+    if order.access.ssh_key is not None:  # its comment is its owner's business
+        document["access"]["ssh_key"] = " ".join(order.access.ssh_key.split()[:2])
+    document["access"]["ssh_from"] = sorted({str(n) for n in order.access.ssh_from})
+    document["locality"]["apart_from"] = sorted(set(order.locality.apart_from))
+    return document
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(_leaves(document, ""))
+
+
+def _leaves(document: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        path = above + name
+        if isinstance(value, Mapping) and path in _PARTS:
+            yield from _leaves(value, path + ".")  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield path, value
+
+
+_PARTS = frozenset({"nodes", "fabric", "locality", "access", "network", "lease"})
+"""Parts of an order whose fields are compared one by one; others as a whole."""
+
+
+def _put(document: dict[str, Any], path: str, value: object) -> None:
+    *parts, last = path.split(".")
+    for part in parts:
+        document = document[part]
+    document[last] = value
+
+
+def _text(value: object) -> str:
+    """A field's value for people, in one line."""
+    match value:
+        case None | [] | "":
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_text(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+        case dict():
+            pairs: dict[str, object] = value  # pyright: ignore[reportUnknownVariableType]
+            return " ".join(f"{k}={_text(v)}" for k, v in pairs.items() if v is not None)
+        case _:
+            text = " ".join(str(value).split())
+            return text if len(text) <= 80 else text[:79] + "…"
