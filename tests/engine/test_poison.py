@@ -36,6 +36,8 @@ POISON = [
     "plan = jsonb_set(plan, '{allotment,vlan}', '\"none\"')",
     "ordered = jsonb_set(ordered, '{lease,end}', '\"9999-12-31T23:59:59-12:00\"')",
     "plan = '{}'",
+    "plan = plan || '{\"version\": 99}'",
+    'ordered = ordered || \'{"version": "new"}\'',
     "state = 'DANCING'",
 ]
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
+from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.ground import Ground, health, look_around
 from weft.engine.store import Store
@@ -186,7 +185,7 @@ class Dispatcher:
 
     def _start(self, tx: Tx, one: Waiter, plan: Plan) -> None:
         now = tx.now()
-        document = Jsonb(plan.model_dump(mode="json"))
+        document = written(plan)
         if tx.row("start_pod", id=one.id, plan=document, at=now, lease_end=one.order.lease.ends(now)):
             tx.run("drop_promise", pod_id=one.id)
             self._store.claim(tx, plan)

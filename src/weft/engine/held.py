@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Tx
+from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
 from weft.model.ids import format_pkey
@@ -168,7 +169,7 @@ class Held:
                 if tx.run("withhold", node=node, pod_id=self.pod.id, reason=reason) and reason:
                     log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, reason)
             if partition is not None:
-                document = Jsonb(partition.model_dump(mode="json"))
+                document = written(partition)
                 tx.run("rewrite_resource", pod_id=self.pod.id, key=partition.key, document=document)
                 self._events(
                     tx, [("repair", "the adapters of the partition follow its servers", partition.key)]
@@ -227,9 +228,7 @@ class Held:
         check_transition(self.state, PodState.RELEASED)
         with self.write() as tx:
             now = tx.now()
-            tx.run(
-                "insert_receipt", pod_id=self.pod.id, document=Jsonb(receipt.model_dump(mode="json")), at=now
-            )
+            tx.run("insert_receipt", pod_id=self.pod.id, document=written(receipt), at=now)
             tx.run("give_back_nodes", pod_id=self.pod.id)
             tx.run("give_back_numbers", pod_id=self.pod.id, kept=list(kept))
             tx.run("give_back_subnets", pod_id=self.pod.id)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
+from typing import Any
 from uuid import UUID
 
 from weft.engine.database import Database
+from weft.engine.documents import read
 from weft.engine.records import READING, unreadable
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
-from weft.model.resources import PartitionSpec
+from weft.model.resources import PartitionSpec, Resource
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ class FabricLedger:
                 if row["site"] is None:
                     raise ValueError("its plan names no site")
                 mark = Mark(row["site"], str(row["pod_id"]), row["key"])
-                wanted[mark] = PartitionSpec.model_validate(row["spec"])
+                wanted[mark] = _spec(row["document"])
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
                 log.error("%s", unreadable(f"partition {row['key']} of pod {row['pod_id']}", error))
@@ -75,3 +77,10 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None  # somebody's hand in the file: the database knows no such pod
+
+
+def _spec(document: Mapping[str, Any]) -> PartitionSpec:
+    spec = read(Resource, document).spec
+    if not isinstance(spec, PartitionSpec):
+        raise ValueError(f"a {spec.kind}, not a partition")
+    return spec

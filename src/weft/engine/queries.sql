@@ -419,7 +419,7 @@ SELECT pg_notify('weft_pod', %(pod_id)s);
 
 -- name: partitions_wanted
 -- Partitions of a fabric that were made for live pods, and that nobody has asked to take away.
-SELECT r.pod_id, r.key, r.document -> 'spec' AS spec, p.plan ->> 'site' AS site
+SELECT r.pod_id, r.key, r.document, p.plan ->> 'site' AS site
 FROM resource r JOIN pod p ON p.id = r.pod_id
 WHERE r.kind = 'partition' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from weft.engine.documents import read
 from weft.model.errors import ConflictError, PermanentError
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -91,7 +92,7 @@ class ResourceRecord:
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> ResourceRecord:
         return cls(
-            resource=Resource.model_validate(row["document"]),
+            resource=read(Resource, row["document"]),
             state=RowState(row["state"]),
             outside_id=row["outside_id"],
             reason=row["reason"],
@@ -199,8 +200,8 @@ class PodRecord:
             name=row["name"],
             created_by=row["created_by"],
             created_at=row["created_at"],
-            order=Order.model_validate(row["ordered"]),
-            placed=Plan.model_validate(row["plan"]) if row["plan"] is not None else None,
+            order=read(Order, row["ordered"]),
+            placed=read(Plan, row["plan"]) if row["plan"] is not None else None,
             wanted=row["wanted"],
             state=PodState(row["state"]),
             reason=row["reason"],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from psycopg.types.json import Jsonb
-
 from weft.engine.capacity import PKEYS, VLANS, read_capacity
+from weft.engine.documents import written
 from weft.engine.held import Held
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TakenError
@@ -29,7 +28,7 @@ def renumber(held: Held, taken: TakenError, world: World, site: Site) -> None:
                 taken.asked, taken.of, taken.answer, "no other number of weft's range is free"
             )
         for resource in new.graph.resources:
-            document = Jsonb(resource.model_dump(mode="json"))
+            document = written(resource)
             if not tx.run("renumber_resource", pod_id=held.pod.id, key=resource.key, document=document):
                 raise AssertionError(f"{resource.key} was not seen to be absent before it was renumbered")
         before, after = numbers_of(plan), numbers_of(new)
@@ -46,7 +45,7 @@ def renumber(held: Held, taken: TakenError, world: World, site: Site) -> None:
                     message=message,
                     key=taken.key,
                 )
-        tx.run("renumber_pod", id=held.pod.id, plan=Jsonb(new.model_dump(mode="json")))
+        tx.run("renumber_pod", id=held.pod.id, plan=written(new))
         tx.run("notify", pod_id=str(held.pod.id))
 
 

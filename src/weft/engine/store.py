@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.errors import UniqueViolation
-from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
 from weft.model.errors import ConflictError, NotFoundError
@@ -85,7 +85,7 @@ class Store:
                 "no site has been described yet: an operator runs `weft site apply FILE` first"
             )
         try:
-            site = Site.model_validate(row["document"])
+            site = read(Site, row["document"])
         except READING as error:
             raise unreadable(f"generation {row['generation']} of the site", error) from error
         self._site = SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
@@ -111,7 +111,7 @@ class Store:
             tx.row(
                 "insert_site",
                 name=site.name,
-                document=Jsonb(site.model_dump(mode="json")),
+                document=written(site),
                 at=tx.now(),
                 by=by,
             )
@@ -148,7 +148,7 @@ class Store:
             project_id=project_id,
             created_by=created_by,
             at=now,
-            plan=Jsonb(plan.model_dump(mode="json")),
+            plan=written(plan),
             state="PLACED",
             lease_end=order.lease.ends(now),
             placed_at=now,
@@ -159,7 +159,7 @@ class Store:
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
         """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
         waits = {"placed_at": None, "not_before": None, "fixed": False, "expected_start": None, "reason": ""}
-        document = Jsonb(order.model_dump(mode="json"))
+        document = written(order)
         try:
             tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
         except UniqueViolation:
@@ -179,7 +179,7 @@ class Store:
                     "key": r.key,
                     "kind": r.kind,
                     "position": i,
-                    "document": Jsonb(r.model_dump(mode="json")),
+                    "document": written(r),
                 }
                 for i, r in enumerate(plan.graph.resources)
             ],
@@ -399,7 +399,7 @@ class Store:
             row = tx.row("receipt_of", pod_id=pod_id)
             traces = tx.rows("traces_of", pod_id=pod_id)
         try:
-            signed = SignedReceipt.model_validate(row["document"]) if row else None
+            signed = read(SignedReceipt, row["document"]) if row else None
             found = tuple(Correction.model_validate(t) for t in traces)
             return signed and signed.model_copy(update={"corrections": found})
         except READING as error:

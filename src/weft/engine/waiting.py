@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from psycopg.types.json import Jsonb
-
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.database import Tx
+from weft.engine.documents import written
 from weft.engine.ground import Window
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
@@ -57,7 +56,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
             raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
     longer = lease.model_copy(update={"duration": None, "end": until})
     order = pod.order.model_copy(update={"lease": longer})
-    document = Jsonb(order.model_dump(mode="json"))
+    document = written(order)
     if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
         return False
     if promise:

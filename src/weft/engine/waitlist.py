@@ -7,6 +7,7 @@ from uuid import UUID
 
 from weft.engine.agenda import Waiter
 from weft.engine.database import Tx
+from weft.engine.documents import read
 from weft.engine.records import READING, UnreadableError, unreadable
 from weft.model.order import Order
 
@@ -31,7 +32,7 @@ class Waitlist:
         changed = [pod_id for pod_id in versions if pod_id not in self._known]
         for row in tx.rows("orders_of", ids=changed) if changed else ():
             try:
-                self._known[row["id"]] = (versions[row["id"]], Order.model_validate(row["ordered"]))
+                self._known[row["id"]] = (versions[row["id"]], read(Order, row["ordered"]))
             except READING as error:
                 self.unreadable[row["id"]] = unreadable(f"order {row['id']}", error)
         for row in rows:

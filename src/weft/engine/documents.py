@@ -1,0 +1,38 @@
+"""The documents in weft's rows: orders, plans, resources, sites and signed receipts, of every released version.
+
+Whoever changes the shape of one so that what was written before would be read wrongly, or not at all, adds a `Step` at
+the end of `STEPS`; recorded rows of earlier versions show whether it holds (`tests/engine/test_recorded_rows.py`). What
+SQL reads out of documents by itself (generated columns, `document ->> 'where'`) is changed by a migration. What is
+signed of a receipt is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from psycopg.types.json import Jsonb
+
+from weft.model.base import Document
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.resources import Resource
+from weft.model.versions import FIELD, Parts, Step, newest, upcast
+
+D = TypeVar("D", bound=Document)
+
+PARTS: Parts = {Plan: ((("order",), Order), (("graph", "resources", "*"), Resource))}
+"""Which documents stand in which."""
+
+STEPS: tuple[Step, ...] = ()
+"""In the order of time; never changed, only added to."""
+
+
+def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> D:
+    """A stored document as today's value. Raises what `weft.engine.records.READING` names."""
+    return kind.model_validate(upcast(kind, stored, steps, PARTS))
+
+
+def written(document: Document) -> Jsonb:
+    """A document as it is stored: in the newest version, which it says."""
+    return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})

@@ -1,0 +1,84 @@
+"""What weft writes says its version; what a newer weft wrote is set apart until this one is upgraded."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from tests.engine.house import House
+from tests.engine.recorded import read as recorded
+
+from weft.engine.documents import PARTS, STEPS, read, written
+from weft.engine.records import UnreadableError
+from weft.engine.store import Store
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.pod import PodState
+from weft.model.receipt import SignedReceipt
+from weft.model.resources import Resource
+from weft.model.site import Site
+from weft.model.versions import Step, newest
+
+STORED = (
+    ("pod", "plan", Plan),
+    ("pod", "ordered", Order),
+    ("resource", "document", Resource),
+    ("site", "document", Site),
+    ("receipt", "document", SignedReceipt),
+)
+
+
+@pytest.mark.database
+def test_everything_that_is_written_says_its_version(house: House) -> None:
+    """In the column's document; a plan's order and resources are of the plan's version."""
+    pod = house.ready()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    with psycopg.connect(house.database.url) as connection:
+        for table, column, _ in STORED:
+            rows = connection.execute(f"SELECT {column} FROM {table}".encode()).fetchall()
+            assert rows and {row[0]["version"] for row in rows} == {newest(STEPS)}, (table, column)
+
+
+@pytest.mark.parametrize(("table", "column", "kind"), STORED)
+def test_what_was_read_is_written_and_read_again(table: str, column: str, kind: type[Plan]) -> None:
+    """Nothing of a recorded document gets lost on the way."""
+    for row in recorded("0011", "tables")[table]:
+        if row[column] is not None:
+            document = read(kind, row[column])
+            assert read(kind, written(document).obj) == document
+
+
+def test_steps_reach_into_plans() -> None:
+    """A step that renames resources renames them in plans of today's rows too."""
+    step = Step("louder", {Resource: lambda r: {**r, "name": r["name"].upper()}})
+    stored = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])
+    names = [r.name for r in read(Plan, stored["plan"], (*STEPS, step)).graph.resources]
+    assert names == [r["name"].upper() for r in stored["plan"]["graph"]["resources"]]
+    assert set(PARTS) == {Plan}, "a new place for documents inside documents needs a test here"
+
+
+@pytest.mark.database
+def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:
+    """And says what to do."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE site SET document = document || '{\"version\": 7000}'")
+    with pytest.raises(UnreadableError, match=r"written by a newer weft.*upgrade weft"):
+        Store(house.database).site()
+
+
+@pytest.mark.database
+def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None:
+    """Nothing of it is touched, and it goes on once the row can be read."""
+    pod = house.ready()
+    before = {t.id for t in house.cloud.things()}
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE resource SET document = document || '{\"version\": 7000}' WHERE kind = 'port'"
+        )
+        house.store.release(pod.id, "release asked")
+        house.worker.run_once()
+        assert {t.id for t in house.cloud.things()} == before
+        parked = house.service.list_pods(house.request())[0].reason
+        assert "can't read its row" in parked and "newer weft" in parked
+        connection.execute("UPDATE resource SET document = document - 'version'")
+    house.run(pod, PodState.RELEASED)

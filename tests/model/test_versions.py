@@ -1,0 +1,86 @@
+"""Versions of stored documents: what was written before is read in today's shape, what is newer is read by nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.model.base import Document
+from weft.model.versions import NewerVersionError, Step, newest, upcast
+
+
+class Leg(Document):
+    name: str
+
+
+class Chair(Document):
+    legs: tuple[Leg, ...]
+    seat: Leg | None = None
+
+
+class Room(Document):
+    chair: Chair
+
+
+PARTS = {Room: ((("chair",), Chair),), Chair: ((("legs", "*"), Leg), (("seat",), Leg))}
+
+
+def louder(leg: dict[str, Any]) -> dict[str, Any]:
+    return {**leg, "name": leg["name"].upper()}
+
+
+def longer(leg: dict[str, Any]) -> dict[str, Any]:
+    return {**leg, "name": leg["name"] + "!"}
+
+
+def split(chair: dict[str, Any]) -> dict[str, Any]:
+    """A change that takes things away from the dictionary that it is given."""
+    legs = chair.pop("leg_names")
+    return {**chair, "legs": [{"name": name} for name in legs]}
+
+
+STEPS = (
+    Step("legs are documents", {Chair: split}),
+    Step("legs are loud", {Leg: louder}),
+    Step("legs are long", {Leg: longer}),
+)
+
+
+def test_a_document_goes_through_the_steps_that_it_has_not_seen() -> None:
+    """In order, those inside others too; of the first version when it says nothing."""
+    assert upcast(Leg, {"name": "a"}, STEPS, PARTS) == {"name": "A!"}
+    assert upcast(Leg, {"name": "a", "version": 3}, STEPS, PARTS) == {"name": "a!"}
+    assert upcast(Leg, {"name": "a", "version": 4}, STEPS, PARTS) == {"name": "a"}
+    first = {"chair": {"leg_names": ["a", "b"]}}
+    assert upcast(Room, first, STEPS, PARTS) == {"chair": {"legs": [{"name": "A!"}, {"name": "B!"}]}}
+    assert Room.model_validate(upcast(Room, first, STEPS, PARTS)).chair.legs[1].name == "B!"
+
+
+def test_what_is_stored_stays_as_it_is() -> None:
+    """The same dictionary gives the same document twice."""
+    stored = {"chair": {"legs": [{"name": "a"}], "seat": None}, "version": 2}
+    once = upcast(Room, stored, STEPS, PARTS)
+    assert stored == {"chair": {"legs": [{"name": "a"}], "seat": None}, "version": 2}
+    assert upcast(Room, stored, STEPS, PARTS) == once == {"chair": {"legs": [{"name": "A!"}], "seat": None}}
+    named = {"leg_names": ["a"]}
+    upcast(Chair, named, STEPS, PARTS)
+    assert named == {"leg_names": ["a"]}
+
+
+def test_a_part_that_is_missing_is_left_out() -> None:
+    """What has a default is read as the default."""
+    assert upcast(Chair, {"legs": [], "version": 2}, STEPS, PARTS) == {"legs": []}
+    assert upcast(Room, {"version": 2}, STEPS, PARTS) == {}
+
+
+def test_a_newer_version_is_not_guessed_at() -> None:
+    """Nor is one that is none."""
+    assert newest(STEPS) == 4
+    with pytest.raises(
+        NewerVersionError, match="version 5 was written by a newer weft, this one reads up to 4"
+    ):
+        upcast(Leg, {"name": "a", "version": 5}, STEPS, PARTS)
+    for wrong in (0, -1, "2", 1.0, True, None):
+        with pytest.raises(ValueError, match="no version of a document"):
+            upcast(Leg, {"name": "a", "version": wrong}, STEPS, PARTS)
