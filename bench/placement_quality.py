@@ -12,9 +12,9 @@ from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.state import Kind
-from weft.planning.place.trace import at_load, nearest_level, over_and_over
 from weft.planning.queue.queue import QueueSettings, least_leaves
 from weft.planning.queue.simulate import Outcome, simulate
+from weft.planning.queue.trace import at_load, nearest_level, over_and_over
 
 DATA = Path(__file__).parent / "data"
 LOAD = 0.95

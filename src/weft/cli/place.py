@@ -204,7 +204,7 @@ def _inputs(
     from weft.planning.place.engine import Engine
     from weft.planning.place.filters import dedicated_leaves
     from weft.planning.place.state import Kind, Traits, traits_of
-    from weft.planning.place.trace import at_load, nearest
+    from weft.planning.queue.trace import at_load, nearest
 
     if site:
         _only_with_a_table(args)

@@ -21,8 +21,8 @@ from weft.model.placement import Occupancy
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
-from weft.planning.place.forecast import expected_starts
 from weft.planning.queue.book import Book, Keep, names, promised, when
+from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.lines import Where, timeline, wanted
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 

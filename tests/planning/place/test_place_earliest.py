@@ -13,7 +13,7 @@ from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
-from weft.planning.place.forecast import expected_starts
+from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 from weft.planning.queue.timeline import Start, Timeline
 

@@ -15,8 +15,8 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.state import Kind, Traits
-from weft.planning.place.trace import nearest
 from weft.planning.queue.simulate import TraceOrder, simulate
+from weft.planning.queue.trace import nearest
 
 TABLE = "ip,PSW,ASW\nh1,p1,s1\nh2,p1,s1\nh3,p1,s2\n"
 DISCOVERED = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,8 +11,9 @@ from placesites import build_request, build_site, dedicate
 
 from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest
+from weft.model.site import Node
 from weft.planning.fabric.topology import Topology
-from weft.planning.place.choose import Weights
+from weft.planning.place.engine import Engine
 from weft.planning.place.placement import decide, place
 from weft.planning.place.tries import Tries
 
@@ -84,13 +86,17 @@ def test_a_try_is_what_placement_would_answer(
     change: str,
 ) -> None:
     """Pods gone, nodes out of quarantine, leaves shared, nothing excluded, fewer nodes: each as `place` says."""
-    topology, weights = Topology.of(site, "ib0"), Weights()
+    topology = Topology.of(site, "ib0")
+
+    def among(left: Sequence[Node]) -> Engine:
+        return Engine.among(site, "ib0", (n.name for n in left), occupancy)
+
     tries = Tries(
         request,
         site,
         topology,
         occupancy,
-        lambda gang, left, carried: decide(gang, topology, left, weights, carried) is not None,
+        lambda gang, left, carried: decide(gang, among(left), carried) is not None,
     )
     changes: dict[str, dict[str, Any]] = {
         "as it is": {},

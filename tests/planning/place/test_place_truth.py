@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +16,10 @@ from placesites import MORE, STATES, seeded
 from weft.model.order import LEVELS, Level
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Home, Room, Weights, choose
+from weft.planning.place.choose import Weights, from_pool
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
+from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import Terms
 
 
@@ -31,9 +33,11 @@ def topology(pods: list[list[int]]) -> Topology:
     return Topology.from_stands("ib0", stands)
 
 
-def rooms(pods: list[list[int]], rng: random.Random) -> list[Room]:
-    flat = [(p, free) for p, leaves in enumerate(pods) for free in leaves]
-    return [Room(i, p, free, rng.random() < 0.5) for i, (p, free) in enumerate(flat)]
+def pool_of(pods: list[list[int]], rng: random.Random) -> Pool:
+    """Leaves with so much room, some of them broken."""
+    free = [room for leaves in pods for room in leaves]
+    starts = [0, *accumulate(len(leaves) for leaves in pods)]
+    return Pool([room + rng.randint(0, 1) for room in free], free, starts)
 
 
 def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
@@ -50,7 +54,7 @@ def test_a_decision_is_the_optimum() -> None:
     for _ in range(STATES):
         pods, need, weight = random_state(rng)
         required: Level = rng.choice(["site", "site", "pod"])
-        found = choose(rooms(pods, rng), need, Weights(weight), required)
+        found = from_pool(pool_of(pods, rng), need, Weights(weight), required, "leaf")
         best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "pod")
         assert (None if found is None else (found.cost, found.leftover)) == best, (
             pods,
@@ -65,13 +69,16 @@ def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
     rng = seeded(7)
     for _ in range(STATES // 5):
         pods, need, weight = random_state(rng)
-        flat = rooms(pods, rng)
-        stays = rng.choice(flat)
-        flat = [replace(r, free=0) if r.leaf == stays.leaf else r for r in flat]
-        left = [[r.free for r in flat if r.pod == p] for p in range(len(pods))]
-        home = Home({stays.leaf: 1}, frozenset((stays.pod,)))
-        found = choose(flat, need, Weights(weight), home=home)
-        best = least_cost_and_leftover(left, need, Weights(weight).beta, home_pods=home.pods)
+        engine = Engine(topology([[room + 1 for room in leaves] for leaves in pods]), weights=Weights(weight))
+        home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
+        for node, stand in engine.topology.stands.items():
+            if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
+                engine.block(node, "down", "somebody else's")
+        left = [
+            [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
+        ]
+        found = engine.decide(Ask("x", need, near=(f"n{home[0]}-{home[1]}-0",)))
+        best = least_cost_and_leftover(left, need, Weights(weight).beta, home_pods=frozenset((home[0],)))
         assert (None if found is None else (found.cost, found.leftover)) == best, (left, need, weight, home)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from weft.model.placement import Candidate, Explanation, FilterReport
@@ -39,6 +40,7 @@ class Decision(NamedTuple):
         halls: number of buildings, halls and pods that it is in.
         preferred: the part of the cost that preferences are; None if there are none.
         rivals: what it was compared with.
+        own: nodes that are set aside for the order's project.
         beside: whether nodes of the pod stay, beside which these were chosen.
         one_numa: nodes that have what is wanted on one NUMA node; -1 if that doesn't matter.
     """
@@ -61,6 +63,7 @@ class Decision(NamedTuple):
     one_numa: int = -1
     rivals: tuple[Rival, ...] = ()
     beside: bool = False
+    own: int = 0
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -99,6 +102,17 @@ class Decision(NamedTuple):
         spares = set(self.spares)
         return tuple(n for n in self.nodes if n not in spares)
 
+    def at_home(self, own: Mapping[int, int], cost: int, preferences: bool) -> Decision:
+        """The same, told apart from preferences: some of the nodes are set aside for the project.
+
+        Args:
+            own: leaf -> nodes that are set aside; each cost the order `cost` more than another.
+            preferences: whether the order has any of its own.
+        """
+        number = sum([(bits & own.get(leaf, 0)).bit_count() for leaf, bits in self.bits])
+        preferred = self.preferences - cost * number
+        return self._replace(own=number, preferred=preferred if preferences else None)
+
     def explanation(self) -> Explanation:
         """What each filter removed, and why these leaves: written from the figures above alone."""
         bits, free, apart, leftover = self.bits, self.free, self.apart, self.leftover
@@ -135,15 +149,17 @@ class Decision(NamedTuple):
         return (
             self.preferred is None
             and self.one_numa < 0
-            and not (terms.gbps or terms.exclusive or self.beside)
+            and not (terms.gbps or terms.exclusive or self.beside or self.own)
             and self.halls[1] == 1
         )
 
     def _why(self) -> str:
-        why = TIGHTEST
+        why = "one leaf that holds them all" if self.own else TIGHTEST
         if len(self.bits) > 1 or self.preferred:
             why = least_cost(self.weights, self.halls, self.preferred is not None)
         why += ", " + left_over(self.leftover)
+        if self.own:
+            why += f", {self.own} of {self.held} nodes are set aside for the project"
         terms, preferred = self.terms, self.preferred
         if preferred is not None or terms.gbps or terms.exclusive or self.one_numa >= 0:
             of = None if preferred is None else (preferred, self.cost)
@@ -153,7 +169,7 @@ class Decision(NamedTuple):
     def _rivals(self) -> list[Candidate]:
         names, weights = self.numbers.leaves, self.weights
         mine = len(self.bits), self.pods, self.leftover
-        alike = self.preferred is None and not self.terms.gbps and self.halls[1] == 1
+        alike = self.preferred is None and not (self.terms.gbps or self.own) and self.halls[1] == 1
         found: list[Candidate] = []
         for what, leaves, pods, leftover in self.rivals:
             why = against((len(leaves), pods, leftover), mine, weights) if alike else WITHOUT_REGARD

@@ -6,7 +6,7 @@ An engine serves one fabric and one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -18,12 +18,12 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.filters import dedicated_leaves, keys_gone, terms_of
+from weft.planning.place.floor import site_floor
 from weft.planning.place.gang import Gang
 from weft.planning.place.nextto import next_to
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, several
-from weft.planning.place.state import site_traits
 from weft.planning.place.view import View
 
 
@@ -41,11 +41,8 @@ class Engine(Gang):
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
         """An engine with the site's state: maintenance and weights from the site, the rest from the occupancy."""
-        topology = Topology.of(site, fabric)
-        dedicated = dedicated_leaves(site, topology)
-        traits = site_traits(site, fabric)
-        engine = cls(topology, traits, weights or Weights.of(site.placement), dedicated)
-        engine.unfit = occupancy.unfit
+        engine = cls._of_site(site, fabric, occupancy, weights)
+        topology = engine.topology
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
             ("maintenance", maintenance),
@@ -63,6 +60,30 @@ class Engine(Gang):
                 pods.setdefault(pod, []).append(node)
         for pod, nodes in pods.items():  # a node has one holder: nothing to check
             engine.take(pod, tuple(engine.numbers.masks(nodes).items()), terms.get(pod, NO_TERMS))
+        return engine
+
+    @classmethod
+    def among(
+        cls,
+        site: Site,
+        fabric: str,
+        nodes: Iterable[str],
+        occupancy: Occupancy,
+        weights: Weights | None = None,
+    ) -> Self:
+        """An engine in which these nodes are free and no others, whoever has them; nobody is their neighbour."""
+        engine = cls._of_site(site, fabric, occupancy, weights)
+        free = engine.numbers.masks(nodes)
+        engine.available = [free.get(leaf, 0) for leaf in range(len(engine.available))]
+        return engine
+
+    @classmethod
+    def _of_site(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None) -> Self:
+        """An engine of a site that nobody uses."""
+        topology = Topology.of(site, fabric)
+        dedicated, floor = dedicated_leaves(site, topology), site_floor(site, fabric)
+        engine = cls(topology, None, weights or Weights.of(site.placement), dedicated, None, floor)
+        engine.unfit = occupancy.unfit
         return engine
 
     def decide(

@@ -13,10 +13,10 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
+from weft.planning.place.floor import Floor
 from weft.planning.place.neighbours import Neighbours
-from weft.planning.place.parts import Tree
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
-from weft.planning.place.state import Kind, Numbers, Traits, group_by_traits
+from weft.planning.place.state import Kind, Traits
 from weft.planning.place.view import DYNAMIC, Lens, View
 
 
@@ -42,17 +42,17 @@ class Ledger:
         weights: Weights | None = None,
         dedicated: Mapping[str, str] | None = None,
         policy: Policy | None = None,
+        floor: Floor | None = None,
     ) -> None:
-        self.numbers = numbers = Numbers.of(topology)
+        plan = floor or Floor.of(topology, traits)
+        self.numbers = numbers = plan.numbers
         self.topology = topology
-        self.tree = Tree.of(topology)
+        self.tree = plan.tree
         self.deep = self.tree.deep
         self.weights = weights or Weights()
         self.policy = policy
-        same = Traits()
-        groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, same), numbers.nodes)
-        self.traits = traits or {}
-        self._groups = {t: numbers.masks(nodes) for t, nodes in groups.items()}
+        self.traits = plan.traits
+        self._groups = plan.groups
         self.dedicated = dict(dedicated or {})
         self._dedicated = {numbers.leaves.index(leaf): project for leaf, project in self.dedicated.items()}
         self._owners = frozenset(self._dedicated.values())

@@ -52,10 +52,6 @@ class Neighbours:
                 _count(self.away_on, leaf, other, 1 if nodes > 0 else -1)
         return changed
 
-    def only_away(self, terms: Terms) -> bool:
-        """Whether the leaves that an order on these terms is kept away from are all there are `against` it."""
-        return not (self._exclusive or terms.apart_from or terms.exclusive)
-
     def against(self, terms: Terms) -> list[Mapping[int, int]]:
         """Leaves that an order on these terms keeps away from, or is kept away from; some may be in several of them."""
         own, stands = terms.project, self._stands

@@ -1,4 +1,4 @@
-"""What both doors need to weigh an order: what each node costs it, and its leaves as parts of the tree."""
+"""What weighing an order needs: what each node costs it, and its leaves as parts of the tree."""
 
 from __future__ import annotations
 

@@ -228,15 +228,3 @@ class Pool:
             if not leaves:
                 break
         return total
-
-    def has_room(self, pod: int, room: int) -> bool:
-        """Whether a leaf of the pod has exactly this room."""
-        return bool(self.rooms[pod] >> room & 1)
-
-    def with_room(self, pod: int, room: int) -> int | None:
-        """A leaf of the pod with exactly this room, a broken one first."""
-        row = self.bucket[pod]
-        if not 0 < 2 * room < len(row):
-            return None
-        bits = row[2 * room] or row[2 * room + 1]
-        return self.pod_start[pod] + (bits & -bits).bit_length() - 1 if bits else None

@@ -1,4 +1,4 @@
-"""Sentences that say why, from figures alone: the same words at both doors."""
+"""Sentences that say why, from figures alone."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Weighing(Ledger):
         return Decision._make((
             self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, pods, self.version, view.reports,
             free, removed, self.weights, (1, 1, pods), None, numa,
-            others, bool(ask.near),
+            others, bool(ask.near), 0,
         ))  # fmt: skip
 
     def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:

@@ -108,11 +108,6 @@ class Queue:
             raise ConflictError(f"pod {name} is in the queue or running already")
         self.waiting[name] = waiting
 
-    def withdraw(self, pod: str) -> None:
-        """Out of the queue, with its promise; an order that isn't there is no error."""
-        if self.waiting.pop(pod, None) is not None and self.promised.pop(pod, None) is not None:
-            self.timeline.cancel(pod)
-
     def recall(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
         """Into the queue, with the promise that it has already."""
         self.submit(waiting)

@@ -187,9 +187,7 @@ class Timeline(Windows):
             if not self._could_fit(view, ask, units, need, bool(len(fits))):
                 return None
             pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
-            choice = from_pool(
-                pool, range(len(units)), need, engine.weights, ask.required, ask.preferred, engine.policy
-            )
+            choice = from_pool(pool, need, engine.weights, ask.required, ask.preferred, engine.policy)
             if choice is None:
                 return None
             takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover

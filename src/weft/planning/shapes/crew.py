@@ -18,7 +18,7 @@ from weft.model.resources import PortSpec
 from weft.model.site import Site
 from weft.planning.fabric.segments import management_size, rdma_size
 from weft.planning.fabric.topology import Topology
-from weft.planning.place.choose import Weights
+from weft.planning.place.engine import Engine
 from weft.planning.place.filters import carried, others
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
@@ -146,11 +146,11 @@ def _fewer(
     """As many as are asked for, the most compact ones: placed anew on nothing but the pod's own nodes."""
     if len(nodes) <= request.count:
         return list(nodes)
-    own = [site.node_by_name[n.node] for n in nodes]
+    own = Engine.among(site, request.fabric, (n.node for n in nodes), Occupancy())
     # Its nodes are inside the required level already; placement's order of what is near does the rest.
     asked = request.model_copy(update={"spare": 0, "near": ()})
     taken = carried(topology, others(request, occupancy))
-    found = decide(asked, topology, own, Weights.of(site.placement), taken)
+    found = decide(asked, own, taken)
     if found is None:  # what is guaranteed on uplinks may be more across leaves than inside one
         allowed = f"{len(nodes)}, or name the nodes that go: no {request.count} of them keep what it asks"
         raise InputError("nodes.count", request.count, allowed)
