@@ -6,14 +6,12 @@ import uuid
 import warnings
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.app import redact, sayings
-from weft.app.redact import SHOWN, SITES_OWN
 from weft.model.errors import (
     ConflictError,
     InputError,
@@ -25,10 +23,11 @@ from weft.model.errors import (
     UnknownError,
     WeftError,
 )
+from weft.model.kinds import every_kind
 from weft.model.order import LEVELS
 from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest
 from weft.model.pod import PodState
-from weft.model.resources import Kind, Resource, Spec
+from weft.model.resources import Resource
 from weft.planning.place.would_fit import smallest_changes
 from weft.planning.shapes.plan import NOT_ORDERED
 from weft.testing import examples
@@ -247,12 +246,12 @@ def test_what_would_fit_names_no_others() -> None:
 
 
 def test_every_field_of_every_kind_is_decided() -> None:
-    """A field of a plan's resource is shown or hidden by the table; a kind that isn't in it isn't shown at all."""
-    assert set(SHOWN) == set(Kind)
-    specs = {one.model_fields["kind"].default: one for one in get_args(get_args(Spec)[0])}
-    for table in (SHOWN, SITES_OWN):
-        for kind, fields in table.items():
-            assert fields <= set(specs[kind].model_fields), kind
+    """A field of a plan's resource is shown or hidden by its kind's row; without fields to show there is nothing."""
+    for kind in every_kind():
+        fields = kind.row.spec.model_fields
+        assert fields["kind"].default == kind
+        named = (kind.row.shown or set()) | (kind.row.shown_of_site or set()) | kind.row.in_place
+        assert named <= fields.keys(), kind
 
 
 @pytest.mark.parametrize("owner", ["tenant", "site"])
@@ -264,11 +263,12 @@ def test_a_plan_shows_what_the_table_has(owner: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # pydantic warns of a value that its field doesn't take
         shown = type(made).model_validate_json(redact.plan(made).model_dump_json())
-    table = SHOWN if owner == "tenant" else SITES_OWN
+    rows = {kind: kind.row for kind in every_kind()}
+    table = {k: r.shown if owner == "tenant" else r.shown_of_site for k, r in rows.items()}
     before = made.graph.by_key()
-    assert {r.kind for r in shown.graph.resources} == {r.kind for r in resources} & set(table)
+    assert {r.kind for r in shown.graph.resources} == {r.kind for r in resources if table[r.kind] is not None}
     for resource in shown.graph.resources:
-        _check_fields(resource, before[resource.key], table[resource.kind])
+        _check_fields(resource, before[resource.key], table[resource.kind] or frozenset())
     assert shown.pod_id == NOT_ORDERED and not shown.placement.explanation.compared
 
 

@@ -23,11 +23,12 @@ from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
 from weft.drivers.vipu.doors import At, Doors
 from weft.generate.podtls import text_of
+from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.podkeys import place
-from weft.model.resources import VIPU_KINDS, Resource, ServerSpec
+from weft.model.resources import Resource, ServerSpec
 from weft.model.site import Site
 from weft.planning.shapes.plan import make_plan
 from weft.ports.machines import MachineReader
@@ -72,7 +73,7 @@ class Bench(ABC):
         assert isinstance(plan, Plan)
         self.graph = plan.graph
         self.names = [n.node for n in plan.placement.nodes]
-        self.wanted = [r for r in plan.graph.resources if r.kind in VIPU_KINDS]
+        self.wanted = [r for r in plan.graph.resources if r.kind.row.home is Home.MACHINES]
 
     def of(self, *keys: str) -> list[Resource]:
         return [r for r in self.wanted if r.key.split("/")[0] in keys]

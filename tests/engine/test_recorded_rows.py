@@ -106,6 +106,23 @@ def test_every_pod_is_shown(recorded: Recorded) -> None:
     assert [c.kind for c in corrected.corrections] == ["server"]
 
 
+def test_every_pods_resources_know_their_nodes(recorded: Recorded) -> None:
+    """What keeps a node is of one, by its row and by its pod's plan alike."""
+    store = recorded.house.store
+    pods, _ = store.every_live_pod()
+    for pod in pods:
+        graph = pod.plan.graph.by_key()
+        for record in store.resources(pod.id):
+            resource = record.resource
+            assert bool(resource.node) is (
+                record.kind.row.keeps_node or resource.key.startswith("floating_ip")
+            )
+            assert (
+                resource.node in ("", *resource.key.split("/")[1:2])
+                and graph[record.key].node == resource.node
+            )
+
+
 @pytest.mark.parametrize("name", ["ready", "bert"])
 def test_a_visit_of_a_healthy_pod_finds_nothing_to_do(recorded: Recorded, name: str) -> None:
     """What weft made then is what it would make now: names, marks and every wanted value."""

@@ -1,9 +1,9 @@
 """What a tenant may see, in one place: what isn't named here, by field and by sentence, isn't shown.
 
 A tenant sees its own pods with node, rack and leaf names, P_Key, VLAN and addresses. Of what is planned and built it
-sees the fields in `SHOWN`; reasons, events and errors as `weft.app.sayings` has them; of a refusal how many nodes are
-taken, not by whom or why. Times that follow from others' leases are rounded. A receipt is shown whole: it is signed,
-and a pod's servers saw the GUIDs in it.
+sees the fields that the table of kinds names (`weft.model.kinds`); reasons, events and errors as `weft.app.sayings` has
+them; of a refusal how many nodes are taken, not by whom or why. Times that follow from others' leases are rounded. A
+receipt is shown whole: it is signed, and a pod's servers saw the GUIDs in it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.ids import Duration
+from weft.model.kinds import kind_named
 from weft.model.order import Level, Order
 from weft.model.placement import Explanation, FilterReport
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.resources import Difference, Kind, PortSpec, Resource, Spec
+from weft.model.resources import Difference, PortSpec, Resource, Spec
 from weft.model.views import (
     AuditLogEntry,
     AuditLogSearch,
@@ -52,28 +53,6 @@ from weft.model.views import (
     SiteView,
 )
 
-SHOWN: Mapping[Kind, frozenset[str]] = {
-    Kind.PARTITION: frozenset({"pkey"}),
-    Kind.NETWORK: frozenset({"physical_network", "segment", "port_security"}),
-    Kind.SUBNET: frozenset({"network", "cidr", "gateway", "dhcp", "pool"}),
-    Kind.ROUTER: frozenset({"external_network", "subnets"}),
-    Kind.SECURITY_GROUP: frozenset({"ssh_from", "ingress"}),
-    Kind.KEY_PAIR: frozenset({"public_key"}),
-    Kind.PORT: frozenset({"network", "subnet", "address", "mac", "vnic_type", "security_groups"}),
-    Kind.FLOATING_IP: frozenset({"external_network", "port"}),
-    Kind.SERVER: frozenset({"flavor", "image", "key_pair", "user_data", "ports"}),
-    Kind.VIPU_AGENT: frozenset({"machine", "port"}),
-    Kind.VIPU_CLUSTER: frozenset({"name", "topology", "machines"}),
-    Kind.VIPU_ALLOCATION: frozenset({"name", "cluster", "machines"}),
-    Kind.VIPU_USER: frozenset({"name", "allocation", "machines"}),
-}
-"""Fields of a resource of the tenant's own project that its plan shows. A kind that isn't here isn't in the plan."""
-SITES_OWN: Mapping[Kind, frozenset[str]] = {
-    Kind.PORT: frozenset({"network", "subnet", "vnic_type", "security_groups"}),
-    Kind.SERVER: frozenset({"key_pair", "ports"}),
-    Kind.SECURITY_GROUP: frozenset(),
-}
-"""The same of what the site makes for the pod in its own project: that it is there, and not how it is reached."""
 OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
 """Filters that go by what the order asks for. What any other removes is taken, in one sum: busy, kept for others, kept
 apart, out of order or in maintenance are the same to a tenant."""
@@ -114,7 +93,8 @@ def _filters(rows: Sequence[FilterReport]) -> tuple[FilterReport, ...]:
 
 
 def pod(value: PodView) -> PodView:
-    return summary(value).model_copy(update={"resources": tuple(_resource_view(r) for r in value.resources)})
+    resources = tuple(_resource_view(r) for r in value.resources if _is_told(r))
+    return summary(value).model_copy(update={"resources": resources})
 
 
 def summary(value: _V) -> _V:
@@ -189,8 +169,8 @@ def _outside(value: OutsideError) -> tuple[str, str, str, str]:
 
 
 def _resource(value: Resource) -> Resource | None:
-    table = SITES_OWN if value.owner == "site" else SHOWN
-    shown = table.get(value.kind)
+    row = value.kind.row
+    shown = row.shown_of_site if value.owner == "site" else row.shown
     if shown is None:
         return None
     if value.owner == "site" and isinstance(value.spec, PortSpec) and value.spec.site_network is None:
@@ -216,6 +196,12 @@ def _nothing(value: object) -> object:
             return 0
         case _:
             return None
+
+
+def _is_told(value: ResourceView) -> bool:
+    """Whether tenants may know that there is such a thing at all."""
+    kind = kind_named(value.kind)
+    return kind is not None and kind.row.shown is not None
 
 
 def _resource_view(value: ResourceView) -> ResourceView:

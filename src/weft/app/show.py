@@ -8,7 +8,7 @@ from weft.engine.store import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.ids import format_pkey
 from weft.model.ipusite import IpuMachine
-from weft.model.resources import PortSpec, ServerSpec
+from weft.model.resources import FloatingIPSpec, PortSpec, ServerSpec
 from weft.model.site import Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
@@ -47,6 +47,7 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
 
 def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
     by_key = {r.key: r for r in resources}
+    floating_of = {s.port: r for r in resources if isinstance(s := r.resource.spec, FloatingIPSpec)}
     views: list[ServerView] = []
     for record in resources:
         spec = record.resource.spec
@@ -56,12 +57,11 @@ def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
             continue  # nobody of the tenant's signs in there
         ports = [by_key[key].resource.spec for key in spec.ports]
         addresses = [p for p in ports if isinstance(p, PortSpec)]
-        node = record.key.split("/", 1)[1]
-        floating = by_key.get(f"floating_ip/{node}")
+        floating = floating_of.get(next(iter(spec.ports), ""))
         views.append(
             ServerView(
                 name=record.resource.name,
-                node=node,
+                node=record.resource.node,
                 management_address=next(p.address for p in addresses if p.vnic_type == "normal"),
                 rdma_addresses=tuple(p.address for p in addresses if p.vnic_type != "normal"),
                 floating_ip=str(floating.facts["address"])

@@ -25,7 +25,7 @@ from weft.model.fabric import PortTable
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Kind, PartitionSpec
+from weft.model.resources import PartitionSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
 from weft.planning.fabric.check import port_name
@@ -184,8 +184,8 @@ class Auditor:
         pods: dict[str, str] = {}
         for pod, records in self._pods.values():
             for record in records:
-                if record.kind is Kind.SERVER and record.outside_id:
-                    node = record.key.split("/")[1]
+                if record.kind.row.on_host and record.outside_id:
+                    node = record.resource.node
                     own[node] = own.get(node, frozenset()) | {record.outside_id}
                     pods[record.outside_id] = pod.name
         for cloud, facts in sorted(self._world.clouds.items()):
@@ -344,9 +344,7 @@ class Auditor:
             if not ids & self._store.mending():
                 return
 
-    def _find(
-        self, category: str, kind: Kind | str, where: str, subject: str, what: str, **more: Any
-    ) -> None:
+    def _find(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
         """`more`: the other fields of `Finding`."""
         known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
         self._findings.append(Finding.model_validate({**known, **more}))

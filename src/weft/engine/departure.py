@@ -9,7 +9,6 @@ from typing import Literal
 from weft.engine.occupancy import whole_nodes
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
-from weft.model.resources import Kind
 from weft.model.site import Site
 from weft.ports.occupants import Ended, Ending
 
@@ -44,7 +43,7 @@ def read_guests(
     """
     groups: dict[tuple[str, str], dict[str, ResourceRecord]] = {}
     for record in records:
-        made = record.kind is Kind.SERVER and record.state is RowState.ABSENT
+        made = record.kind.row.on_host and record.state is RowState.ABSENT
         if made and record.outside_id and _is_held(pod, record, holding):
             owner = pod.project_id if record.resource.owner == "tenant" else ""
             groups.setdefault((record.resource.where, owner), {})[record.outside_id] = record
@@ -73,7 +72,7 @@ def read_hosts(pod: PodRecord, world: World, site: Site, holding: Collection[str
 
 def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:
     """Whether what is left of it would be on a node that the pod holds still, or on a shared host."""
-    node = record.key.split("/")[1]
+    node = record.resource.node
     return node not in pod.held or node in holding
 
 

@@ -17,14 +17,22 @@ from weft.model.base import Document
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import Resource
-from weft.model.versions import FIELD, Parts, Step, newest, upcast
+from weft.model.versions import FIELD, Fields, Parts, Step, newest, upcast
 
 D = TypeVar("D", bound=Document)
 
 PARTS: Parts = {Plan: ((("order",), Order), (("graph", "resources", "*"), Resource))}
 """Which documents stand in which."""
 
-STEPS: tuple[Step, ...] = ()
+
+def _with_node(resource: Fields) -> Fields:
+    """The node's name was the second part of the keys of what is of a node."""
+    kind, _, rest = resource["key"].partition("/")
+    of_a_node = kind in ("server", "port", "floating_ip", "vipu_agent")
+    return {**resource, "node": rest.split("/")[0] if of_a_node else ""}
+
+
+STEPS: tuple[Step, ...] = (Step("resources name their node", {Resource: _with_node}),)
 """In the order of time; never changed, only added to."""
 
 

@@ -80,7 +80,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _spec(document: Mapping[str, Any]) -> PartitionSpec:
-    spec = read(Resource, document).spec
-    if not isinstance(spec, PartitionSpec):
-        raise ValueError(f"a {spec.kind}, not a partition")
-    return spec
+    resource = read(Resource, document)
+    if not isinstance(resource.spec, PartitionSpec):
+        raise ValueError(f"a {resource.kind}, not a partition")
+    return resource.spec

@@ -14,12 +14,9 @@ from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.world import World
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError, WeftError
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.clock import Clock
 from weft.ports.resources import ResourceDriver
-
-SETTLING = frozenset({Kind.SERVER, Kind.PARTITION})
-"""Kinds whose dependents need them at rest; of the others an accepted request is enough until the verifier looks."""
 
 Batch = list[ResourceRecord]
 
@@ -52,7 +49,7 @@ class Moves:
             self._outcomes(
                 differing, driver.update(self._scope, _wanted(differing), self._ids()), RowState.PENDING
             )
-        if batch[0].kind in SETTLING:
+        if batch[0].kind.row.settles:
             self._settle(driver, batch)
         else:
             pending = [r for r in self.fresh(batch) if r.state is RowState.PENDING]
@@ -214,8 +211,8 @@ class Moves:
 
     def _waiting(self, batch: Batch) -> tuple[float, float]:
         """Pause between two looks, and the end of patience."""
-        servers, s = batch[0].kind is Kind.SERVER, self._settings
-        pause, patience = (s.poll_servers, s.patience_servers) if servers else (s.poll_others, s.patience)
+        boots, s = batch[0].kind.row.boots, self._settings
+        pause, patience = (s.poll_servers, s.patience_servers) if boots else (s.poll_others, s.patience)
         return pause, self._clock.monotonic() + patience
 
     def _impatient(self, batch: Batch, what: str) -> TemporaryError:

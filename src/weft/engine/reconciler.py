@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from weft.engine.held import Held, InterruptedWalkError
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
-from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError, node_of
+from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.renumber import renumber
 from weft.engine.settings import LoopSettings
@@ -18,10 +18,10 @@ from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TakenError, TemporaryError, UnknownError, WeftError
+from weft.model.kinds import Home
 from weft.model.pod import PodState
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
-from weft.model.resources import Kind
 from weft.model.site import Site
 from weft.ports.clock import Clock
 
@@ -146,7 +146,7 @@ class Reconciler:
     def _renew_partition(self, held: Held) -> None:
         """Whatever else is in the way: adapters that must not be in the partition are taken out of it."""
         moves = Moves(held, self._world(), self._clock, self._settings)
-        made = [r for r in moves.records.values() if r.kind is Kind.PARTITION and r.outside_id]
+        made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
             moves.advance(made)
 
@@ -185,7 +185,11 @@ class Reconciler:
         """Everything but servers: one that a tenant deleted or that broke is made anew only when an operator asks."""
         records = [r for r in held.resources() if r.state is not RowState.SETTLED]
         away = frozenset[str]() if held.pod.mend else held.withheld()
-        stuck = [] if held.pod.mend else [r for r in records if r.kind is Kind.SERVER or node_of(r) in away]
+        stuck = (
+            []
+            if held.pod.mend
+            else [r for r in records if not r.kind.row.repaired_unasked or r.resource.node in away]
+        )
         held.change(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [("repair", f"mending {r.resource.name}: {r.reason}", r.key) for r in records if r not in stuck],
@@ -198,7 +202,7 @@ class Reconciler:
         held.go(S.RELEASING, held.reason if held.state is S.RELEASING else "")
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
             try:
-                at_once = frozenset({Kind.PARTITION}) if self._overdue(held) else frozenset[Kind]()
+                at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
                 Walker(held, self._world(), self._clock, self._settings, pool).tear_down(at_once)
             except WeftError as error:
                 if held.pod.abandoned is not None:

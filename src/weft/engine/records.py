@@ -16,7 +16,7 @@ from weft.model.errors import ConflictError, PermanentError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
-from weft.model.resources import Difference, Kind, Resource
+from weft.model.resources import AnyKind, Difference, Resource
 from weft.ports.resources import Scope
 
 
@@ -78,7 +78,7 @@ class ResourceRecord:
         return self.resource.key
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> AnyKind:
         return self.resource.kind
 
     @classmethod
@@ -102,12 +102,6 @@ class ResourceRecord:
             started_at=row["started_at"],
             finished_at=row["finished_at"],
         )
-
-
-def node_of(record: ResourceRecord) -> str:
-    """Node that a resource is of; empty if it is of none."""
-    parts = record.key.split("/")
-    return parts[1] if record.kind in (Kind.SERVER, Kind.PORT, Kind.FLOATING_IP) and len(parts) > 1 else ""
 
 
 @dataclass(frozen=True, slots=True)

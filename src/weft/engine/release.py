@@ -16,9 +16,10 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import ManagerFiles, PortTable
 from weft.model.ids import format_guid, format_pkey
+from weft.model.kinds import AnyKind, Home
 from weft.model.problem import Side
 from weft.model.receipt import Abandoned, FabricPlane, Receipt, ReceiptItem
-from weft.model.resources import Kind, PartitionSpec, PortSpec, ServerSpec, VipuAgentSpec
+from weft.model.resources import PartitionSpec
 from weft.model.site import Site
 from weft.planning.fabric.check import check_clean, port_name, unread_ports
 from weft.ports.clock import Clock
@@ -79,9 +80,9 @@ class Reader:
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
-        places = {(r.resource.where, r.kind) for r in self._records if r.kind is not Kind.PARTITION}
+        places = {(r.resource.where, r.kind) for r in self._records if r.kind.row.home is not Home.FABRIC}
         # Servers first: of several reasons why a node is kept, a server that is still there says most.
-        for where, kind in sorted(places, key=lambda p: (p[1] is not Kind.SERVER, p)):
+        for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
             self._listing(where, kind)
         for guest in read_guests(self._pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
@@ -103,7 +104,7 @@ class Reader:
         )
         return ReadBack(tuple(self._items), self._unclean, frozenset(self._again), tuple(self._stale))
 
-    def _listing(self, where: str, kind: Kind) -> None:
+    def _listing(self, where: str, kind: AnyKind) -> None:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
         try:
@@ -290,8 +291,7 @@ def _subject(record: ResourceRecord) -> str:
 
 def _nodes(record: ResourceRecord, pod: PodRecord) -> tuple[str, ...]:
     """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
-    spec = record.resource.spec
-    if isinstance(spec, ServerSpec | PortSpec | VipuAgentSpec):
-        name = record.key.split("/")[1]
-        return (name,) if name in pod.nodes else pod.nodes
-    return ()
+    node = record.resource.node
+    if not record.kind.row.keeps_node or not node:
+        return ()
+    return (node,) if node in pod.nodes else pod.nodes

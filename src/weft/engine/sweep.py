@@ -24,11 +24,11 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.release import Reader, unfree
 from weft.engine.store import Store
 from weft.engine.strangers import Members
-from weft.engine.takeback import ORDER, PAUSE, Stray, TakeBack
+from weft.engine.takeback import PAUSE, Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.resources import Kind
+from weft.model.kinds import Home, Kind, removal_order
 from weft.model.site import Site
 from weft.ports.clock import Clock
 
@@ -172,12 +172,12 @@ class Sweeper:
         records = [
             r
             for r in self._store.resources(pod.id)
-            if r.kind is not Kind.PARTITION and r.state is not RowState.WANTED
+            if r.kind.row.home is not Home.FABRIC and r.state is not RowState.WANTED
         ]
         ids = {r.key: r.outside_id for r in records if r.outside_id}
         unread: list[str] = []
         blocked = False
-        for kind in (*ORDER, *sorted({r.kind for r in records} - set(ORDER))):
+        for kind in removal_order():
             for where in sorted({r.resource.where for r in records if r.kind is kind}):
                 group = [r for r in records if r.kind is kind and r.resource.where == where]
                 try:

@@ -14,21 +14,10 @@ from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
-from weft.model.resources import Kind, Marked, Outcome
+from weft.model.kinds import AnyKind, Home, removal_order
+from weft.model.resources import Marked, Outcome
 from weft.ports.clock import Clock
 
-ORDER = (
-    Kind.VIPU_AGENT,
-    Kind.SERVER,
-    Kind.FLOATING_IP,
-    Kind.ROUTER,
-    Kind.PORT,
-    Kind.SUBNET,
-    Kind.NETWORK,
-    Kind.SECURITY_GROUP,
-    Kind.KEY_PAIR,
-)
-"""What needs others goes before them. A partition waits for nothing: without its key a server reaches nobody."""
 PATIENCE = 120.0
 """Seconds for one kind to be seen gone."""
 PAUSE = 1.0
@@ -83,7 +72,7 @@ class TakeBack:
     ) -> None:
         self._store, self._world, self._clock = store, world, clock
         self._listed_at, self._confirmed, self._pause = listed_at, confirmed, pause
-        self.left: dict[tuple[Kind, str], str] = {}
+        self.left: dict[tuple[AnyKind, str], str] = {}
         """What was to go and was not seen gone -> why."""
 
     def remove(self, strays: Iterable[Stray]) -> None:
@@ -92,7 +81,7 @@ class TakeBack:
         for stray in wanted:
             self._tell(stray)
         stuck: set[tuple[str, str | None]] = set()
-        for kind in (Kind.PARTITION, *ORDER):
+        for kind in removal_order():
             for where in sorted({s.thing.where for s in wanted}):
                 batch = [s for s in wanted if s.thing.kind is kind and s.thing.where == where]
                 ready = [s for s in batch if (where, s.ownership.pod_id) not in stuck]
@@ -112,7 +101,7 @@ class TakeBack:
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:
         """Of what was seen gone; a P_Key's trace ends with the next reading of its fabric."""
-        ended = {(t.kind, t.where, t.id) for t in gone if t.kind is not Kind.PARTITION}
+        ended = {(t.kind, t.where, t.id) for t in gone if t.kind.row.home is not Home.FABRIC}
         traces = Traces(self._store.database)
         for row in traces.open() if ended else ():
             if (row["kind"], row["place"], row["subject"]) in ended:
@@ -120,7 +109,7 @@ class TakeBack:
                     row["id"], row["pod_id"], f"{row['kind']} {row['subject']} was taken back and seen gone"
                 )
 
-    def _remove_kind(self, where: str, kind: Kind, batch: Sequence[Stray]) -> None:
+    def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:
         """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""
         seconds = {s.ownership.pod_id for s in batch if s.ownership.claim is Claim.SECOND}
         self._until_gone(where, [s.thing for s in batch if s.ownership.claim is not Claim.SECOND])
@@ -165,7 +154,7 @@ class TakeBack:
                 self.left[thing.kind, thing.id] = str(outcome.error)
             going = outcome.id is not None or isinstance(outcome.error, TemporaryError)
             # A partition's removal is judged by the next reading of the fabric.
-            if going and thing.kind is not Kind.PARTITION:
+            if going and thing.kind.row.home is not Home.FABRIC:
                 again.append(thing)
         return again
 

@@ -78,7 +78,7 @@ def sentence(kind: str, place: str, subject: str) -> str:
     """What a trace says."""
     where = (
         f"P_Key {subject} is on fabric {place}"
-        if kind == Kind.PARTITION
+        if kind == str(Kind.PARTITION)
         else f"{kind} {subject} is in {place}"
     )
     return f"{where} after the pod was released"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from weft.engine.intruders import intruders
 from weft.engine.moves import observed_change, seen_of
-from weft.engine.records import Change, PodRecord, ResourceRecord, RowState, node_of
+from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.problem import Problem, ProblemKind, render, unread
-from weft.model.resources import Kind, Observed, PartitionSpec
+from weft.model.resources import AnyKind, Observed, PartitionSpec
 from weft.model.site import Site
 from weft.planning.fabric.check import check_paths, check_tables, manager_ports, probe_pairs
 
@@ -44,7 +44,7 @@ def verify(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, pool: ThreadPoolExecutor
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, exact tables on the wire, paths for members only."""
-    groups: dict[tuple[str, Kind], list[ResourceRecord]] = {}
+    groups: dict[tuple[str, AnyKind], list[ResourceRecord]] = {}
     for record in records:
         groups.setdefault((record.resource.where, record.kind), []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
@@ -122,7 +122,7 @@ def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Pr
 
 def of_resource(record: ResourceRecord, kind: ProblemKind, detail: Mapping[str, str]) -> Problem:
     """A problem of one of the pod's own resources, with its ids and its node."""
-    node = node_of(record)
+    node = record.resource.node
     return Problem(
         kind,
         f"{record.kind} {record.resource.name}",

@@ -17,7 +17,7 @@ from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.resources import Kind
+from weft.model.kinds import Home
 from weft.ports.clock import Clock
 
 
@@ -63,23 +63,23 @@ class Walker:
             return record.key not in settled and settled.issuperset(record.resource.needs)
 
         def advance(batch: Batch) -> Progress:
-            if batch[0].kind is Kind.SERVER:
+            if batch[0].kind.row.boots:
                 self._booting()
             return self._progress(batch, RowState.SETTLED, self._moves.advance)
 
         self._walk(settled, ready, advance, "present")
 
-    def tear_down(self, at_once: frozenset[Kind] = frozenset(), wanted: str = "absent") -> None:
+    def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> None:
         """Until everything that was ever asked for is seen to be absent; the first that are needed go last.
 
-        Kinds in `at_once` don't wait for what needs them: a release that lasts too long takes the P_Key away from
-        a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is wished for the pod
-        meanwhile; `present`: it is to be made anew after that.
+        What is at home in `at_once` doesn't wait for what needs it: a release that lasts too long takes the fabric's
+        network away from a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is
+        wished for the pod meanwhile; `present`: it is to be made anew after that.
         """
         gone = {key for key, r in self.records.items() if r.state in (RowState.ABSENT, RowState.WANTED)}
 
         def ready(record: ResourceRecord) -> bool:
-            free = record.kind in at_once or gone.issuperset(self._dependents[record.key])
+            free = record.kind.row.home in at_once or gone.issuperset(self._dependents[record.key])
             return record.key not in gone and free
 
         def retreat(batch: Batch) -> Progress:

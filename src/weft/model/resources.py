@@ -11,199 +11,89 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAny
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from weft.model.base import Document
 from weft.model.errors import WeftError
-from weft.model.ids import Guid, Mac, PKey
+from weft.model.kinds import AnyKind, Kind, every_kind, kind_named, kind_of
+from weft.model.specs import (
+    FloatingIPSpec,
+    Ingress,
+    KeyPairSpec,
+    NetworkSpec,
+    PartitionSpec,
+    PortSpec,
+    RouterSpec,
+    SecurityGroupSpec,
+    ServerSpec,
+    Spec,
+    SubnetSpec,
+    VipuAgentSpec,
+    VipuAllocationSpec,
+    VipuClusterSpec,
+    VipuNamedSpec,
+    VipuSpec,
+    VipuUserSpec,
+)
 
-
-class Kind(StrEnum):
-    """Kinds of resources, in no order; the graph's `needs` give the order."""
-
-    PARTITION = "partition"
-    NETWORK = "network"
-    SUBNET = "subnet"
-    ROUTER = "router"
-    SECURITY_GROUP = "security_group"
-    KEY_PAIR = "key_pair"
-    PORT = "port"
-    FLOATING_IP = "floating_ip"
-    SERVER = "server"
-    VIPU_AGENT = "vipu_agent"
-    VIPU_CLUSTER = "vipu_cluster"
-    VIPU_ALLOCATION = "vipu_allocation"
-    VIPU_USER = "vipu_user"
-
-
-VIPU_KINDS = frozenset({Kind.VIPU_AGENT, Kind.VIPU_CLUSTER, Kind.VIPU_ALLOCATION, Kind.VIPU_USER})
-"""What an IPU-POD's driver has."""
-
-
-class PartitionSpec(Document):
-    """Exact members of a P_Key; the set is the truth: nobody else is a member."""
-
-    kind: Literal[Kind.PARTITION] = Kind.PARTITION
-    pkey: PKey
-    members: tuple[Guid, ...] = Field(description="Port GUIDs, sorted; all full members.")
-
-
-class NetworkSpec(Document):
-    """A VLAN provider network; on InfiniBand the segmentation id is the P_Key."""
-
-    kind: Literal[Kind.NETWORK] = Kind.NETWORK
-    physical_network: str
-    segment: int
-    port_security: bool = Field(
-        description="False on RDMA networks: security groups don't reach a passed-through HCA."
-    )
-
-
-class SubnetSpec(Document):
-    kind: Literal[Kind.SUBNET] = Kind.SUBNET
-    network: str = Field(description="Key of the network.")
-    cidr: str
-    gateway: bool = Field(description="Whether the first address is a gateway (a router will have it).")
-    dhcp: bool
-    pool: tuple[str, str] | None = Field(
-        default=None,
-        description="First and last address that the cloud itself may give out (DHCP ports); none: no limit.",
-    )
-
-
-class RouterSpec(Document):
-    kind: Literal[Kind.ROUTER] = Kind.ROUTER
-    external_network: str = Field(description="Name of the external network.")
-    subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
-
-
-class Ingress(Document):
-    """IPv4 traffic that a security group lets in."""
-
-    protocol: Literal["tcp", "udp", "icmp"]
-    port: int | None = Field(default=None, description="Destination port; none: all of the protocol.")
-    source: str = Field(description="CIDR.")
-
-
-class SecurityGroupSpec(Document):
-    """SSH from the given networks, what else is named, everything inside the group, everything out."""
-
-    kind: Literal[Kind.SECURITY_GROUP] = Kind.SECURITY_GROUP
-    ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
-    ingress: tuple[Ingress, ...] = Field(default=(), description="What else is let in.")
-
-
-class KeyPairSpec(Document):
-    """The tenant's public key as a key pair of weft's service user: Nova's key pairs belong to users, not projects."""
-
-    kind: Literal[Kind.KEY_PAIR] = Kind.KEY_PAIR
-    public_key: str = Field(description="OpenSSH public key: type and base64; its comment will be the mark.")
-
-
-class PortSpec(Document):
-    kind: Literal[Kind.PORT] = Kind.PORT
-    network: str = Field(description="Key of the network; empty with `site_network`.")
-    subnet: str = Field(description="Key of the subnet; empty with `site_network`.")
-    site_network: str | None = Field(
-        default=None,
-        description="Name of a network of the site's own that is there already: no tenant may see it.",
-    )
-    address: str = Field(description="Fixed IPv4 address.")
-    mac: Mac | None = Field(default=None, description="MAC address of a device that is there; none: drawn.")
-    vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
-        description="direct: a virtual function; direct-physical: a whole adapter; baremetal: no server's."
-    )
-    security_groups: tuple[str, ...] = Field(default=(), description="Keys; none: port security is off.")
-    host: str = Field(description="Nova host that it must be bound on in the end; empty: no server's.")
-
-
-class FloatingIPSpec(Document):
-    kind: Literal[Kind.FLOATING_IP] = Kind.FLOATING_IP
-    external_network: str
-    port: str = Field(description="Key of the port.")
-
-
-class ServerSpec(Document):
-    kind: Literal[Kind.SERVER] = Kind.SERVER
-    host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
-    flavor: str
-    image: str
-    key_pair: str | None = Field(default=None, description="Key of the key pair; none: no key.")
-    user_data: str | None = None
-    secrets: tuple[str, ...] = Field(
-        default=(),
-        description="Names of the pod's keys that stand in `user_data` as `${weft:NAME}`; put in when it is made.",
-    )
-    ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
-
-
-_TLS = "Whether the controller's doors have TLS; those of pods from before weft gave it to them have none."
-
-
-class VipuAgentSpec(Document):
-    """An IPU-Machine's agent in the hands of the pod's V-IPU controller."""
-
-    kind: Literal[Kind.VIPU_AGENT] = Kind.VIPU_AGENT
-    tls: bool = Field(default=False, description=_TLS)
-    controller: str = Field(description="The controller's address on the gateways' network.")
-    machine: str = Field(description="Name of the IPU-Machine; the agent's id.")
-    address: str = Field(description="Address of its gateway.")
-    port: int
-
-
-class VipuClusterSpec(Document):
-    """The pod's IPU-Machines as the controller knows them to be cabled."""
-
-    kind: Literal[Kind.VIPU_CLUSTER] = Kind.VIPU_CLUSTER
-    tls: bool = Field(default=False, description=_TLS)
-    controller: str
-    name: str
-    topology: Literal["mesh", "torus"]
-    machines: tuple[str, ...] = Field(description="In the order of the cables.")
-
-
-class VipuAllocationSpec(Document):
-    """What of the cluster the tenant may make partitions of: all of it."""
-
-    kind: Literal[Kind.VIPU_ALLOCATION] = Kind.VIPU_ALLOCATION
-    tls: bool = Field(default=False, description=_TLS)
-    controller: str
-    name: str
-    cluster: str
-    machines: tuple[str, ...]
-
-
-class VipuUserSpec(Document):
-    """The tenant's user of the controller; its key is derived and stands nowhere."""
-
-    kind: Literal[Kind.VIPU_USER] = Kind.VIPU_USER
-    tls: bool = Field(default=False, description=_TLS)
-    controller: str
-    name: str
-    allocation: str
-    machines: tuple[str, ...]
-
-
-VipuSpec = VipuAgentSpec | VipuClusterSpec | VipuAllocationSpec | VipuUserSpec
-
-Spec = Annotated[
-    PartitionSpec
-    | NetworkSpec
-    | SubnetSpec
-    | RouterSpec
-    | SecurityGroupSpec
-    | KeyPairSpec
-    | PortSpec
-    | FloatingIPSpec
-    | ServerSpec
-    | VipuAgentSpec
-    | VipuClusterSpec
-    | VipuAllocationSpec
-    | VipuUserSpec,
-    Field(discriminator="kind"),
+__all__ = [
+    "AnyKind",
+    "Difference",
+    "FloatingIPSpec",
+    "Graph",
+    "Ingress",
+    "KeyPairSpec",
+    "Kind",
+    "Marked",
+    "NetworkSpec",
+    "Observed",
+    "Outcome",
+    "PartitionSpec",
+    "PortSpec",
+    "Resource",
+    "RouterSpec",
+    "SecurityGroupSpec",
+    "ServerSpec",
+    "Spec",
+    "Status",
+    "SubnetSpec",
+    "VipuAgentSpec",
+    "VipuAllocationSpec",
+    "VipuClusterSpec",
+    "VipuNamedSpec",
+    "VipuSpec",
+    "VipuUserSpec",
 ]
+
+
+def _read_spec(value: object) -> object:
+    """A spec as its kind's class reads it."""
+    if isinstance(value, Spec) or not isinstance(value, dict):
+        return value
+    name = cast(dict[str, object], value).get("kind")
+    kind = kind_named(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError("a spec of a kind of resource that this weft has")
+    return kind.row.spec.model_validate(value)
+
+
+class _EveryKind:
+    """The JSON Schema of a spec: one of those in the tables."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        known = {str(kind): kind.row.spec.__pydantic_core_schema__ for kind in every_kind()}
+        return handler(core_schema.tagged_union_schema(known, discriminator="kind"))
+
+
+AnySpec = Annotated[SerializeAsAny[Spec], BeforeValidator(_read_spec), _EveryKind]
+"""A spec of any kind."""
 
 
 class Resource(Document):
@@ -217,11 +107,14 @@ class Resource(Document):
         description="Whose project it is made in: the tenant's, or that of weft's service user.",
     )
     needs: tuple[str, ...] = Field(default=(), description="Keys that must be there first.")
-    spec: Spec
+    node: str = Field(
+        default="", description="Node, or machine, that it is of; empty: it is of none, or of several."
+    )
+    spec: AnySpec
 
     @property
-    def kind(self) -> Kind:
-        return self.spec.kind
+    def kind(self) -> AnyKind:
+        return kind_of(self.spec)
 
 
 class Graph(Document):
@@ -303,7 +196,7 @@ class Marked:
         created: when the outside says that it was made; None: it doesn't say.
     """
 
-    kind: Kind
+    kind: AnyKind
     where: str
     id: str
     name: str

@@ -16,7 +16,7 @@ from weft.model.ids import Instant
 from weft.model.order import Level, Order
 from weft.model.placement import PlacedNode
 from weft.model.pod import PodState
-from weft.model.resources import Difference, Kind
+from weft.model.resources import Difference
 from weft.model.site import AcceleratorCount
 
 Searched = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
@@ -26,7 +26,7 @@ class ResourceView(Document):
     """One resource of a pod and how far it is."""
 
     key: str
-    kind: Kind
+    kind: str
     name: str
     where: str
     state: str = Field(description="wanted, creating, pending, settled, broken, deleting or absent.")

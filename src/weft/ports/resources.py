@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.model.mark import Mark
-from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
 
 
 def _nothing() -> None:
@@ -43,7 +43,7 @@ class ResourceDriver(Protocol):
     """
 
     @property
-    def kinds(self) -> frozenset[Kind]: ...
+    def kinds(self) -> frozenset[AnyKind]: ...
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -18,9 +18,10 @@ from datetime import timedelta
 
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
 from weft.model.hostneeds import too_small
+from weft.model.kinds import Home, kinds_at
 from weft.model.order import Order
 from weft.model.quota import needed_quota
-from weft.model.resources import VIPU_KINDS, Graph, Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
@@ -61,8 +62,8 @@ class FakeCloud(FakeNetworks):
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
     @property
-    def kinds(self) -> frozenset[Kind]:
-        return frozenset(Kind) - {Kind.PARTITION} - VIPU_KINDS
+    def kinds(self) -> frozenset[AnyKind]:
+        return kinds_at(Home.CLOUD)
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -88,7 +89,7 @@ class FakeCloud(FakeNetworks):
             fields = wanted_fields(resource, ids)
             project = scope.project_id if resource.owner == "tenant" else SERVICE_PROJECT
             refusal = refusal_of_creation(
-                resource.spec.kind, resource.name, fields, project, self.things(), self.offers
+                resource.kind, resource.name, fields, project, self.things(), self.offers
             )
             if refusal is not None:
                 # A conflict with what a lost answer made is no conflict.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from weft.model.quota import RULES_OF_A_GROUP
-from weft.model.resources import VIPU_KINDS, Kind
+from weft.model.resources import AnyKind, Kind
+from weft.model.specs import RULES_OF_A_GROUP
 from weft.testing.cloud_state import Offers, Thing
+
+_Rule = Callable[[str, Mapping[str, object], Sequence[Thing], Sequence[Thing], Offers], str | None]
 
 VLAN_IN_USE = "HTTP 409: VLAN"
 """How the refusal of a number begins that another network has."""
 
 
 def refusal_of_creation(
-    kind: Kind,
+    kind: AnyKind,
     name: str,
     fields: Mapping[str, object],
     project_id: str,
@@ -21,9 +23,10 @@ def refusal_of_creation(
     offers: Offers,
 ) -> str | None:
     """Why the cloud won't make it, or None."""
-    limit = offers.quotas.get((project_id, _QUOTA[kind]), -1)
-    if 0 <= limit <= used_quota(_QUOTA[kind], project_id, things, offers):
-        return f"Quota exceeded for resources: {_QUOTA[kind]}, limit {limit}"
+    quota = kind.row.quota
+    limit = offers.quotas.get((project_id, quota), -1)
+    if 0 <= limit <= used_quota(quota, project_id, things, offers):
+        return f"Quota exceeded for resources: {quota}, limit {limit}"
     same = [t for t in things if t.kind is kind]
     rule = _RULES.get(kind)
     return rule(name, fields, same, things, offers) if rule else None
@@ -31,7 +34,7 @@ def refusal_of_creation(
 
 def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
     """What still needs it, or None."""
-    users = {
+    users: Mapping[AnyKind, tuple[Kind, ...]] = {
         Kind.NETWORK: (Kind.PORT,),
         Kind.SUBNET: (Kind.PORT, Kind.ROUTER),
         Kind.SECURITY_GROUP: (Kind.PORT,),
@@ -53,7 +56,7 @@ def used_quota(name: str, project_id: str, things: Sequence[Thing], offers: Offe
     if name == "security group rules":
         groups = [t for t in mine if t.kind is Kind.SECURITY_GROUP]
         return sum(RULES_OF_A_GROUP + len(_many(g, "ssh_from")) + len(_many(g, "ingress")) for g in groups)
-    return sum(1 for t in mine if _QUOTA[t.kind] == name)
+    return sum(1 for t in mine if t.kind.row.quota == name)
 
 
 def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
@@ -143,26 +146,13 @@ def _external(
     return None if external in offers.external_networks else f"HTTP 404: no external network {external}"
 
 
-_RULES = {
+_RULES: Mapping[AnyKind, _Rule] = {
     Kind.NETWORK: _network,
     Kind.PORT: _port,
     Kind.SERVER: _server,
     Kind.KEY_PAIR: _key_pair,
     Kind.ROUTER: _external,
     Kind.FLOATING_IP: _external,
-}
-
-_QUOTA = {
-    Kind.NETWORK: "networks",
-    Kind.SUBNET: "subnets",
-    Kind.ROUTER: "routers",
-    Kind.SECURITY_GROUP: "security groups",
-    Kind.KEY_PAIR: "key pairs",
-    Kind.PORT: "ports",
-    Kind.FLOATING_IP: "floating IPs",
-    Kind.SERVER: "servers",
-    Kind.PARTITION: "",
-    **dict.fromkeys(VIPU_KINDS, ""),
 }
 
 

@@ -13,10 +13,10 @@ from enum import StrEnum
 from weft.model.base import Document
 from weft.model.hostneeds import HostNeeds
 from weft.model.mark import Mark
-from weft.model.resources import Difference, Kind, Observed, Resource, Status
+from weft.model.resources import AnyKind, Difference, Kind, Observed, Resource, Status
 from weft.ports.cloud import Caller
 
-IMMUTABLE: Mapping[Kind, frozenset[str]] = {
+IMMUTABLE: Mapping[AnyKind, frozenset[str]] = {
     Kind.NETWORK: frozenset({"physical_network", "segment"}),
     Kind.SUBNET: frozenset({"network", "cidr"}),
     Kind.PORT: frozenset({"network", "subnet", "address", "vnic_type", "host"}),
@@ -30,7 +30,7 @@ REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port
 """Fields of specs that are keys of other resources."""
 
 
-NEVER_WANTED: Mapping[Kind, Mapping[str, object]] = {
+NEVER_WANTED: Mapping[AnyKind, Mapping[str, object]] = {
     Kind.NETWORK: {"shared_with": ()},
     Kind.PORT: {"address_pairs": ()},
 }
@@ -64,14 +64,14 @@ class Planted:
 
     fault: Fault
     verb: str | None
-    kind: Kind | None
+    kind: AnyKind | None
     key: str
     left: int | None
     reason: str
     seconds: float
     hits: int = 0
 
-    def strikes(self, verb: str, kind: Kind | None, key: str) -> bool:
+    def strikes(self, verb: str, kind: AnyKind | None, key: str) -> bool:
         """Whether it meets this call; if so it is counted, and used up in the end."""
         fits = (
             self.left != 0
@@ -102,7 +102,7 @@ class Thing:
         stuck: why it doesn't settle, or empty.
     """
 
-    kind: Kind
+    kind: AnyKind
     id: str
     name: str
     project_id: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from weft.engine.clock import SystemClock
 from weft.model.errors import OutsideError, PermanentError, TakenError, TemporaryError, UnknownError
 from weft.model.mark import Mark
-from weft.model.resources import Kind, Outcome, Resource
+from weft.model.resources import AnyKind, Kind, Outcome, Resource
 from weft.ports.clock import Clock
 from weft.ports.occupants import Ended, Ending
 from weft.ports.resources import Scope
@@ -19,8 +19,8 @@ from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
 REQUEST_SECONDS = 0.2
-SETTLE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 3.0}
-DELETE_SECONDS: Mapping[Kind, float] = {Kind.SERVER: 1.0}
+SETTLE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 3.0}
+DELETE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 1.0}
 """What a small real cloud takes; `latency` scales all of it."""
 
 
@@ -64,7 +64,7 @@ class CloudStore:
         fault: Fault,
         *,
         verb: str | None = None,
-        kind: Kind | None = None,
+        kind: AnyKind | None = None,
         key: str = "*",
         times: int | None = 1,
         reason: str = "",
@@ -91,7 +91,9 @@ class CloudStore:
             self.faults.append(planted)
         return planted
 
-    def add(self, kind: Kind, name: str, project: str, mark: Mark | None = None, **fields: object) -> Thing:
+    def add(
+        self, kind: AnyKind, name: str, project: str, mark: Mark | None = None, **fields: object
+    ) -> Thing:
         """Put something there by another hand: an orphan with a mark, or a stranger without."""
         with self._lock:
             return self._put(kind, name, project, mark, dict(fields))
@@ -107,7 +109,7 @@ class CloudStore:
             thing.gone_at = None
             self._things[thing.id] = thing
 
-    def things(self, kind: Kind | None = None) -> list[Thing]:
+    def things(self, kind: AnyKind | None = None) -> list[Thing]:
         """Everything that is there, oldest first."""
         with self._lock:
             self._forget_the_gone()
@@ -143,7 +145,7 @@ class CloudStore:
         return mine
 
     def _put(
-        self, kind: Kind, name: str, project_id: str, mark: Mark | None, fields: dict[str, object]
+        self, kind: AnyKind, name: str, project_id: str, mark: Mark | None, fields: dict[str, object]
     ) -> Thing:
         self._sequence += 1
         settle = self._seeded.around(SETTLE_SECONDS.get(kind, 0.0)) * self.latency
@@ -207,7 +209,7 @@ class CloudStore:
                 raise error
         return outcomes
 
-    def _call(self, verb: str, kind: Kind | None) -> OutsideError | None:
+    def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
         """One call: it takes its time, and a fault of whole calls strikes here.
 
         A lost answer is returned, not raised: the work must be done first.
@@ -229,7 +231,7 @@ class CloudStore:
             return error
         raise error
 
-    def _strike(self, verb: str, kind: Kind, key: str) -> Planted | None:
+    def _strike(self, verb: str, kind: AnyKind, key: str) -> Planted | None:
         """A fault of one call that was planted for keys."""
         for planted in self._planted(*_OF_CALLS):
             if planted.key != "*" and planted.strikes(verb, kind, key):

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
+from weft.model.kinds import Home, kinds_at
 from weft.model.resources import (
-    VIPU_KINDS,
+    AnyKind,
     Difference,
     Graph,
     Kind,
@@ -58,7 +59,7 @@ class FakeVipu:
         """What the controller's cloud-init does."""
         controller = self.controllers.setdefault(scope.pod_id, FakeController())
         for resource in graph.resources:
-            if resource.kind in VIPU_KINDS:
+            if resource.kind.row.home is Home.MACHINES:
                 self._make(scope, controller, resource)
         return controller
 
@@ -68,8 +69,8 @@ class FakeVipu:
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
     @property
-    def kinds(self) -> frozenset[Kind]:
-        return VIPU_KINDS
+    def kinds(self) -> frozenset[AnyKind]:
+        return kinds_at(Home.MACHINES)
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -11,10 +11,9 @@ import pytest
 from conftest import Wired, connect
 from weft.drivers.openstack import KeystoneIdentity, Sessions
 from weft.model.errors import TemporaryError, UnknownError
+from weft.model.kinds import Home, kinds_at
 from weft.model.mark import outside_name
 from weft.model.resources import (
-    VIPU_KINDS,
-    Kind,
     NetworkSpec,
     PortSpec,
     Resource,
@@ -220,4 +219,4 @@ def test_every_role_of_the_lab_is_told_apart(lab: Lab) -> None:
 
 def test_nothing_is_left_of_kinds_that_the_driver_does_not_serve(wired: Wired) -> None:
     """The driver serves every kind of the model but the fabric's partition and what is V-IPU's."""
-    assert wired.driver.kinds == frozenset(Kind) - {Kind.PARTITION} - VIPU_KINDS
+    assert wired.driver.kinds == kinds_at(Home.CLOUD)

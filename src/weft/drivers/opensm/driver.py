@@ -33,7 +33,7 @@ from weft.model.fabric import (
 )
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_pkey
 from weft.model.mark import Mark, outside_name
-from weft.model.resources import Kind, Marked, Observed, Outcome, PartitionSpec, Resource
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, PartitionSpec, Resource
 from weft.model.site import Site
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
@@ -156,7 +156,7 @@ class OpenSm:
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[AnyKind]:
         return frozenset({Kind.PARTITION})
 
     def find(

@@ -17,11 +17,11 @@ from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
-from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
-KINDS: Mapping[Kind, KindDriver] = {
+KINDS: Mapping[AnyKind, KindDriver] = {
     kind.kind: kind
     for kind in (
         Servers(),
@@ -63,7 +63,7 @@ class OpenStackDriver:
         self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[AnyKind]:
         return frozenset(KINDS)
 
     def close(self) -> None:

@@ -18,8 +18,9 @@ from weft.drivers.vipu.doors import LOOK, At, Doors, NoAnswerError
 from weft.drivers.vipu.proof import prove_partition
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
+from weft.model.kinds import Home, kinds_at
 from weft.model.resources import (
-    VIPU_KINDS,
+    AnyKind,
     Kind,
     Marked,
     Observed,
@@ -28,6 +29,7 @@ from weft.model.resources import (
     Status,
     VipuAgentSpec,
     VipuAllocationSpec,
+    VipuNamedSpec,
     VipuSpec,
 )
 from weft.model.site import Site
@@ -57,8 +59,8 @@ class VipuDriver:
         self._patience = patience
 
     @property
-    def kinds(self) -> frozenset[Kind]:
-        return VIPU_KINDS
+    def kinds(self) -> frozenset[AnyKind]:
+        return kinds_at(Home.MACHINES)
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
@@ -248,12 +250,12 @@ def _agent(resource: Resource) -> VipuAgentSpec:
 
 def _machines(resource: Resource) -> tuple[str, ...]:
     spec = _spec(resource)
-    return (spec.machine,) if isinstance(spec, VipuAgentSpec) else spec.machines
+    return spec.machines if isinstance(spec, VipuNamedSpec) else (_agent(resource).machine,)
 
 
 def _id(resource: Resource) -> str:
     spec = _spec(resource)
-    return spec.machine if isinstance(spec, VipuAgentSpec) else spec.name
+    return spec.name if isinstance(spec, VipuNamedSpec) else _agent(resource).machine
 
 
 def _obeys(machine: str, owner: str, scope: Scope) -> Observed:

@@ -6,14 +6,14 @@ be changed in place. So neither a new weft nor a changed site rebuilds what nobo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterator, Sized
 from typing import Any
 
 from weft.model.change import PodChange, SpecChange
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import Graph, Kind, Resource
+from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.planning.shapes.crew import Crew, crew_of
 from weft.planning.shapes.gpu.graph import in_order, podgraph
@@ -21,16 +21,6 @@ from weft.planning.shapes.ipu.graph import ipu_graph
 from weft.planning.shapes.ipu.plan import parts_of
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.words import some
-
-IN_PLACE: Mapping[Kind, frozenset[str]] = {
-    Kind.PARTITION: frozenset({"members"}),
-    Kind.SUBNET: frozenset({"gateway"}),
-    Kind.SECURITY_GROUP: frozenset({"ssh_from", "ingress"}),
-    Kind.ROUTER: frozenset({"subnets"}),
-}
-"""Fields that a change of an order changes in place; all others stay as they were made."""
-OF_A_NODE = frozenset({Kind.PORT, Kind.SERVER})
-"""Kinds whose resources come and go with their node alone."""
 
 
 def make_change(
@@ -97,18 +87,19 @@ def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:
     for resource in wanted.resources:
         before = old.get(resource.key)
         if before is None:
-            if not (resource.kind in OF_A_NODE and _node(resource) in stay):
+            if not _stays(resource, stay):
                 found.append(resource)
             continue
-        new = {name: getattr(resource.spec, name) for name in IN_PLACE.get(resource.kind, ())}
+        new = {name: getattr(resource.spec, name) for name in resource.kind.row.in_place}
         found.append(before.model_copy(update={"spec": before.spec.model_copy(update=new)}))
     gone = (r for r in plan.graph.resources if r.key not in there)
-    found += [r for r in gone if r.kind in OF_A_NODE and _node(r) in stay]
+    found += [r for r in gone if _stays(r, stay)]
     return Graph(resources=in_order(found))
 
 
-def _node(resource: Resource) -> str:
-    return resource.key.split("/")[1]
+def _stays(resource: Resource, nodes: Collection[str]) -> bool:
+    """Whether it comes and goes with its node alone, and the node is one of these."""
+    return resource.kind.row.keeps_node and resource.node in nodes
 
 
 def _nodes(plan: Plan, crew: Crew) -> dict[str, Any]:

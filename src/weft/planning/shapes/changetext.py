@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from weft.model.change import PodChange
 from weft.model.placement import PlacedNode
 from weft.model.plan import Plan
-from weft.planning.shapes.plantext import counts, table, what
+from weft.planning.shapes.plantext import counts, table
 
 MOST_ROWS = 40
 """Resources that are listed one by one; of more, how many there are."""
@@ -65,12 +65,12 @@ def _row(mark: str, node: PlacedNode) -> list[str]:
 
 def _resources(plan: Plan, change: PodChange) -> Iterator[str]:
     there = plan.graph.by_key()
-    rows = [["−", r.key, r.name, r.where, what(r)] for r in change.removed]
+    rows = [["−", r.key, r.name, r.where, r.spec.told()] for r in change.removed]
     rows += [
         ["~", c.key, there[c.key].name, there[c.key].where, f"{c.field}: {c.was} → {c.becomes}"]
         for c in change.changed
     ]
-    rows += [["+", r.key, r.name, r.where, what(r)] for r in (there[key] for key in change.added)]
+    rows += [["+", r.key, r.name, r.where, r.spec.told()] for r in (there[key] for key in change.added)]
     if rows:
         yield "Resources:"
         yield from table([["", "key", "name", "where", "what"], *rows[:MOST_ROWS]])

@@ -7,43 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 
 from weft.model.ids import format_pkey
+from weft.model.kinds import every_kind
 from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import (
-    FloatingIPSpec,
-    Kind,
-    NetworkSpec,
-    PartitionSpec,
-    PortSpec,
-    Resource,
-    RouterSpec,
-    SecurityGroupSpec,
-    ServerSpec,
-    SubnetSpec,
-    VipuAgentSpec,
-    VipuAllocationSpec,
-    VipuClusterSpec,
-    VipuUserSpec,
-)
+from weft.model.resources import NetworkSpec, PartitionSpec, Resource, ServerSpec
 from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK, RDMA_NETWORK
 from weft.planning.shapes.ipu.graph import DATA_NETWORK
-
-_PLURALS = {
-    Kind.PARTITION: ("partition", "partitions"),
-    Kind.NETWORK: ("network", "networks"),
-    Kind.SUBNET: ("subnet", "subnets"),
-    Kind.ROUTER: ("router", "routers"),
-    Kind.SECURITY_GROUP: ("security group", "security groups"),
-    Kind.KEY_PAIR: ("key pair", "key pairs"),
-    Kind.PORT: ("port", "ports"),
-    Kind.SERVER: ("server", "servers"),
-    Kind.FLOATING_IP: ("floating IP", "floating IPs"),
-    Kind.VIPU_AGENT: ("V-IPU agent", "V-IPU agents"),
-    Kind.VIPU_CLUSTER: ("V-IPU cluster", "V-IPU clusters"),
-    Kind.VIPU_ALLOCATION: ("V-IPU allocation", "V-IPU allocations"),
-    Kind.VIPU_USER: ("V-IPU user", "V-IPU users"),
-}
-
+from weft.planning.words import some
 
 MOST_NODES = 40
 """Nodes that are listed one by one; of a larger pod the leaves are."""
@@ -83,11 +53,7 @@ def refusal_text(name: str, refusal: Refusal) -> str:
 def counts(resources: Iterable[Resource]) -> str:
     """`1 partition, 2 networks, 4 servers`, in the order in which kinds are made."""
     number = Counter(r.kind for r in resources)
-    return ", ".join(
-        f"{number[k]} {singular if number[k] == 1 else plural}"
-        for k, (singular, plural) in _PLURALS.items()
-        if number[k]
-    )
+    return ", ".join(some(number[k], k.row.one, k.row.many) for k in every_kind() if number[k])
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -190,12 +156,12 @@ def _resources(plan: Plan) -> Iterator[str]:
     hung = {port.key for ports in children.values() for port in ports}
     roots: list[Resource] = []
     for r in plan.graph.resources:
-        parent = _parent(r)
+        parent = r.spec.inside()
         if r.key not in hung:
             (children.setdefault(parent, []) if parent else roots).append(r)
     # Servers stand last, and in the order of the placement, which is that of their numbers.
     order = {n.node: i for i, n in enumerate(plan.placement.nodes)}
-    roots.sort(key=lambda r: order.get(r.key.removeprefix("server/"), -1) if r.kind is Kind.SERVER else -1)
+    roots.sort(key=lambda r: order.get(r.node, -1) if isinstance(r.spec, ServerSpec) else -1)
     beyond = 0
     if len(servers) > MOST_SERVERS:
         beyond = len(servers) - MOST_SERVERS // 2
@@ -210,52 +176,6 @@ def _resources(plan: Plan) -> Iterator[str]:
 
 
 def _branch(r: Resource, children: dict[str, list[Resource]], indent: str, lines: list[list[str]]) -> None:
-    lines.append([indent + r.key, r.name, r.where, what(r)])
+    lines.append([indent + r.key, r.name, r.where, r.spec.told()])
     for child in children.get(r.key, ()):
         _branch(child, children, indent + "  ", lines)
-
-
-def _parent(r: Resource) -> str | None:
-    """Where a resource hangs in the tree."""
-    match r.spec:
-        case SubnetSpec(network=network):
-            return network
-        case RouterSpec(subnets=subnets):
-            return subnets[0]
-        case FloatingIPSpec(port=port):
-            return port
-        case _:
-            return None
-
-
-def what(r: Resource) -> str:
-    """A resource in a few words."""
-    match r.spec:
-        case PartitionSpec() as s:
-            # A tenant's plan doesn't name the members (weft.app.redact).
-            return f"P_Key {format_pkey(s.pkey)}" + (f", {len(s.members)} members" if s.members else "")
-        case NetworkSpec() as s:
-            return f"segment {s.segment} on {s.physical_network}"
-        case SubnetSpec() as s:
-            return f"{s.cidr}, {'DHCP' if s.dhcp else 'no DHCP'}, {'gateway' if s.gateway else 'no gateway'}"
-        case RouterSpec() as s:
-            return f"to {s.external_network}"
-        case SecurityGroupSpec() as s:
-            more = f", and {len(s.ingress)} rules by role" if s.ingress else ""
-            return f"SSH from {', '.join(s.ssh_from) or 'the pod only'}{more}"
-        case PortSpec() as s:
-            return f"{s.address}, {s.vnic_type}" + (f", {s.mac}" if s.mac else "")
-        case FloatingIPSpec() as s:
-            return f"from {s.external_network}"
-        case ServerSpec() as s:
-            return f"{s.flavor} on host {s.host}, image {s.image}"
-        case VipuAgentSpec() as s:
-            return f"agent of {s.machine}"
-        case VipuClusterSpec() as s:
-            return f"{s.topology} of {len(s.machines)} machines"
-        case VipuAllocationSpec() as s:
-            return f"{len(s.machines)} machines of cluster {s.cluster}"
-        case VipuUserSpec() as s:
-            return f"user {s.name} of allocation {s.allocation}"
-        case _:
-            return "public key of the tenant"

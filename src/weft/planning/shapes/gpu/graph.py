@@ -6,10 +6,12 @@ another takes its number, so that nobody else's address changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from weft.model.errors import ConflictError, InputError
+from weft.model.kinds import Home, kind_of
 from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.placement import Placement
@@ -19,7 +21,6 @@ from weft.model.resources import (
     Graph,
     Ingress,
     KeyPairSpec,
-    Kind,
     NetworkSpec,
     PartitionSpec,
     PortSpec,
@@ -38,8 +39,31 @@ RDMA_NETWORK, RDMA_SUBNET = "network/rdma", "subnet/rdma"
 MANAGEMENT_NETWORK, MANAGEMENT_SUBNET = "network/management", "subnet/management"
 ROUTER, SECURITY_GROUP, KEY_PAIR = "router", "security_group", "key_pair"
 
-Wanted = tuple[str, Spec, tuple[str, ...]]
-"""Key, what is wanted, and the keys that it needs."""
+
+class Wanted(NamedTuple):
+    """A resource without what follows from its kind and its pod.
+
+    Attributes:
+        needs: keys that it needs.
+        node: that it is of; empty: it is of none.
+    """
+
+    key: str
+    spec: Spec
+    needs: tuple[str, ...] = ()
+    node: str = ""
+
+    def resource(self, pod_id: str, homes: Mapping[Home, str], owner: Literal["tenant", "site"]) -> Resource:
+        """Args: homes: name of the cloud, the fabric, … of the pod."""
+        return Resource(
+            key=self.key,
+            name=outside_name(pod_id, self.key),
+            where=homes[kind_of(self.spec).row.home],
+            owner=owner,
+            needs=self.needs,
+            node=self.node,
+            spec=self.spec,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +137,8 @@ def podgraph(
         *_servers(inside, order, flavor),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
-    return Graph(
-        resources=in_order(
-            Resource(
-                key=key,
-                name=outside_name(pod_id, key),
-                where=fabric if spec.kind is Kind.PARTITION else cloud,
-                needs=needs,
-                spec=spec,
-            )
-            for key, spec, needs in wanted
-        )
-    )
+    homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
+    return Graph(resources=in_order(w.resource(pod_id, homes, "tenant") for w in wanted))
 
 
 def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:
@@ -152,7 +166,7 @@ def _partition(inside: Sequence[Member], allotment: Allotment, fabric: str) -> I
     # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
     # Nova, not we, picks which of the physical functions each port gets.
     guids = sorted(h.port_guid for m in inside for h in m.node.hcas_on(fabric))
-    yield PARTITION, PartitionSpec(pkey=allotment.pkey, members=tuple(guids)), ()
+    yield Wanted(PARTITION, PartitionSpec(pkey=allotment.pkey, members=tuple(guids)))
 
 
 def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric: str) -> Iterator[Wanted]:
@@ -165,11 +179,11 @@ def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric
         segment=allotment.vlan,
         port_security=True,
     )
-    yield RDMA_NETWORK, rdma, ()
-    yield MANAGEMENT_NETWORK, management, ()
+    yield Wanted(RDMA_NETWORK, rdma)
+    yield Wanted(MANAGEMENT_NETWORK, management)
     # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
     without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
-    yield RDMA_SUBNET, without, (RDMA_NETWORK,)
+    yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
     full = SubnetSpec(
         network=MANAGEMENT_NETWORK,
         cidr=allotment.management_cidr,
@@ -177,7 +191,7 @@ def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric
         dhcp=True,
         pool=management_pool(allotment.management_cidr),
     )
-    yield MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,)
+    yield Wanted(MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,))
 
 
 def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
@@ -187,12 +201,12 @@ def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
         ingress: what the group lets in besides what the order says.
     """
     ssh_from = sorted(set(order.access.ssh_from))
-    yield SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress), ()
+    yield Wanted(SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress))
     if order.access.ssh_key is not None:
-        yield KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])), ()
+        yield Wanted(KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])))
     elif order.access.key_pair is not None:
         # A plan that was made without the cloud: the key's text is not known, but that there is one is.
-        yield KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"), ()
+        yield Wanted(KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"))
 
 
 def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
@@ -206,7 +220,8 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
             security_groups=(SECURITY_GROUP,),
             host=m.node.nova_host,
         )
-        yield m.management_port, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+        needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+        yield Wanted(m.management_port, management, needs, m.node.name)
         for number, key in enumerate(m.hca_ports()):
             rdma = PortSpec(
                 network=RDMA_NETWORK,
@@ -215,7 +230,7 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
                 vnic_type="direct-physical",
                 host=m.node.nova_host,
             )
-            yield key, rdma, (RDMA_NETWORK, RDMA_SUBNET)
+            yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
 
 
 def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wanted]:
@@ -232,7 +247,7 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
             ports=ports,
         )
         # The partition first: a server must never see the fabric without its own key.
-        yield f"server/{m.node.name}", server, (PARTITION, *key_pair, *ports)
+        yield Wanted(f"server/{m.node.name}", server, (PARTITION, *key_pair, *ports), m.node.name)
 
 
 def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
@@ -244,8 +259,10 @@ def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) ->
         field = "network.router" if order.network.router else "access.floating_ip"
         value = order.network.router or order.access.floating_ip
         raise InputError(field, value, f"cloud {cloud} has no external network in the site")
-    yield ROUTER, RouterSpec(external_network=external, subnets=(MANAGEMENT_SUBNET,)), (MANAGEMENT_SUBNET,)
+    yield Wanted(
+        ROUTER, RouterSpec(external_network=external, subnets=(MANAGEMENT_SUBNET,)), (MANAGEMENT_SUBNET,)
+    )
     wanted = {"none": 0, "first": 1, "each": len(inside)}[order.access.floating_ip]
     for m in inside[:wanted]:
         spec = FloatingIPSpec(external_network=external, port=m.management_port)
-        yield f"floating_ip/{m.node.name}", spec, (ROUTER, m.management_port)
+        yield Wanted(f"floating_ip/{m.node.name}", spec, (ROUTER, m.management_port), m.node.name)

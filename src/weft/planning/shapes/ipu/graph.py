@@ -20,7 +20,7 @@ from weft.model.ipusite import (
     IpuMachine,
     IpuPod,
 )
-from weft.model.mark import outside_name
+from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.plan import Allotment
 from weft.model.podkeys import TLS_NAMES
@@ -29,14 +29,12 @@ from weft.model.resources import (
     Ingress,
     NetworkSpec,
     PortSpec,
-    Resource,
     SecurityGroupSpec,
     ServerSpec,
     SubnetSpec,
     VipuAgentSpec,
     VipuAllocationSpec,
     VipuClusterSpec,
-    VipuSpec,
     VipuUserSpec,
 )
 from weft.model.site import Node, Site
@@ -114,17 +112,10 @@ def ipu_graph(
 ) -> Graph:
     """Every resource of the pod, needs first, then by key. Raises `InputError` for user data that is too long."""
     graph = _Graph(pod_id, order, parts, allotment, site, cloud, flavor)
+    homes = {Home.CLOUD: cloud, Home.MACHINES: parts.ipu_pod}
     return Graph(
         resources=in_order(
-            Resource(
-                key=key,
-                name=outside_name(pod_id, key),
-                where=parts.ipu_pod if isinstance(spec, VipuSpec) else cloud,
-                owner="site" if key in SITES_OWN else "tenant",
-                needs=needs,
-                spec=spec,
-            )
-            for key, spec, needs in graph.wanted()
+            w.resource(pod_id, homes, "site" if w.key in SITES_OWN else "tenant") for w in graph.wanted()
         )
     )
 
@@ -167,15 +158,15 @@ class _Graph:
         data, place = self._pod.data, self.site.clouds[self.cloud].management
         vlan = self.numbers.numbers[f"data/{self.parts.ipu_pod}"]
         network = NetworkSpec(physical_network=data.physical_network, segment=vlan, port_security=False)
-        yield DATA_NETWORK, network, ()
+        yield Wanted(DATA_NETWORK, network)
         # DHCP, since IPU-Machines ask for their RNIC's address; no gateway: nothing leaves this network.
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
-        yield DATA_SUBNET, subnet, (DATA_NETWORK,)
+        yield Wanted(DATA_SUBNET, subnet, (DATA_NETWORK,))
         management = NetworkSpec(
             physical_network=place.physical_network, segment=self.numbers.vlan, port_security=True
         )
-        yield MANAGEMENT_NETWORK, management, ()
+        yield Wanted(MANAGEMENT_NETWORK, management)
         cidr = self.numbers.management_cidr
         subnet = SubnetSpec(
             network=MANAGEMENT_NETWORK,
@@ -184,7 +175,7 @@ class _Graph:
             dhcp=True,
             pool=management_pool(cidr),
         )
-        yield MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,)
+        yield Wanted(MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,))
 
     def _machine_ports(self) -> Iterator[Wanted]:
         for machine in self.parts.machines:
@@ -196,18 +187,18 @@ class _Graph:
                 vnic_type="baremetal",
                 host="",
             )
-            yield f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET)
+            yield Wanted(f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name)
 
     def _controller(self) -> Iterator[Wanted]:
         """One security group an interface, by role (reference design, table of security groups)."""
-        pod, host = self._pod, self.parts.controller.nova_host
+        pod, host, node = self._pod, self.parts.controller.nova_host, self.parts.controller.name
         weft, gateways = str(pod.gateway.managed_from), str(pod.gateway.addresses)
         doors = (USER_PORT, ADMIN_PORT, METRICS_PORT)
         ours = [Ingress(protocol="tcp", port=port, source=weft) for port in doors]
         logs = [Ingress(protocol="udp", port=SYSLOG_PORT, source=gateways)]
-        yield GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(weft,), ingress=(*ours, *logs)), ()
+        yield Wanted(GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(weft,), ingress=(*ours, *logs)))
         users = Ingress(protocol="tcp", port=USER_PORT, source=self.numbers.management_cidr)
-        yield USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)), ()
+        yield Wanted(USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)))
         gateway = PortSpec(
             network="",
             subnet="",
@@ -217,7 +208,7 @@ class _Graph:
             security_groups=(GATEWAY_GROUP,),
             host=host,
         )
-        yield CONTROLLER_GATEWAY, gateway, (GATEWAY_GROUP,)
+        yield Wanted(CONTROLLER_GATEWAY, gateway, (GATEWAY_GROUP,), node)
         management = PortSpec(
             network=MANAGEMENT_NETWORK,
             subnet=MANAGEMENT_SUBNET,
@@ -226,7 +217,8 @@ class _Graph:
             security_groups=(USERS_GROUP,),
             host=host,
         )
-        yield CONTROLLER_MANAGEMENT, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, USERS_GROUP)
+        needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, USERS_GROUP)
+        yield Wanted(CONTROLLER_MANAGEMENT, management, needs, node)
         topology = "torus" if self.parts.ring else "mesh"
         ports = (CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT)
         server = ServerSpec(
@@ -244,7 +236,7 @@ class _Graph:
             secrets=(ADMIN_KEY, AGENT_KEY, TENANT_KEY, *TLS_NAMES),
             ports=ports,
         )
-        yield CONTROLLER, server, ports
+        yield Wanted(CONTROLLER, server, ports, node)
 
     def _poplars(self, inside: Sequence[Member]) -> Iterator[Wanted]:
         order = self.order
@@ -259,7 +251,8 @@ class _Graph:
                 security_groups=(SECURITY_GROUP,),
                 host=m.node.nova_host,
             )
-            yield m.management_port, management, (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+            needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+            yield Wanted(m.management_port, management, needs, m.node.name)
             data = PortSpec(
                 network=DATA_NETWORK,
                 subnet=DATA_SUBNET,
@@ -267,7 +260,7 @@ class _Graph:
                 vnic_type="direct",
                 host=m.node.nova_host,
             )
-            yield f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET)
+            yield Wanted(f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET), m.node.name)
             ports = (m.management_port, f"port/{m.node.name}/data")
             server = ServerSpec(
                 host=m.node.nova_host,
@@ -278,7 +271,8 @@ class _Graph:
                 secrets=(TENANT_KEY,),
                 ports=ports,
             )
-            yield f"server/{m.node.name}", server, (*((KEY_PAIR,) if has_key else ()), *ports)
+            needs = (*((KEY_PAIR,) if has_key else ()), *ports)
+            yield Wanted(f"server/{m.node.name}", server, needs, m.node.name)
 
     def _vipu(self) -> Iterator[Wanted]:
         """What the controller has; its cloud-init makes it, and the driver sees to it."""
@@ -288,7 +282,7 @@ class _Graph:
             agent = VipuAgentSpec(
                 tls=True, controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
             )
-            yield f"vipu_agent/{m.name}", agent, (CONTROLLER, f"port/{m.name}/rnic")
+            yield Wanted(f"vipu_agent/{m.name}", agent, (CONTROLLER, f"port/{m.name}/rnic"), m.name)
         cluster = VipuClusterSpec(
             tls=True,
             controller=controller,
@@ -296,13 +290,15 @@ class _Graph:
             topology="torus" if self.parts.ring else "mesh",
             machines=machines,
         )
-        yield CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines)
+        yield Wanted(CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines))
         allocation = VipuAllocationSpec(
             tls=True, controller=controller, name=name, cluster=name, machines=machines
         )
         # The Poplar servers too: so the partitions that they use are taken away before them.
-        yield ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
+        yield Wanted(
+            ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
+        )
         user = VipuUserSpec(
             tls=True, controller=controller, name=TENANT_USER, allocation=name, machines=machines
         )
-        yield USER, user, (ALLOCATION,)
+        yield Wanted(USER, user, (ALLOCATION,))

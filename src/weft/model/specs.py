@@ -1,0 +1,241 @@
+"""What is wanted of each kind of resource, and how that is told to people; the rest is in `weft.model.kinds`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Guid, Mac, PKey, format_pkey
+
+RULES_OF_A_GROUP = 4
+"""Security group rules that a group has without any for SSH: out (IPv4, IPv6) and inside the group (the same)."""
+
+
+class Spec(Document):
+    """Base of every kind's spec. Each has a field `kind`, first, which is a `Literal` of the kind's name."""
+
+    def told(self) -> str:
+        """A few words for the tree of resources in a plan."""
+        return ""
+
+    def inside(self) -> str | None:
+        """Key of the resource under which it stands in that tree; None: at the root."""
+        return None
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        """Quota's name -> what it needs besides one of its kind's own (`Row.quota`).
+
+        Args:
+            vcpus: virtual CPUs of the pod's flavor.
+            ram: memory of the flavor in MiB.
+        """
+        return {}
+
+
+class PartitionSpec(Spec):
+    """Exact members of a P_Key; the set is the truth: nobody else is a member."""
+
+    kind: Literal["partition"] = "partition"
+    pkey: PKey
+    members: tuple[Guid, ...] = Field(description="Port GUIDs, sorted; all full members.")
+
+    def told(self) -> str:
+        # A tenant's plan doesn't name the members (weft.app.redact).
+        return f"P_Key {format_pkey(self.pkey)}" + (f", {len(self.members)} members" if self.members else "")
+
+
+class NetworkSpec(Spec):
+    """A VLAN provider network; on InfiniBand the segmentation id is the P_Key."""
+
+    kind: Literal["network"] = "network"
+    physical_network: str
+    segment: int
+    port_security: bool = Field(
+        description="False on RDMA networks: security groups don't reach a passed-through HCA."
+    )
+
+    def told(self) -> str:
+        return f"segment {self.segment} on {self.physical_network}"
+
+
+class SubnetSpec(Spec):
+    kind: Literal["subnet"] = "subnet"
+    network: str = Field(description="Key of the network.")
+    cidr: str
+    gateway: bool = Field(description="Whether the first address is a gateway (a router will have it).")
+    dhcp: bool
+    pool: tuple[str, str] | None = Field(
+        default=None,
+        description="First and last address that the cloud itself may give out (DHCP ports); none: no limit.",
+    )
+
+    def told(self) -> str:
+        dhcp, gateway = ("DHCP" if self.dhcp else "no DHCP"), ("gateway" if self.gateway else "no gateway")
+        return f"{self.cidr}, {dhcp}, {gateway}"
+
+    def inside(self) -> str:
+        return self.network
+
+
+class RouterSpec(Spec):
+    kind: Literal["router"] = "router"
+    external_network: str = Field(description="Name of the external network.")
+    subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
+
+    def told(self) -> str:
+        return f"to {self.external_network}"
+
+    def inside(self) -> str:
+        return self.subnets[0]
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        # An interface for each subnet and one on the external network are ports too; that last one belongs to no
+        # project.
+        return {"ports": len(self.subnets)}
+
+
+class Ingress(Document):
+    """IPv4 traffic that a security group lets in."""
+
+    protocol: Literal["tcp", "udp", "icmp"]
+    port: int | None = Field(default=None, description="Destination port; none: all of the protocol.")
+    source: str = Field(description="CIDR.")
+
+
+class SecurityGroupSpec(Spec):
+    """SSH from the given networks, what else is named, everything inside the group, everything out."""
+
+    kind: Literal["security_group"] = "security_group"
+    ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
+    ingress: tuple[Ingress, ...] = Field(default=(), description="What else is let in.")
+
+    def told(self) -> str:
+        more = f", and {len(self.ingress)} rules by role" if self.ingress else ""
+        return f"SSH from {', '.join(self.ssh_from) or 'the pod only'}{more}"
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        return {"security group rules": RULES_OF_A_GROUP + len(self.ssh_from) + len(self.ingress)}
+
+
+class KeyPairSpec(Spec):
+    """The tenant's public key as a key pair of weft's service user: Nova's key pairs belong to users, not projects."""
+
+    kind: Literal["key_pair"] = "key_pair"
+    public_key: str = Field(description="OpenSSH public key: type and base64; its comment will be the mark.")
+
+    def told(self) -> str:
+        return "public key of the tenant"
+
+
+class PortSpec(Spec):
+    kind: Literal["port"] = "port"
+    network: str = Field(description="Key of the network; empty with `site_network`.")
+    subnet: str = Field(description="Key of the subnet; empty with `site_network`.")
+    site_network: str | None = Field(
+        default=None,
+        description="Name of a network of the site's own that is there already: no tenant may see it.",
+    )
+    address: str = Field(description="Fixed IPv4 address.")
+    mac: Mac | None = Field(default=None, description="MAC address of a device that is there; none: drawn.")
+    vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
+        description="direct: a virtual function; direct-physical: a whole adapter; baremetal: no server's."
+    )
+    security_groups: tuple[str, ...] = Field(default=(), description="Keys; none: port security is off.")
+    host: str = Field(description="Nova host that it must be bound on in the end; empty: no server's.")
+
+    def told(self) -> str:
+        return f"{self.address}, {self.vnic_type}" + (f", {self.mac}" if self.mac else "")
+
+
+class FloatingIPSpec(Spec):
+    kind: Literal["floating_ip"] = "floating_ip"
+    external_network: str
+    port: str = Field(description="Key of the port.")
+
+    def told(self) -> str:
+        return f"from {self.external_network}"
+
+    def inside(self) -> str:
+        return self.port
+
+
+class ServerSpec(Spec):
+    kind: Literal["server"] = "server"
+    host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
+    flavor: str
+    image: str
+    key_pair: str | None = Field(default=None, description="Key of the key pair; none: no key.")
+    user_data: str | None = None
+    secrets: tuple[str, ...] = Field(
+        default=(),
+        description="Names of the pod's keys that stand in `user_data` as `${weft:NAME}`; put in when it is made.",
+    )
+    ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
+
+    def told(self) -> str:
+        return f"{self.flavor} on host {self.host}, image {self.image}"
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        return {"cores": vcpus, "RAM (MiB)": ram}
+
+
+class VipuSpec(Spec):
+    """What the V-IPU controller of a pod has."""
+
+    tls: bool = Field(
+        default=False,
+        description="Whether the controller has TLS; those of pods from before weft gave it to them have none.",
+    )
+    controller: str = Field(description="The controller's address on the gateways' network.")
+
+
+class VipuAgentSpec(VipuSpec):
+    """An IPU-Machine's agent in the hands of the pod's V-IPU controller."""
+
+    kind: Literal["vipu_agent"] = "vipu_agent"
+    machine: str = Field(description="Name of the IPU-Machine; the agent's id.")
+    address: str = Field(description="Address of its gateway.")
+    port: int
+
+    def told(self) -> str:
+        return f"agent of {self.machine}"
+
+
+class VipuNamedSpec(VipuSpec):
+    """What has a name there, and is made of some of the pod's IPU-Machines, in the order of the cables."""
+
+    name: str
+    machines: tuple[str, ...]
+
+
+class VipuClusterSpec(VipuNamedSpec):
+    """The pod's IPU-Machines as the controller knows them to be cabled."""
+
+    kind: Literal["vipu_cluster"] = "vipu_cluster"
+    topology: Literal["mesh", "torus"]
+
+    def told(self) -> str:
+        return f"{self.topology} of {len(self.machines)} machines"
+
+
+class VipuAllocationSpec(VipuNamedSpec):
+    """What of the cluster the tenant may make partitions of: all of it."""
+
+    kind: Literal["vipu_allocation"] = "vipu_allocation"
+    cluster: str
+
+    def told(self) -> str:
+        return f"{len(self.machines)} machines of cluster {self.cluster}"
+
+
+class VipuUserSpec(VipuNamedSpec):
+    """The tenant's user of the controller; its key is derived and stands nowhere."""
+
+    kind: Literal["vipu_user"] = "vipu_user"
+    allocation: str
+
+    def told(self) -> str:
+        return f"user {self.name} of allocation {self.allocation}"
