@@ -1,0 +1,74 @@
+"""Regular sites by numbers, for measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.model.site import Site
+
+
+def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: bool = False) -> Site:
+    """Leaves in blocks, one adapter and eight accelerators a node.
+
+    Args:
+        per_leaf: nodes of a leaf, at most 39.
+        per_block: leaves of a block.
+        managed: whether a subnet manager's node and agent are there, as `FakeFabric` needs them.
+    """
+    h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
+    leaves = [_leaf(n, n // per_block) for n in range(-(-nodes // per_leaf))]
+    links = [_link(f"gpu{n}", n // per_leaf, n % per_leaf + 1) for n in range(nodes)]
+    hosts: list[dict[str, Any]] = [
+        {"name": f"gpu{n}", "cloud": "main", "hcas": [_hca(n)], "accelerators": h100} for n in range(nodes)
+    ]
+    manager: dict[str, Any] = {"driver": "opensm"}
+    if managed:
+        manager["agents"] = [{"name": "sm1", "url": "https://127.0.0.1:1", "node": "sm1"}]
+        hosts.append({"name": "sm1", "role": "subnet-manager", "hcas": [_hca(nodes)]})
+        links.append(_link("sm1", 0, 40))
+    cloud = {
+        "management": {
+            "physical_network": "mgmt",
+            "segments": {"first": 1000, "last": 3999},
+            "addresses": "10.0.0.0/8",
+        },
+        "rdma_addresses": "100.64.0.0/10",
+        "flavors": {"gpu8": {"accelerators": {"type": "h100", "count": 8}}},
+    }
+    fabric = {"physical_network": "ib0", "segments": {"first": 2, "last": 3000}, "manager": manager}
+    return Site.model_validate(
+        {
+            "name": "big",
+            "clouds": {"main": cloud},
+            "fabrics": {"ib0": fabric},
+            "switches": leaves,
+            "links": links,
+            "nodes": hosts,
+        }
+    )
+
+
+def _leaf(number: int, block: int) -> dict[str, Any]:
+    return {
+        "name": f"leaf{number}",
+        "fabric": "ib0",
+        "level": "leaf",
+        "ports": 40,
+        "guid": f"0x{0x100000 + number:016x}",
+        "pod": f"p{block}",
+    }
+
+
+def _link(node: str, leaf: int, port: int) -> dict[str, Any]:
+    return {"a": f"{node}/mlx0", "a_port": 1, "b": f"leaf{leaf}", "b_port": port}
+
+
+def _hca(number: int) -> dict[str, Any]:
+    return {
+        "name": "mlx0",
+        "fabric": "ib0",
+        "guid": f"0x{0x200000 + number:016x}",
+        "port_guid": f"0x{0x400000 + number:016x}",
+        "pci": "0000:02:00.0",
+        "rate_gbps": 400,
+    }
