@@ -55,7 +55,7 @@ def _booting(made: Bench, alone: float) -> list[dict[str, Any]]:
     _until(made, PodState.READY, 1)
     worker.stop()
     began, cpu = time.monotonic(), time.process_time()
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: order(made, n), range(2, PODS + 1)))
     ordered, claim = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
     worker = made.worker(THREADS)
