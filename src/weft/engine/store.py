@@ -455,7 +455,7 @@ def cut_for(plan: Plan) -> dict[str, str]:
     """Plane -> subnet that was cut from the site's block: not what the order named, nor the IPU-POD's own."""
     given, numbers = plan.order.network, plan.allotment
     cut: dict[str, str] = {}
-    if given.rdma is None and plan.order.ipus is None:
+    if given.rdma is None and plan.order.ipus is None and plan.order.fabric.rdma:
         cut["rdma"] = numbers.rdma_cidr
     if given.management is None:
         cut["management"] = numbers.management_cidr
