@@ -8,10 +8,12 @@ from weft.model.site import Site
 
 
 def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: bool = False) -> Site:
-    """Leaves in blocks, one adapter and eight accelerators a node.
+    """Leaves in blocks with two spines each, all under two core switches; an adapter and eight accelerators a node.
+
+    `check_site` takes it up to 254 blocks: 101,600 nodes with 20 leaves of 20 nodes each.
 
     Args:
-        per_leaf: nodes of a leaf, at most 39.
+        per_leaf: nodes of a leaf, at most 37.
         per_block: leaves of a block.
         managed: whether a subnet manager's node and agent are there, as `FakeFabric` needs them.
     """
@@ -26,6 +28,7 @@ def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: b
         manager["agents"] = [{"name": "sm1", "url": "https://127.0.0.1:1", "node": "sm1"}]
         hosts.append({"name": "sm1", "role": "subnet-manager", "hcas": [_hca(nodes)]})
         links.append(_link("sm1", 0, 40))
+    spines, cables = _upper_levels(len(leaves), per_block)
     cloud = {
         "management": {
             "physical_network": "mgmt",
@@ -41,8 +44,8 @@ def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: b
             "name": "big",
             "clouds": {"main": cloud},
             "fabrics": {"ib0": fabric},
-            "switches": leaves,
-            "links": links,
+            "switches": leaves + spines,
+            "links": links + cables,
             "nodes": hosts,
         }
     )
@@ -57,6 +60,27 @@ def _leaf(number: int, block: int) -> dict[str, Any]:
         "guid": f"0x{0x100000 + number:016x}",
         "pod": f"p{block}",
     }
+
+
+def _upper_levels(leaves: int, per_block: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Spines of the blocks and the core switches, with their cables; leaves use ports 38 and 39 for them."""
+    switches = [_upper(f"core{side}", 254, "core", 0x110000 + side) for side in (0, 1)]
+    links: list[dict[str, Any]] = []
+    for block in range(-(-leaves // per_block)):
+        for side in (0, 1):
+            spine = f"spine{block}-{side}"
+            guid = 0x120000 + 2 * block + side
+            switches.append({**_upper(spine, per_block + 1, "spine", guid), "pod": f"p{block}"})
+            links.append({"a": spine, "a_port": per_block + 1, "b": f"core{side}", "b_port": block + 1})
+            links += [
+                {"a": f"leaf{leaf}", "a_port": 38 + side, "b": spine, "b_port": leaf % per_block + 1}
+                for leaf in range(block * per_block, min(leaves, (block + 1) * per_block))
+            ]
+    return switches, links
+
+
+def _upper(name: str, ports: int, level: str, guid: int) -> dict[str, Any]:
+    return {"name": name, "fabric": "ib0", "level": level, "ports": ports, "guid": f"0x{guid:016x}"}
 
 
 def _link(node: str, leaf: int, port: int) -> dict[str, Any]:

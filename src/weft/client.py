@@ -166,12 +166,40 @@ class Client:
         return self._ask("DELETE", f"/v1/reservations/{_part('name', name)}")
 
     def show_site(self) -> Json:
+        """Long tables of its document are in parts; `whole_site` has their rows."""
         return self._ask("GET", "/v1/site")
 
-    def apply_site(self, document: Mapping[str, Any], base: int | None = None) -> Json:
-        """`base`: generation that it was made from, 0 for the first; the server refuses an older one."""
+    def whole_site(self) -> Json:
+        """The same with every row. Raises `NotFoundError` if another site comes into force meanwhile."""
+        view = self.show_site()
+        for table, value in view["document"].items():
+            if isinstance(value, dict) and "parts" in value:
+                parts = (self._ask("GET", f"/v1/site/parts/{_part('part', d)}") for d in value["parts"])
+                view["document"][table] = [row for part in parts for row in part["rows"]]
+        return view
+
+    def apply_site(
+        self,
+        document: Mapping[str, Any],
+        base: int | None = None,
+        parts: Mapping[str, bytes] | None = None,
+    ) -> Json:
+        """Put a site in force; of its parts those are sent that the server hasn't.
+
+        Args:
+            base: generation that it was made from, 0 for the first; the server refuses an older one.
+            parts: by the digests that the document has in place of rows (`weft.planning.site.parts.cut`).
+        """
         headers = {} if base is None else {"If-Match": f'"{base}"'}
-        return self._ask("PUT", "/v1/site", document, extra_time=120, headers=headers)
+        if parts:
+            self._send_parts(parts)
+        return self._ask("PUT", "/v1/site", document, extra_time=600, headers=headers)
+
+    def _send_parts(self, parts: Mapping[str, bytes]) -> None:
+        asked = {"parts": list(parts)}
+        for digest in self._ask("POST", "/v1/site/parts/missing", asked, extra_time=60)["missing"]:
+            if digest in parts:
+                self._ask("PUT", f"/v1/site/parts/{digest}", parts[digest])
 
     def site_generation(self) -> int:
         """Of the site in force; 0: there is none yet."""
@@ -217,7 +245,7 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         extra_time: float = 0.0,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
@@ -226,7 +254,7 @@ class Client:
         data = None
         if body is not None:
             headers["Content-Type"] = "application/json"
-            data = json.dumps(body).encode()
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
             response = self._session.request(
                 self.url + path,

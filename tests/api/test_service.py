@@ -237,6 +237,6 @@ def test_the_schema_has_every_route_and_every_reference(api: Client) -> None:
     text = json.dumps(schema)
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
     assert names <= set(schema["components"]["schemas"])
-    assert {"Order", "Site", "Plan", "PodView", "Problem"} <= names
+    assert {"Order", "SiteDocument", "Plan", "PodView", "Problem"} <= names
     assert schema["components"]["schemas"]["NodesOrder"]["properties"]["count"]["description"]
     assert "post" in schema["paths"]["/v1/pods/{name}/release"]

@@ -31,12 +31,18 @@ class Api:
         self.document: Mapping[str, Any] | None = None
         self.base: int | None = None
 
-    def apply_site(self, document: Mapping[str, Any], base: int) -> dict[str, Any]:
+    def apply_site(
+        self, document: Mapping[str, Any], base: int, parts: Mapping[str, bytes]
+    ) -> dict[str, Any]:
+        assert not parts
         self.document, self.base = document, base
         return self.show_site()
 
     def site_generation(self) -> int:
         return 7
+
+    def whole_site(self) -> dict[str, Any]:
+        return self.show_site()
 
     def show_site(self) -> dict[str, Any]:
         manager = {"name": "sm1", "state": "master", "problems": []}

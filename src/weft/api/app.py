@@ -29,7 +29,8 @@ from weft.model.errors import InputError, InputErrors, TemporaryError, Unauthent
 from weft.model.order import Order
 from weft.model.problems import TYPE_PREFIX, row_of, to_problem
 from weft.model.reservation import Reservation
-from weft.model.site import Site
+from weft.model.sitefile import SiteDocument
+from weft.model.siteparts import PartsQuestion
 from weft.ports.cloud import Identity
 
 _PLAIN = {
@@ -142,7 +143,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        bodies = (Order, Site, RepairRequest, QuarantineRequest, ExtendRequest, AbandonRequest, Reservation)
+        operators = (SiteDocument, PartsQuestion, RepairRequest, QuarantineRequest, Reservation)
+        bodies = (Order, ExtendRequest, AbandonRequest, *operators)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )

@@ -22,6 +22,8 @@ from weft.app.explain import validate
 from weft.app.verbs import Request, Verbs
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
+from weft.model.siteparts import MOST_PARTS
+from weft.planning.site.parts import LARGEST
 from weft.ports.cloud import Identity
 
 KIB = 1 << 10
@@ -135,14 +137,25 @@ def _too_large(limit: int) -> HTTPException:
 
 SmallBody = Annotated[bytes, Depends(raw_body(256 * KIB, 5_000))]
 """An order: user data of 48 KiB, escaped, is most of it."""
-LargeBody = Annotated[bytes, Depends(raw_body(64 * MIB, 3_000_000))]
-"""A site: 100 to 150 values a node."""
+LargeBody = Annotated[bytes, Depends(raw_body(8 * MIB, 400_000))]
+"""A site with tables of 2,000 to 8,000 nodes in it; longer ones are sent in parts."""
+PartBody = Annotated[bytes, Depends(raw_body(LARGEST, 140_000))]
+"""Rows of one of a site's tables."""
+ListBody = Annotated[bytes, Depends(raw_body(MIB, MOST_PARTS + 10))]
+"""Names of a site's parts."""
 
 
 def json_object(body: bytes) -> dict[str, object]:
     """The JSON object in a body. Raises `InputError` for anything else, also for a name given twice."""
+    value = _json(body)
+    if not isinstance(value, dict):
+        raise InputError("body", value, "a JSON object")
+    return cast(dict[str, object], value)
+
+
+def _json(body: bytes) -> object:
     try:
-        value = json.loads(body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        return json.loads(body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
     except RecursionError:
         raise InputError("body", "…", "JSON that is not nested so deeply") from None
     except json.JSONDecodeError as error:
@@ -151,9 +164,16 @@ def json_object(body: bytes) -> dict[str, object]:
         raise InputError("body", body[:40], "JSON in UTF-8") from None
     except ValueError as error:
         raise InputError("body", "…", f"JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise InputError("body", value, "a JSON object")
-    return cast(dict[str, object], value)
+
+
+def json_rows(body: bytes) -> list[object]:
+    """The JSON objects in a body that is a list of them. Raises `InputError` for anything else."""
+    value = _json(body)
+    rows = cast(list[object], value) if isinstance(value, list) else [value]
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError("body", "…", "a JSON list of objects")
+    _refuse_nul(rows)
+    return rows
 
 
 def document(model: type[_M], body: bytes) -> _M:
@@ -172,6 +192,15 @@ def answer(value: BaseModel, status: int = 200, location: str | None = None) -> 
     """A document as JSON, without validating again what was made here."""
     headers = {"Location": location} if location else None
     return Response(value.model_dump_json(), status, headers, "application/json")
+
+
+ROWS_SCHEMA: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
+    }
+}
+"""OpenAPI's `requestBody` of rows of a table."""
 
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -24,6 +24,12 @@ class NodeList(Document):
     nodes: tuple[NodeView, ...]
 
 
+class PartRows(Document):
+    """Rows of a table of the site."""
+
+    rows: tuple[dict[str, object], ...]
+
+
 class AuditLog(Document):
     entries: tuple[AuditLogEntry, ...]
 

@@ -7,20 +7,25 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from weft.api.asking import (
+    ROWS_SCHEMA,
     Door,
     LargeBody,
+    ListBody,
     Named,
+    PartBody,
     SmallBody,
     answer,
     body_schema,
     document,
+    json_rows,
     may,
     plain_object,
 )
-from weft.api.documents import AuditLog, NodeList, QuarantineRequest, RepairRequest
+from weft.api.documents import AuditLog, NodeList, PartRows, QuarantineRequest, RepairRequest
 from weft.app.verbs import Request
 from weft.model.errors import InputError
-from weft.model.site import Site
+from weft.model.sitefile import SiteDocument
+from weft.model.siteparts import MissingParts, PartsQuestion, StoredPart
 from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 
 IfMatch = Annotated[
@@ -37,12 +42,36 @@ def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Res
     return _tagged(verbs.show_site(request))
 
 
-@router.put("/site", response_model=SiteView, openapi_extra=body_schema(Site))
+@router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
 def apply_site(
     request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody, if_match: IfMatch = None
 ) -> Response:
-    """Put a site into force; its generation grows. 409 if the one in `If-Match` isn't in force any more."""
+    """Put a site into force; its generation grows. 409 if the one in `If-Match` isn't in force any more.
+
+    A long table is `{"parts": [SHA-256, …]}`: its rows were sent before, in parts, those alone that weren't there.
+    """
     return _tagged(verbs.apply_site(request, plain_object(body), _base(if_match)))
+
+
+@router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
+def missing_parts(request: Annotated[Request, may("site:apply")], verbs: Door, body: ListBody) -> Response:
+    """Which parts of a site's tables have to be sent before a document that names them is put."""
+    return answer(verbs.missing_parts(request, document(PartsQuestion, body).parts))
+
+
+@router.put("/site/parts/{name}", response_model=StoredPart, openapi_extra=ROWS_SCHEMA)
+def send_part(
+    request: Annotated[Request, may("site:apply")], verbs: Door, name: Named, body: PartBody
+) -> Response:
+    """Send rows of a table, a JSON list, under the SHA-256 of the body; nothing is in force by that."""
+    json_rows(body)
+    return answer(verbs.send_part(request, name, body))
+
+
+@router.get("/site/parts/{name}", response_model=PartRows)
+def site_part(request: Annotated[Request, may("site:show")], verbs: Door, name: Named) -> Response:
+    """Rows of a table that the document of the site in force names."""
+    return Response(b'{"rows":%b}' % verbs.site_part(request, name), media_type="application/json")
 
 
 def _base(if_match: str | None) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -51,14 +52,45 @@ _SENTENCES = {
 }
 
 
-def validate(model: type[D], data: Mapping[str, Any], where: Positions) -> D:
-    """The document, or `InputErrors` with one error for each thing that is wrong, in the order of the lines."""
+def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: Path = ()) -> D:
+    """The document, or `InputErrors` with one error for each thing that is wrong, in the order of the lines.
+
+    Args:
+        under: where the document stands in the one that was given.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        told = by_line([_error(model, e, where) for e in found[:MOST_ERRORS]])
-        raise InputErrors(told, more=len(found) - len(told)) from None
+        told, more = _errors(model, error, where, under)
+        raise InputErrors(told, more) from None
+
+
+def validate_rows(
+    model: type[D], table: str, rows: Any, first: int
+) -> tuple[tuple[D, ...], list[InputError], int]:
+    """Rows of a table, what is wrong with them, and how much more is; with anything wrong there are no rows.
+
+    Args:
+        first: number in the table of the first of these rows.
+    """
+    try:
+        return _rows_of(model).validate_python(rows), [], 0
+    except ValidationError as error:
+        return (), *_errors(model, error, Positions(), (table,), first)
+
+
+@cache
+def _rows_of(model: type[D]) -> TypeAdapter[tuple[D, ...]]:
+    rows: Any = tuple[model, ...]  # pyright: ignore[reportInvalidTypeForm]
+    return TypeAdapter(rows)
+
+
+def _errors(
+    model: type[BaseModel], error: ValidationError, where: Positions, under: Path, first: int | None = None
+) -> tuple[list[InputError], int]:
+    found = error.errors(include_url=False)
+    told = by_line([_error(model, e, where, under, first) for e in found[:MOST_ERRORS]])
+    return told, len(found) - len(told)
 
 
 def by_line(errors: list[InputError]) -> list[InputError]:
@@ -83,8 +115,13 @@ def shown(value: object) -> object:
     return value
 
 
-def _error(model: type[BaseModel], error: ErrorDetails, where: Positions) -> InputError:
+def _error(
+    model: type[BaseModel], error: ErrorDetails, where: Positions, under: Path, first: int | None
+) -> InputError:
+    """One error; `first` is given where the model is that of a row, the number of the first row."""
     path: Path = tuple(p for p in error["loc"] if p != "[key]")
+    if first is not None and path:
+        under, path = (*under, first + int(path[0])), path[1:]
     parent, info = _find(model, path)
     value: object = shown(error["input"])
     kind = error["type"]
@@ -96,7 +133,7 @@ def _error(model: type[BaseModel], error: ErrorDetails, where: Positions) -> Inp
         allowed = _unknown(str(path[-1]), parent)
     else:
         allowed = in_words(kind, error.get("ctx", {}), error["msg"])
-    path = where.written(path)
+    path = where.written((*under, *path))
     return InputError(dotted(path), value, allowed, where.at(path))
 
 

@@ -38,6 +38,7 @@ from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.resources import Difference, PortSpec, Resource, Spec
+from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     AuditLogEntry,
     AuditLogSearch,
@@ -317,6 +318,18 @@ class RedactedVerbs:
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         with self._errors(request):
             return self._verbs.apply_site(request, document, base)
+
+    def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
+        with self._errors(request):
+            return self._verbs.missing_parts(request, digests)
+
+    def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
+        with self._errors(request):
+            return self._verbs.send_part(request, digest, body)
+
+    def site_part(self, request: Request, digest: str) -> bytes:
+        with self._errors(request):
+            return self._verbs.site_part(request, digest)
 
     def show_site(self, request: Request) -> SiteView:
         with self._errors(request):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.engine.capacity import Capacity
 from weft.engine.records import PodRecord, ResourceRecord, RowState
-from weft.engine.store import SiteRecord
+from weft.engine.siteparts import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.ids import format_pkey
 from weft.model.ipusite import IpuMachine
@@ -97,7 +97,7 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
         nodes=len(site.nodes),
         switches=len(site.switches),
         links=len(site.links),
-        document=site.model_dump(mode="json"),
+        document=record.cut.document,
         fabrics=fabrics,
     )
 

@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from weft.app.csvtables import read_rows
 from weft.app.explain import by_line, validate
+from weft.app.siteparts import Parted, PartSource
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
-from weft.model.site import BOOTABLE, Accelerator, Hca, Site
+from weft.model.site import BOOTABLE, Accelerator, Hca, Node, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.site.check import canonical, check_site
+from weft.planning.site.lean import Shared, lean
 from weft.planning.site.seen import WrongValue
 
 D = TypeVar("D", Hca, Accelerator)
@@ -26,11 +28,14 @@ MOST_BYTES = 512 << 20
 """Largest file that is read."""
 
 
-def load_site(source: str | Path | Mapping[str, Any], links_needed: bool = True) -> Site:
+def load_site(
+    source: str | Path | Mapping[str, Any], links_needed: bool = True, parts: PartSource | None = None
+) -> Site:
     """The site from a file, or from an already parsed document (API), checked and in canonical order.
 
     Args:
         links_needed: False to read a site whose cables are still to be taken in from the fabric.
+        parts: where parts of a document's tables are; None: it can't have any.
 
     Raises `InputErrors` with everything that is wrong, in the order of the lines of each file.
     """
@@ -45,14 +50,47 @@ def load_site(source: str | Path | Mapping[str, Any], links_needed: bool = True)
                 data[table] = _expand(table, data[table], path, where, errors)
         if errors:
             raise InputErrors(errors)
-    tables = validate(SiteTables, without_nulls(data), where)
+    data = without_nulls(data)
+    parted = Parted(parts) if parts else None
+    tables = validate(SiteTables, data, where) if parted is None else _with_parts(data, parted)
     site, unknown = _fold(tables, where)
+    return checked(site, links_needed, unknown, where)
+
+
+def checked(
+    site: Site, links_needed: bool = True, unknown: Sequence[WrongValue] = (), where: Positions | None = None
+) -> Site:
+    """A site whose rows are right by themselves, checked as a whole and in canonical order.
+
+    Args:
+        unknown: what is known to be wrong already.
+        where: where its values are written.
+
+    Raises `InputErrors`.
+    """
     problems = [*unknown, *check_site(site, links_needed)]
     if problems:
+        where = where or Positions()
         raise InputErrors(
             by_line([_located(path, value, allowed, where) for path, value, allowed in problems])
         )
-    return canonical(site)
+    ordered = canonical(site)
+    shared: Shared = {}
+    for table in ("nodes", "links", "switches"):
+        lean(getattr(ordered, table), shared)
+    return ordered
+
+
+def _with_parts(data: dict[str, Any], parted: Parted) -> SiteTables:
+    """The tables of a document, some of them in parts; everything that is wrong in either is told at once."""
+    parted.take(data)
+    try:
+        tables = validate(SiteTables, data, Positions())
+    except InputErrors as error:
+        raise InputErrors([*error.errors, *parted.errors], error.more + parted.more) from None
+    if parted.errors:
+        raise InputErrors(parted.errors, parted.more)
+    return tables.model_copy(update=parted.rows)
 
 
 def read_text(path: Path) -> str:
@@ -151,13 +189,12 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]
     )
     only = next(iter(tables.clouds)) if len(tables.clouds) == 1 else None
     nodes = tuple(
-        n.model_copy(
-            update={
-                "hcas": tuple(hcas[i]),
-                "accelerators": tuple(accelerators[i]),
-                # Where there is one cloud, its hosts and IPU-PODs need not say so.
-                "cloud": n.cloud or (only if n.role in BOOTABLE else None),
-            }
+        _with(
+            n,
+            hcas=tuple(hcas[i]),
+            accelerators=tuple(accelerators[i]),
+            # Where there is one cloud, its hosts and IPU-PODs need not say so.
+            cloud=n.cloud or (only if n.role in BOOTABLE else None),
         )
         for i, n in enumerate(tables.nodes)
     )
@@ -167,6 +204,11 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]
     own = ("nodes", "ipu_pods")
     values = {name: getattr(tables, name) for name in Site.model_fields if name not in own}
     return Site.model_construct(nodes=nodes, ipu_pods=ipu_pods, **values), unknown
+
+
+def _with(node: Node, **values: object) -> Node:
+    """The node with these values; itself if it has them, which in a large site is cheaper than a copy."""
+    return node if all(getattr(node, k) == v for k, v in values.items()) else node.model_copy(update=values)
 
 
 def _by_node(

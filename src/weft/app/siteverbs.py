@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from weft.app.desk import Desk
 from weft.app.show import node_views, site_view
-from weft.app.sitefile import load_site
+from weft.app.sitefile import checked, load_site
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_epoch
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
+from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabric.diff import fabric_differences, take_in
 
@@ -47,10 +49,32 @@ class SiteVerbs(Desk):
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
             self._policy.check("site:apply", request.caller)
-            site = load_site(document)
+            site = load_site(document, parts=self._store.sites)
             self._check_holds(site)
             record = self._store.apply_site(site, request.caller.user_name, base)
             return site_view(record)
+
+    def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
+        with self._refusals(request, "site send", f"{len(digests)} parts"):
+            self._policy.check("site:apply", request.caller)
+            return MissingParts(missing=tuple(self._store.sites.missing(digests)))
+
+    def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
+        with self._refusals(request, "site send", digest):
+            self._policy.check("site:apply", request.caller)
+            if sha256(body).hexdigest() != digest:
+                raise InputError(
+                    "digest", digest, "the SHA-256 of the body in hexadecimal digits, a-f and not A-F"
+                )
+            self._store.sites.add(digest, body)
+            return StoredPart(digest=digest, bytes=len(body))
+
+    def site_part(self, request: Request, digest: str) -> bytes:
+        self._policy.check("site:show", request.caller)
+        body = self._store.site().cut.parts.get(digest)
+        if body is None:
+            raise NotFoundError("the site in force has no such part; another one may have come into force")
+        return body
 
     def show_site(self, request: Request) -> SiteView:
         self._policy.check("site:show", request.caller)
@@ -79,8 +103,8 @@ class SiteVerbs(Desk):
             site = record.site
             name = self._fabric_name(site, fabric)
             links = take_in(site, name, self._keeper.world().fabric(name).topology())
-            # Read as any site file is: what was discovered must make a good site too.
-            changed = load_site(site.model_copy(update={"links": links}).model_dump(mode="json"))
+            # Checked as any site file is: what was discovered must make a good site too.
+            changed = checked(site.model_copy(update={"links": links}))
             return site_view(self._store.apply_site(changed, request.caller.user_name, record.generation))
 
     def nodes(self, request: Request) -> list[NodeView]:

@@ -16,6 +16,7 @@ from weft.model.order import Level, Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
+from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     AuditLogEntry,
     AuditLogSearch,
@@ -115,8 +116,24 @@ class Verbs(Protocol):
 
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         """Args:
+        document: long tables may be `{"parts": [digest, …]}` of parts that were sent before.
         base: generation that the document was made from, 0 for the first; `ConflictError` if it isn't in force.
         """
+        ...
+
+    def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
+        """Which of these parts of a site have to be sent."""
+        ...
+
+    def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
+        """Keep rows of a table, a JSON list, for the site that will be applied.
+
+        Raises `InputError` if `digest` isn't the SHA-256 of the body, `ConflictError` if too much waits already.
+        """
+        ...
+
+    def site_part(self, request: Request, digest: str) -> bytes:
+        """A part that the document of the site in force names."""
         ...
 
     def show_site(self, request: Request) -> SiteView: ...

@@ -138,11 +138,12 @@ def _counts(site: Site) -> dict[str, int]:
 
 def _apply(args: argparse.Namespace) -> int:
     from weft.app.sitefile import load_site
+    from weft.planning.site.parts import cut
 
-    site = load_site(args.file)
+    made = cut(load_site(args.file))
     client = client_of(args)
     base = client.site_generation() if args.base is None else args.base
-    view = client.apply_site(site.model_dump(mode="json"), base)
+    view = client.apply_site(made.document, base, made.parts)
     if args.json:
         write_json(view)
     else:
@@ -151,10 +152,11 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    view = client_of(args).show_site()
+    client = client_of(args)
     if args.json:
-        write_json(view)
+        write_json(client.whole_site())
         return 0
+    view = client.show_site()
     names = ("name", "generation", "applied_at", "applied_by", "nodes", "switches", "links")
     for line in fields((name.replace("_", " "), view.get(name)) for name in names):
         say(line)

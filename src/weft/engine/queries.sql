@@ -21,6 +21,44 @@ SELECT generation, name, document, applied_at, applied_by FROM site ORDER BY gen
 -- Only its number, to see whether a cached one is stale.
 SELECT max(generation) AS generation FROM site;
 
+-- name: site_parts
+-- Bytes of parts.
+SELECT digest, body FROM site_part WHERE digest = ANY(%(digests)s);
+
+-- name: site_part_sizes
+SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE digest = ANY(%(digests)s);
+
+-- name: touch_site_parts
+-- Those that are there are kept from now on as if they had just been sent. All take the rows in the same order, so
+-- that none waits for another in a ring.
+WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
+UPDATE site_part p SET touched_at = %(at)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
+
+-- name: name_site_parts
+-- A generation names these; which of them are there.
+WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
+UPDATE site_part p SET generation = %(generation)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
+
+-- name: insert_site_part
+-- A part that may be there already: then it is kept from now on as if it had just come.
+INSERT INTO site_part (digest, body, size, generation, touched_at)
+VALUES (%(digest)s, %(body)s, %(size)s, %(generation)s, %(at)s)
+ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at,
+    generation = coalesce(excluded.generation, site_part.generation);
+
+-- name: count_loose_parts
+-- What was sent and no generation has named yet.
+SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE generation IS NULL;
+
+-- name: prune_site_parts
+-- Those that were sent long ago and never named, and those that only removed generations named; in batches, and not
+-- those that somebody has in hand.
+DELETE FROM site_part WHERE digest IN (
+    SELECT digest FROM site_part
+    WHERE generation IS NULL AND touched_at < %(before)s
+       OR generation < (SELECT min(generation) FROM site) AND touched_at < %(before)s
+    ORDER BY digest LIMIT %(limit)s FOR UPDATE SKIP LOCKED);
+
 -- name: lock_capacity
 -- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
@@ -110,26 +148,11 @@ WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.r
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: insert_pod
--- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
--- seconds.
+-- Without a plan it waits: with a start that was promised (`fixed`), or in the queue.
 INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end, placed_at,
     not_before, fixed, expected_start, next_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s, %(state)s, %(reason)s, %(at)s,
-    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now() + %(delay)s * interval '1 second');
-
--- name: confirm_pod
--- What it claimed was looked at: workers may have it.
-UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
-
--- name: drop_claim
--- No row: a worker has had it, or its release was asked for, and it goes its own way.
-DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' RETURNING id;
-
--- name: drop_events
-DELETE FROM event WHERE pod_id = %(pod_id)s;
-
--- name: drop_resources
-DELETE FROM resource WHERE pod_id = %(pod_id)s;
+    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now());
 
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.

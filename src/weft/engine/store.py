@@ -15,6 +15,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
+from weft.engine.siteparts import SiteRecord, Sites
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -32,16 +33,6 @@ PARKED_FOR = 3600.0
 UNREADABLE = "weft can't read its row in the database; an operator must look"
 SHOWN_AFTER_RELEASE = timedelta(days=1)
 """How long a list goes on showing a released pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class SiteRecord:
-    """The site in force."""
-
-    generation: int
-    site: Site
-    applied_at: datetime
-    applied_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,54 +60,17 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._site: SiteRecord | None = None
+        self.sites = Sites(database)
 
     # -- site ---------------------------------------------------------------------------------------------------
 
     def site(self) -> SiteRecord:
         """The site in force. Raises `NotFoundError` before the first `weft site apply`."""
-        with self.database.transaction() as tx:
-            newest = tx.row("current_site_generation")
-            if newest and self._site and newest["generation"] == self._site.generation:
-                return self._site
-            row = tx.row("current_site")
-        if row is None:
-            raise NotFoundError(
-                "no site has been described yet: an operator runs `weft site apply FILE` first"
-            )
-        try:
-            site = read(Site, row["document"])
-        except READING as error:
-            raise unreadable(f"generation {row['generation']} of the site", error) from error
-        self._site = SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
-        return self._site
+        return self.sites.current()
 
     def apply_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
-        """Put a new generation in force; live pods keep the plan they were made with.
-
-        Args:
-            base: the generation that it was made from, 0 if there was none; None: whichever is in force.
-
-        Raises `ConflictError` if another one came into force since.
-        """
-        with self.database.transaction() as tx:
-            tx.run("lock_site")
-            newest = tx.row("current_site_generation")
-            now = (newest["generation"] if newest else None) or 0
-            if base is not None and base != now:
-                raise ConflictError(
-                    f"generation {now} of the site is in force, and the change was made from {base}: look at it with "
-                    "`weft site show`, take it into the file, and apply that"
-                )
-            tx.row(
-                "insert_site",
-                name=site.name,
-                document=written(site),
-                at=tx.now(),
-                by=by,
-            )
-            tx.run("touch_queue", at=tx.now())
-        return self.site()
+        """Put a new generation in force; see `Sites.apply`."""
+        return self.sites.apply(site, by, base)
 
     # -- capacity -----------------------------------------------------------------------------------------------
 
@@ -138,12 +92,8 @@ class Store:
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
-    def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str, delay: float = 0.0) -> None:
-        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`).
-
-        Args:
-            delay: seconds for which workers leave it alone: see `weft.engine.claim`.
-        """
+    def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str) -> None:
+        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`)."""
         now, order = tx.now(), plan.order
         self.insert_row(
             tx,
@@ -156,35 +106,13 @@ class Store:
             state="PLACED",
             lease_end=order.lease.ends(now),
             placed_at=now,
-            delay=delay,
         )
         tx.run("insert_event", pod_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None)
         self.claim(tx, plan)
 
-    def confirm(self, plan: Plan) -> None:
-        """Hand a claimed pod to the workers."""
-        with self.database.transaction() as tx:
-            tx.run("confirm_pod", id=plan.pod_id)
-            tx.run("notify", pod_id=plan.pod_id)
-
-    def drop_claim(self, plan: Plan) -> bool:
-        """Take a claim back that wasn't confirmed, as if it had never been. False: the pod goes its own way."""
-        with self.database.transaction() as tx:
-            if tx.row("drop_claim", id=plan.pod_id) is None:
-                return False
-            tx.run("give_back_nodes", pod_id=plan.pod_id)
-            tx.run("give_back_numbers", pod_id=plan.pod_id, kept=[])
-            tx.run("give_back_subnets", pod_id=plan.pod_id)
-            tx.run("drop_resources", pod_id=plan.pod_id)
-            tx.run("drop_events", pod_id=plan.pod_id)
-            tx.run("touch_queue", at=tx.now())
-            tx.run("notify", pod_id=plan.pod_id)
-        return True
-
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
         """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
-        unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
-        waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
+        waits = {"placed_at": None, "not_before": None, "fixed": False, "expected_start": None, "reason": ""}
         document = written(order)
         try:
             tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
@@ -455,7 +383,7 @@ def cut_for(plan: Plan) -> dict[str, str]:
     """Plane -> subnet that was cut from the site's block: not what the order named, nor the IPU-POD's own."""
     given, numbers = plan.order.network, plan.allotment
     cut: dict[str, str] = {}
-    if given.rdma is None and plan.order.ipus is None and plan.order.fabric.rdma:
+    if given.rdma is None and plan.order.ipus is None:
         cut["rdma"] = numbers.rdma_cidr
     if given.management is None:
         cut["management"] = numbers.management_cidr

@@ -26,6 +26,10 @@ class Document(BaseModel):
         _set_private(document, None)
         return document
 
+    def forget_given(self) -> None:
+        """Count every field as given: the set of those that were is larger than most documents."""
+        _set_given(self, _fields(type(self)))
+
 
 _new = object.__new__
 # A document's own four slots, written directly: by name through `object.__setattr__` takes three times as long.

@@ -23,6 +23,7 @@ from weft.model.site import (
     Site,
     Switch,
 )
+from weft.model.siteparts import PartsInclude
 
 
 class HcaRow(Hca):
@@ -54,12 +55,23 @@ class CsvInclude(Document):
     )
 
 
-class SiteFile(Document):
-    """A site file."""
+class _Head(Document):
+    """What of a site is in no table."""
 
     name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
     clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
     fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics by name.")
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
+    placement: PlacementPolicy = Field(
+        default=PlacementPolicy(), description="What decides between places that an order fits in."
+    )
+
+
+class SiteFile(_Head):
+    """A site file."""
+
     racks: CsvInclude | tuple[Rack | CsvInclude, ...] = Field(default=(), description="Racks.")
     switches: CsvInclude | tuple[Switch | CsvInclude, ...] = Field(default=(), description="Switches.")
     links: CsvInclude | tuple[Link | CsvInclude, ...] = Field(default=(), description="Cables.")
@@ -70,15 +82,25 @@ class SiteFile(Document):
     accelerators: CsvInclude | tuple[AcceleratorRow | CsvInclude, ...] = Field(
         default=(), description="Accelerators of all nodes, each with its `node`."
     )
-    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
     ipu_machines: CsvInclude | tuple[IpuMachine | CsvInclude, ...] = Field(
         default=(), description="IPU-Machines."
     )
-    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
-    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
-    placement: PlacementPolicy = Field(
-        default=PlacementPolicy(), description="What decides between places that an order fits in."
+
+
+class SiteDocument(_Head):
+    """A site as the API takes it: a long table by the parts that were sent before."""
+
+    racks: PartsInclude | tuple[Rack, ...] = Field(default=(), description="Racks.")
+    switches: PartsInclude | tuple[Switch, ...] = Field(default=(), description="Switches.")
+    links: PartsInclude | tuple[Link, ...] = Field(default=(), description="Cables.")
+    nodes: PartsInclude | tuple[Node, ...] = Field(default=(), description="Hosts.")
+    hcas: PartsInclude | tuple[HcaRow, ...] = Field(
+        default=(), description="Adapters of all nodes, each with its `node`."
     )
+    accelerators: PartsInclude | tuple[AcceleratorRow, ...] = Field(
+        default=(), description="Accelerators of all nodes, each with its `node`."
+    )
+    ipu_machines: PartsInclude | tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
 
 
 TABLES: dict[str, type[Document]] = {

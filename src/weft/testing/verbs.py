@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -19,6 +20,7 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
+from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     AuditLogEntry,
     AuditLogSearch,
@@ -85,6 +87,7 @@ class FakeVerbs(FakeTime):
         self.log: list[AuditLogEntry] = []
         self.quarantined: dict[str, str] = {}
         self.site: dict[str, object] | None = None
+        self.parts: dict[str, bytes] = {}
         self._pods: list[_Pod] = []
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -222,10 +225,34 @@ class FakeVerbs(FakeTime):
             raise ConflictError(f"generation {self._generation} of the site is in force, not {base}")
         if not isinstance(document.get("name"), str):
             raise InputError("name", document.get("name"), "the name of the site")
+        included = [
+            value["parts"] for value in document.values() if isinstance(value, dict) and "parts" in value
+        ]
+        if any(digest not in self.parts for digests in included for digest in digests):
+            raise ConflictError("parts: some of those that the document names are not here")
         self.site = document
         self._generation += 1
         self._write(request, "site:apply", str(document["name"]))
         return self.show_site(request)
+
+    def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
+        self._may(request, "site:apply", None)
+        return MissingParts(missing=tuple(d for d in digests if d not in self.parts))
+
+    def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
+        self._may(request, "site:apply", None)
+        if sha256(body).hexdigest() != digest:
+            raise InputError(
+                "digest", digest, "the SHA-256 of the body in hexadecimal digits, a-f and not A-F"
+            )
+        self.parts[digest] = body
+        return StoredPart(digest=digest, bytes=len(body))
+
+    def site_part(self, request: Request, digest: str) -> bytes:
+        self._may(request, "site:show", None)
+        if digest not in self.parts:
+            raise NotFoundError("the site in force has no such part; another one may have come into force")
+        return self.parts[digest]
 
     def show_site(self, request: Request) -> SiteView:
         self._may(request, "site:show", None)

@@ -81,15 +81,7 @@ def canonical(site: Site) -> Site:
 
     Adapters of a node by name, accelerators by PCI address; that is also the order of a server's devices.
     """
-    nodes = tuple(
-        n.model_copy(
-            update={
-                "hcas": tuple(sorted(n.hcas, key=lambda h: natural(h.name))),
-                "accelerators": tuple(sorted(n.accelerators, key=lambda a: a.pci)),
-            }
-        )
-        for n in sorted(site.nodes, key=lambda n: natural(n.name))
-    )
+    nodes = tuple(_canonical_node(n) for n in sorted(site.nodes, key=lambda n: natural(n.name)))
     return site.model_copy(
         update={
             "clouds": dict(sorted(site.clouds.items())),
@@ -104,13 +96,25 @@ def canonical(site: Site) -> Site:
     )
 
 
+def _canonical_node(node: Node) -> Node:
+    """The node itself if its devices are in order: a copy takes longer than to look."""
+    hcas = tuple(sorted(node.hcas, key=lambda h: natural(h.name)))
+    accelerators = tuple(sorted(node.accelerators, key=lambda a: a.pci))
+    if hcas == node.hcas and accelerators == node.accelerators:
+        return node
+    return node.model_copy(update={"hcas": hcas, "accelerators": accelerators})
+
+
 def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:
     """Cables with their ends in natural order, sorted."""
-    turned: list[Link] = []
-    for link in links:
-        a, b = sorted(((link.a, link.a_port), (link.b, link.b_port)), key=lambda e: (natural(e[0]), e[1]))
-        turned.append(Link(a=a[0], a_port=a[1], b=b[0], b_port=b[1], rate_gbps=link.rate_gbps))
+    turned = map(_canonical_link, links)
     return tuple(sorted(turned, key=lambda k: (natural(k.a), k.a_port, natural(k.b), k.b_port)))
+
+
+def _canonical_link(link: Link) -> Link:
+    if (natural(link.a), link.a_port) <= (natural(link.b), link.b_port):
+        return link
+    return link.model_copy(update={"a": link.b, "a_port": link.b_port, "b": link.a, "b_port": link.a_port})
 
 
 def _clouds(site: Site) -> Iterator[WrongValue]:

@@ -1,0 +1,116 @@
+"""The rows of a document whose long tables were sent before, in parts: one part at a time is text and plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from weft.app.explain import MOST_ERRORS, validate, validate_rows
+from weft.app.yamltext import Positions, without_nulls
+from weft.model.base import Document
+from weft.model.errors import ConflictError, InputError, InputErrors
+from weft.model.sitefile import TABLES
+from weft.model.siteparts import PartsInclude
+from weft.planning.site.lean import Shared, lean
+
+MOST_BYTES = 512 << 20
+"""Of all parts of a document."""
+Rows = tuple[Document, ...]
+
+
+class PartSource(Protocol):
+    """Where parts are that were sent before (`weft.engine.siteparts.Sites`)."""
+
+    def known(self, table: str, digest: str) -> Rows | None:
+        """The rows of a part that the site in force has in this table."""
+        ...
+
+    def weigh(self, digests: Collection[str]) -> tuple[int, int]:
+        """How many of these parts are there, and their bytes."""
+        ...
+
+    def bodies(self, digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Parts in this order, those left out that aren't there."""
+        ...
+
+
+class Parted:
+    """The tables of a document that are given in parts.
+
+    Attributes:
+        rows: table -> its rows, of those parts that were good.
+        errors: what is wrong in the others; `more` counts what isn't told.
+    """
+
+    def __init__(self, source: PartSource) -> None:
+        self._source = source
+        self._shared: Shared = {}
+        self.rows: dict[str, Rows] = {}
+        self.errors: list[InputError] = []
+        self.more = 0
+
+    def take(self, data: dict[str, Any]) -> None:
+        """Read every such table and take it out of the document.
+
+        Raises `InputErrors` for a list of parts that is none, `ConflictError` if parts aren't there.
+        """
+        names = {
+            table: validate(PartsInclude, data[table], Positions(), (table,)).parts
+            for table in TABLES
+            if isinstance(data.get(table), Mapping)
+        }
+        self._check([digest for digests in names.values() for digest in digests])
+        for table, digests in names.items():
+            del data[table]
+            self.rows[table] = self._read(table, digests)
+
+    def _check(self, digests: list[str]) -> None:
+        """Once each, all of them there, and no more than a document may have."""
+        if not digests:
+            return
+        seen: set[str] = set()
+        if twin := next((digest for digest in digests if digest in seen or seen.add(digest)), None):
+            raise InputErrors(
+                [InputError("parts", twin, "each part once: no two rows of a site are the same")]
+            )
+        count, size = self._source.weigh(digests)
+        if count < len(digests):
+            raise _missing(len(digests) - count)
+        if size > MOST_BYTES:
+            raise InputErrors([InputError("parts", f"{size >> 20} MiB", f"at most {MOST_BYTES >> 20} MiB")])
+
+    def _read(self, table: str, digests: Sequence[str]) -> Rows:
+        known = {digest: self._source.known(table, digest) for digest in digests}
+        bodies = self._source.bodies([digest for digest in digests if known[digest] is None])
+        rows: list[Document] = []
+        first = 0
+        for digest in digests:
+            part = known[digest]
+            if part is None:
+                sent, body = next(bodies, ("", b""))
+                if sent != digest:  # it was removed since it was looked for
+                    raise _missing(1)
+                items = without_nulls(json.loads(body))
+                part = self._parse(table, items, first)
+                first += len(items)
+            else:
+                first += len(part)
+            rows += part
+        return tuple(rows)
+
+    def _parse(self, table: str, items: list[Any], first: int) -> Rows:
+        """The rows; none if one of them is wrong."""
+        rows, errors, more = validate_rows(TABLES[table], table, items, first)
+        room = max(0, MOST_ERRORS - len(self.errors))
+        self.errors += errors[:room]
+        self.more += more + len(errors[room:])
+        lean(rows, self._shared)
+        return rows
+
+
+def _missing(count: int) -> ConflictError:
+    return ConflictError(
+        f"parts: {count} of those that the document names are not here, or not any more: ask which are missing "
+        "(POST /v1/site/parts/missing), send those, and put the document again"
+    )

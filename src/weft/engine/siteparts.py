@@ -1,0 +1,219 @@
+"""Generations of the site: each a document whose long tables are parts, stored once for all generations that have them.
+
+What is sent for a site that isn't in force yet waits here too: for a day, and no more of it than has a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import STEPS, read
+from weft.engine.records import READING, unreadable
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.site import Site
+from weft.model.versions import FIELD, FIRST, newest
+from weft.planning.site.lean import Shared, lean
+from weft.planning.site.parts import ROWS, Cut, Rows, cut, named, rows_of
+
+KEPT_FOR = timedelta(days=1)
+"""How long a part that no generation names is kept after it was last sent or asked about."""
+MOST_LOOSE = 50_000
+MOST_LOOSE_BYTES = 512 << 20
+"""So many parts, and bytes of them, may wait for a generation to name them."""
+_PRUNED_AT_ONCE = 1000
+_READ_AT_ONCE = 16
+_Parts = dict[str, tuple[str, Rows]]
+
+
+@dataclass(frozen=True)
+class SiteRecord:
+    """The site in force."""
+
+    generation: int
+    site: Site
+    applied_at: datetime
+    applied_by: str
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The site as it is stored, sent and shown."""
+        return cut(self.site)
+
+
+class Sites:
+    """Reads and writes generations of the site and their parts over one `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._loading = threading.Lock()
+        self._record: SiteRecord | None = None
+        self._parts: _Parts = {}
+
+    def current(self) -> SiteRecord:
+        """The site in force. Raises `NotFoundError` before the first `weft site apply`.
+
+        Of a new generation only the parts that the last one hadn't are read.
+        """
+        with self._database.transaction() as tx:
+            newest_row = tx.row("current_site_generation")
+        known = self._record
+        if newest_row and known and newest_row["generation"] == known.generation:
+            return known
+        with self._loading, self._database.transaction() as tx:
+            row = tx.row("current_site")
+            if row is None:
+                raise NotFoundError(
+                    "no site has been described yet: an operator runs `weft site apply FILE` first"
+                )
+            if self._record is None or self._record.generation != row["generation"]:
+                self._record = self._load(tx, row)
+            return self._record
+
+    def apply(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
+        """Put a new generation in force; live pods keep the plan they were made with.
+
+        Args:
+            base: the generation that it was made from, 0 if there was none; None: whichever is in force.
+
+        Raises `ConflictError` if another one came into force since.
+        """
+        made = cut(site)
+        with self._database.transaction() as tx:
+            tx.run("lock_site")
+            row = tx.row("current_site_generation")
+            now = (row["generation"] if row else None) or 0
+            if base is not None and base != now:
+                raise ConflictError(
+                    f"generation {now} of the site is in force, and the change was made from {base}: look at it with "
+                    "`weft site show`, take it into the file, and apply that"
+                )
+            document = Jsonb({FIELD: newest(STEPS), **made.document})
+            row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
+            assert row is not None
+            _name(tx, made, row["generation"])
+            tx.run("touch_queue", at=tx.now())
+        with self._loading:
+            self._parts = {**self._parts, **made.parts.rows}
+        return self.current()
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        """Which of these parts aren't here; the others stay for `KEPT_FOR` from now."""
+        self.prune()
+        with self._database.transaction() as tx:
+            rows = tx.rows("touch_site_parts", digests=list(digests), at=tx.now())
+        there = {row["digest"] for row in rows}
+        return [digest for digest in dict.fromkeys(digests) if digest not in there]
+
+    def add(self, digest: str, body: bytes) -> None:
+        """Keep a part for a generation that will name it. Raises `ConflictError` if too much waits already."""
+        with self._database.transaction() as tx:
+            waiting = tx.row("count_loose_parts")
+            assert waiting is not None
+            if waiting["parts"] >= MOST_LOOSE or waiting["bytes"] + len(body) > MOST_LOOSE_BYTES:
+                raise ConflictError(
+                    f"there is no room: {waiting['parts']} parts of sites that were never applied are kept; apply "
+                    "the site that they are of, or wait: parts go a day after they were sent or asked about last"
+                )
+            tx.run("insert_site_part", **_part(digest, body), generation=None, at=tx.now())
+
+    def known(self, table: str, digest: str) -> Rows | None:
+        """The rows of a part, if the site in force has it in this table."""
+        of, rows = self._parts.get(digest, ("", ()))
+        return rows if of == table else None
+
+    def weigh(self, digests: Collection[str]) -> tuple[int, int]:
+        """How many of these parts are here, and their bytes."""
+        with self._database.transaction() as tx:
+            row = tx.row("site_part_sizes", digests=list(digests))
+        assert row is not None
+        return row["parts"], row["bytes"]
+
+    def bodies(self, digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Parts in this order, a few at a time; those that aren't here are left out."""
+        for some in _few(digests):
+            with self._database.transaction() as tx:
+                found = _bodies(tx, some)
+            yield from ((digest, found[digest]) for digest in some if digest in found)
+
+    def prune(self) -> int:
+        """Remove some of what no generation names any more, or never did within `KEPT_FOR`; how many."""
+        with self._database.transaction() as tx:
+            return tx.run("prune_site_parts", before=tx.now() - KEPT_FOR, limit=_PRUNED_AT_ONCE)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _load(self, tx: Tx, row: Row) -> SiteRecord:
+        document: Mapping[str, Any] = row["document"]
+        try:
+            if document.get(FIELD, FIRST) == newest(STEPS):
+                site = self._compose(tx, document)
+            else:  # rows of another version are taken to this one within the whole document
+                self._parts, site = {}, read(Site, _whole(tx, document))
+        except READING as error:
+            raise unreadable(f"generation {row['generation']} of the site", error) from error
+        return SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
+
+    def _compose(self, tx: Tx, document: Mapping[str, Any]) -> Site:
+        """The site, with the rows of parts that are known already, and of all others what is equal kept once."""
+        parts: _Parts = {}
+        tables: dict[str, Rows] = {}
+        shared: Shared = {}
+        for table in ROWS:
+            digests = named(document, table)
+            if digests is None:
+                continue
+            fresh = [digest for digest in digests if self.known(table, digest) is None]
+            found = {digest: rows for digest in digests if (rows := self.known(table, digest)) is not None}
+            for some in _few(fresh):
+                for digest, body in _bodies(tx, some).items():
+                    found[digest] = rows_of(table, body)
+                    lean(found[digest], shared)
+            parts |= {digest: (table, found[digest]) for digest in digests}
+            tables[table] = tuple(row for digest in digests for row in found[digest])
+        head = {name: value for name, value in document.items() if name not in tables}
+        site = read(Site, head)
+        self._parts = parts
+        return site.model_copy(update=tables)
+
+
+def _whole(tx: Tx, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with the rows of its parts in it, as they are stored."""
+    whole = dict(document)
+    for table in ROWS:
+        digests = named(document, table)
+        if digests is not None:
+            found = _bodies(tx, digests)
+            whole[table] = [row for digest in digests for row in json.loads(found[digest])]
+    return whole
+
+
+def _name(tx: Tx, made: Cut, generation: int) -> None:
+    """Bind the parts to the generation; those that aren't here are written."""
+    rows = tx.rows("name_site_parts", digests=list(made.parts), generation=generation)
+    there = {row["digest"] for row in rows}
+    for digest in sorted(made.parts.keys() - there):
+        tx.run("insert_site_part", **_part(digest, made.parts[digest]), generation=generation, at=tx.now())
+
+
+def _few(digests: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (digests[i : i + _READ_AT_ONCE] for i in range(0, len(digests), _READ_AT_ONCE))
+
+
+def _part(digest: str, body: bytes) -> dict[str, object]:
+    return {"digest": digest, "body": body, "size": len(body)}
+
+
+def _bodies(tx: Tx, digests: Collection[str]) -> dict[str, bytes]:
+    rows = tx.rows("site_parts", digests=list(digests))
+    return {row["digest"]: bytes(row["body"]) for row in rows}

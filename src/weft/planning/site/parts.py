@@ -1,0 +1,126 @@
+"""Cut a site's document into parts that stay the same where the site does.
+
+A part ends after a row whose own hash says so, so that a row put in anywhere changes the part that it is in and no
+other (content-defined chunking, as rsync and restic cut files). Boundaries by name ranges would need to know each
+table's key, and ones by number would move with every insertion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b, sha256
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from weft.model.base import Document
+from weft.model.ipusite import IpuMachine
+from weft.model.site import Link, Node, Rack, Site, Switch
+from weft.model.siteparts import PartsInclude
+
+Rows = tuple[Document, ...]
+
+ROWS: dict[str, type[Document]] = {
+    "racks": Rack,
+    "switches": Switch,
+    "links": Link,
+    "nodes": Node,
+    "ipu_machines": IpuMachine,
+}
+"""Tables of a `Site`, and what a row is."""
+
+USUAL = 128 << 10
+"""Bytes of a part on average, and of the longest table that is not cut. A change of one row sends a part and the names
+of all: at 100,000 nodes both are about as long with parts of this size."""
+LARGEST = 512 << 10
+"""Bytes that a part of several rows has at most."""
+
+
+class Parts(Mapping[str, bytes]):
+    """Digest -> bytes, made when they are asked for: the text of a large site is many times its value.
+
+    Attributes:
+        rows: digest -> the table, and the rows of the part.
+    """
+
+    def __init__(self, rows: Mapping[str, tuple[str, Rows]]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, digest: str) -> bytes:
+        return b"[%b]" % b",".join(map(_text, self.rows[digest][1]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A site's document: short tables in it, long ones by the digests of their parts."""
+
+    document: dict[str, Any]
+    parts: Parts
+
+
+def cut(site: Site) -> Cut:
+    """The document of a site and its parts. Equal sites give equal bytes."""
+    head = site.model_dump(mode="json", exclude=set(ROWS))
+    parts: dict[str, tuple[str, Rows]] = {}
+    for table in ROWS:
+        rows: Rows = getattr(site, table)
+        found = list(_pieces(rows))
+        if sum(size for _, _, size in found) <= USUAL:
+            head[table] = [row.model_dump(mode="json") for row in rows]
+            continue
+        parts |= {digest: (table, piece) for digest, piece, _ in found}
+        head[table] = PartsInclude(parts=tuple(digest for digest, _, _ in found)).model_dump()
+    return Cut({name: head[name] for name in Site.model_fields}, Parts(parts))
+
+
+def named(document: Mapping[str, Any], table: str) -> tuple[str, ...] | None:
+    """Digests of a table of a stored document; None if its rows are in the document."""
+    value = document.get(table)
+    return PartsInclude.model_validate(value).parts if isinstance(value, Mapping) else None
+
+
+def rows_of(table: str, body: bytes) -> Rows:
+    """The rows of a part that `cut` made. Raises pydantic's `ValidationError` for anything else."""
+    return _adapter(table).validate_json(body)
+
+
+def _pieces(rows: Sequence[Document]) -> Iterator[tuple[str, Rows, int]]:
+    """Digest, rows and bytes of each part."""
+    start = size = 0
+    hashed = sha256()
+    for index, row in enumerate(rows):
+        text = _text(row)
+        if size and size + len(text) + 2 > LARGEST:
+            hashed.update(b"]")
+            yield hashed.hexdigest(), tuple(rows[start:index]), size + 1
+            start, size, hashed = index, 0, sha256()
+        hashed.update(b"," if size else b"[")
+        hashed.update(text)
+        size += len(text) + 1
+        if _ends(text) or index == len(rows) - 1:
+            hashed.update(b"]")
+            yield hashed.hexdigest(), tuple(rows[start : index + 1]), size + 1
+            start, size, hashed = index + 1, 0, sha256()
+
+
+def _ends(text: bytes) -> bool:
+    """Whether a part ends after this row: of rows of any length one in so many that parts have the usual size."""
+    return int.from_bytes(blake2b(text, digest_size=4).digest()) * USUAL < len(text) << 32
+
+
+def _text(row: Document) -> bytes:
+    return row.__pydantic_serializer__.to_json(row)
+
+
+@cache
+def _adapter(table: str) -> TypeAdapter[Rows]:
+    rows: Any = tuple[ROWS[table], ...]  # pyright: ignore[reportInvalidTypeForm]
+    return TypeAdapter(rows)

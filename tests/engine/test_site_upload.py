@@ -1,0 +1,370 @@
+"""A large site through the API: parts are sent once, generations share them; and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+from tests.engine.house import House, small_site
+from tests.engine.timehouse import HandClock
+
+from weft.api.app import create_app
+from weft.client import Client
+from weft.engine import siteparts
+from weft.engine.database import Database
+from weft.engine.records import UnreadableError
+from weft.engine.store import Store
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.site import Node, Site
+from weft.planning.site.check import canonical
+from weft.planning.site.parts import Cut, cut
+from weft.testing.callers import by, tokens
+from weft.testing.serving import served
+from weft.testing.verbs import FakeIdentity
+
+pytestmark = pytest.mark.database
+
+
+def large(extra: int = 1500, **first: object) -> Site:
+    """The small site and so many service hosts.
+
+    Args:
+        first: values of the first of them.
+    """
+    site = small_site()
+    more = [Node(name=f"host{n}", role="service", labels=("spare", f"batch{n // 7}")) for n in range(extra)]
+    more[0] = more[0].model_copy(update=first)
+    return canonical(site.model_copy(update={"nodes": (*site.nodes, *more)}))
+
+
+class Counting:
+    """Counts requests and their bytes by method and kind."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.sent = app, list[list[Any]]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        entry = [scope["method"], scope["path"], 0]
+        self.sent.append(entry)
+
+        async def counted() -> Any:
+            message = await receive()
+            entry[2] += len(message.get("body", b""))
+            return message
+
+        await self.app(scope, counted, send)
+
+    def take(self) -> list[tuple[str, str, int]]:
+        found, self.sent = self.sent, []
+        return [(method, path, size) for method, path, size in found]
+
+
+@pytest.fixture
+def door(house: House) -> Iterator[tuple[Counting, str]]:
+    counting = Counting(create_app(house.service, FakeIdentity(tokens())))
+    with served(counting) as url:
+        yield counting, url
+
+
+def client(url: str, who: str = "operator") -> Client:
+    return Client(Session(auth=Token(url, by(who)["X-Auth-Token"])), url)
+
+
+def applied(house: House, made: Cut, base: int | None = None) -> int:
+    for digest in house.service.missing_parts(house.operator, list(made.parts)).missing:
+        house.service.send_part(house.operator, digest, made.parts[digest])
+    return house.service.apply_site(house.operator, dict(made.document), base).generation
+
+
+def later(house: House, **span: float) -> HandClock:
+    """The database's time, from now on moved by hand; at first by this."""
+    clock = HandClock()
+    clock.seconds = house.database.now().timestamp()
+    clock.forward(**span)
+    house.database.clock = clock.now
+    return clock
+
+
+def rows(house: House, query: str) -> list[Any]:
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+
+
+def test_only_what_changed_is_sent(house: House, door: tuple[Counting, str]) -> None:
+    """The first time everything; of a change of one node a part; of no change no part at all."""
+    counting, url = door
+    api = client(url)
+    made = cut(large())
+    assert len(made.parts) >= 2
+    api.apply_site(made.document, api.site_generation(), made.parts)
+    sent = [path.rpartition("/")[2] for method, path, _ in counting.take() if method == "PUT"]
+    assert sorted(sent) == sorted([*made.parts, "site"])
+    assert house.store.site().site == large()
+    changed = cut(large(maintenance="fan"))
+    view = api.apply_site(changed.document, 2, changed.parts)
+    assert view["generation"] == 3
+    puts = [path for method, path, _ in counting.take() if method == "PUT"]
+    assert len(puts) in (2, 3) and len(changed.parts.keys() - made.parts.keys()) == len(puts) - 1
+    api.apply_site(changed.document, 3, changed.parts)
+    assert [(method, path) for method, path, _ in counting.take()] == [
+        ("POST", "/v1/site/parts/missing"),
+        ("PUT", "/v1/site"),
+    ]
+    assert house.store.site().site == large(maintenance="fan")
+
+
+def test_a_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> None:
+    """Nothing to ask about and nothing to send before."""
+    counting, url = door
+    made = cut(house.site)
+    client(url).apply_site(made.document, 1, made.parts)
+    assert [(method, path) for method, path, _ in counting.take()] == [("PUT", "/v1/site")]
+
+
+def test_the_whole_document_is_still_to_be_had(house: House, door: tuple[Counting, str]) -> None:
+    """The answer names the parts, and each can be asked for."""
+    api = client(door[1])
+    house.store.apply_site(large(), "test")
+    assert "parts" in api.show_site()["document"]["nodes"]
+    assert Site.model_validate(api.whole_site()["document"]) == large()
+    with pytest.raises(NotFoundError, match="no such part"):
+        api._ask("GET", f"/v1/site/parts/{'0' * 64}")  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("who", ["a-member", "a-admin", "system-reader", "roleless"])
+def test_without_the_right_nothing_is_read(door: tuple[Counting, str], who: str) -> None:
+    """Not a byte of a part, of a question or of a document."""
+    counting, url = door
+    body = b"[" + b'{"name":"x"},' * 20_000 + b"{}]"
+    headers = {**by(who), "Content-Type": "application/json"}
+    with httpx.Client(base_url=url, headers=headers, trust_env=False) as api:
+        assert api.put(f"/v1/site/parts/{sha256(body).hexdigest()}", content=body).status_code == 403
+        assert api.post("/v1/site/parts/missing", content=body).status_code == 403
+        if who != "system-reader":
+            assert api.get(f"/v1/site/parts/{'0' * 64}").status_code == 403
+    assert all(size == 0 for _, _, size in counting.take())
+
+
+BODIES = {
+    "not a list": (b'{"a":1}', 400),
+    "not objects": (b"[1]", 400),
+    "not JSON": (b"[{]", 400),
+    "not UTF-8": (b'[{"a":"\xff"}]', 400),
+    "a name twice": (b'[{"a":1,"a":2}]', 400),
+    "a NUL": (b'[{"a":"\\u0000"}]', 400),
+    "no number": (b'[{"a":NaN}]', 400),
+    "deep": (b'[{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}]", 400),
+    "too long": (b'[{"a":"' + b"x" * (512 << 10) + b'"}]', 413),
+    "too many values": (b"[" + b"{}," * 150_000 + b"{}]", 413),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_no_part_is_not_kept(house: House, door: tuple[Counting, str], name: str) -> None:
+    """Bad bodies under their own right digest; and a good one under another's."""
+    body, status = BODIES[name]
+    headers = {**by("operator"), "Content-Type": "application/json"}
+    with httpx.Client(base_url=door[1], headers=headers, trust_env=False) as api:
+        assert api.put(f"/v1/site/parts/{sha256(body).hexdigest()}", content=body).status_code == status
+        good = b'[{"name":"x"}]'
+        digest = sha256(good).hexdigest()
+        for wrong in ("0" * 64, digest.upper(), digest[:-1], "..%2f" + digest, "x"):
+            assert api.put(f"/v1/site/parts/{wrong}", content=good).status_code in (400, 404), wrong
+        assert (
+            api.put(
+                f"/v1/site/parts/{digest}", content=good, headers={"Content-Type": "text/csv"}
+            ).status_code
+            == 415
+        )
+    assert rows(house, "SELECT * FROM site_part") == []
+
+
+def test_a_document_that_names_what_was_never_sent(house: House) -> None:
+    """409, and the site in force stays; after the parts were sent the same document is taken."""
+    made = cut(large())
+    with pytest.raises(ConflictError, match=f"{len(made.parts)} of those that the document names"):
+        house.service.apply_site(house.operator, dict(made.document))
+    assert house.store.site().generation == 1
+    assert applied(house, made) == 2
+
+
+def test_parts_that_were_pruned_meanwhile_are_sent_again(house: House) -> None:
+    """Sent, left for more than a day, asked about: gone; those that were asked about meanwhile are not."""
+    clock = later(house)
+    made = cut(large())
+    first, *others = made.parts
+    for digest in (first, *others):
+        house.service.send_part(house.operator, digest, made.parts[digest])
+    clock.forward(hours=23)
+    assert house.store.sites.missing([first]) == []
+    clock.forward(hours=2)
+    assert house.store.sites.missing(list(made.parts)) == others
+    with pytest.raises(ConflictError, match="not any more"):
+        house.service.apply_site(house.operator, dict(made.document))
+    assert applied(house, made) == 2
+
+
+def test_generations_share_parts_and_removed_ones_take_theirs_along(house: House) -> None:
+    """A part is stored once; it goes when no generation that is kept names it, not before and not while it is new."""
+    old, new = cut(large()), cut(large(maintenance="fan"))
+    applied(house, old)
+    applied(house, new)
+    stored = {row[0] for row in rows(house, "SELECT digest FROM site_part")}
+    assert stored == old.parts.keys() | new.parts.keys()
+    later(house, days=2)
+    assert house.store.sites.prune() == 0
+    rows(house, "DELETE FROM site WHERE generation < 3 RETURNING 1")
+    assert house.store.sites.prune() == len(old.parts.keys() - new.parts.keys())
+    assert {row[0] for row in rows(house, "SELECT digest FROM site_part")} == new.parts.keys()
+    assert Store(house.database).site().site == large(maintenance="fan")
+
+
+def test_going_back_to_an_older_site_keeps_its_parts(house: House) -> None:
+    """What generation 2 and 4 name stays when 2 and 3 are removed."""
+    old, new = cut(large()), cut(large(maintenance="fan"))
+    for made in (old, new, old):
+        applied(house, made)
+    later(house, days=2)
+    rows(house, "DELETE FROM site WHERE generation < 4 RETURNING 1")
+    house.store.sites.prune()
+    assert {row[0] for row in rows(house, "SELECT digest FROM site_part")} == old.parts.keys()
+
+
+def test_another_process_reads_only_the_parts_that_changed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the rows of the others are the same values as before."""
+    applied(house, cut(large()))
+    other = Store(house.database)
+    before = other.site().site
+    read: list[str] = []
+    parse = siteparts.rows_of
+    monkeypatch.setattr(siteparts, "rows_of", lambda table, body: read.append(table) or parse(table, body))
+    new = cut(large(maintenance="fan"))
+    applied(house, new)
+    after = other.site().site
+    assert after == large(maintenance="fan") and 1 <= len(read) <= 2
+    assert after.nodes[-1] is before.nodes[-1]
+
+
+def test_a_generation_without_its_part_is_unreadable_and_not_half_a_site(house: House) -> None:
+    """A row that somebody deleted: nobody goes on with the rest."""
+    applied(house, cut(large()))
+    rows(house, "DELETE FROM site_part WHERE digest = (SELECT min(digest) FROM site_part) RETURNING 1")
+    with pytest.raises(UnreadableError, match="generation 2 of the site"):
+        Store(house.database).site()
+
+
+def test_unfinished_uploads_have_a_bound(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past it nothing is taken until what waits is a day old; what a site in force has doesn't count."""
+    applied(house, cut(large()))
+    monkeypatch.setattr(siteparts, "MOST_LOOSE", 2)
+    for n in range(2):
+        body = b'[{"name":"x%d"}]' % n
+        house.service.send_part(house.operator, sha256(body).hexdigest(), body)
+    body = b'[{"name":"last"}]'
+    digest = sha256(body).hexdigest()
+    with pytest.raises(ConflictError, match="no room: 2 parts"):
+        house.service.send_part(house.operator, digest, body)
+    assert (
+        "ConflictError" in rows(house, "SELECT outcome FROM audit_log ORDER BY sequence DESC LIMIT 1")[0][0]
+    )
+    later(house, days=2)
+    assert house.store.sites.missing([digest]) == [digest]
+    assert house.service.send_part(house.operator, digest, body).bytes == len(body)
+    monkeypatch.setattr(siteparts, "MOST_LOOSE_BYTES", len(body))
+    with pytest.raises(ConflictError, match="no room"):
+        house.service.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
+
+
+def test_two_who_apply_at_once(house: House, database_url: str) -> None:
+    """Both send the same parts and more; one is in force, the other is told, and no part of either is lost."""
+    sites = [cut(large(maintenance=f"fan {n}")) for n in range(4)]
+    databases = [Database(database_url) for _ in sites]
+    outcomes: list[object] = []
+    start = threading.Barrier(len(sites))
+
+    def one(number: int) -> None:
+        store, made = Store(databases[number]), sites[number]
+        start.wait()
+        for digest in store.sites.missing(list(made.parts)):
+            store.sites.add(digest, made.parts[digest])
+        try:
+            outcomes.append(store.apply_site(large(maintenance=f"fan {number}"), f"{number}", 1).generation)
+        except ConflictError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(len(sites))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(str(o) for o in outcomes if isinstance(o, int)) == ["2"] and len(outcomes) == 4
+    winner = int(house.store.site().applied_by)
+    assert house.store.site().site == large(maintenance=f"fan {winner}")
+    for made in sites:
+        assert house.store.sites.missing(list(made.parts)) == []
+    for one_database in databases:
+        one_database.close()
+
+
+def test_died_in_between(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the parts are bound to the generation: neither is there, and the next try is as if there had been none."""
+    made = cut(large())
+    half = list(made.parts)[: len(made.parts) // 2]
+    for digest in half:
+        house.service.send_part(house.operator, digest, made.parts[digest])
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(siteparts, "_name", die)
+        with pytest.raises(KeyboardInterrupt):
+            house.store.apply_site(large(), "test")
+    assert Store(house.database).site().generation == 1
+    assert house.service.missing_parts(house.operator, list(made.parts)).missing == tuple(
+        d for d in made.parts if d not in half
+    )
+    assert applied(house, made) > 1 and Store(house.database).site().site == large()
+
+
+def test_an_older_document_in_one_piece_is_read(house: House) -> None:
+    """A row of the version before parts: the whole site in its document, however long."""
+    whole = large().model_dump_json()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO site (name, document, applied_at, applied_by) VALUES ('lab', %s, now(), 'old')",
+            [whole],
+        )
+    assert house.store.site().site == large()
+    assert applied(house, cut(large())) == 3
+
+
+def test_a_site_that_was_sent_otherwise_is_stored_in_weft_own_form(house: House) -> None:
+    """Any order of rows, other cuts: what is in force is the canonical site, and its parts are named as ever."""
+    made = cut(large())
+    turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
+    house.service.apply_site(house.operator, turned)
+    assert house.service.missing_parts(house.operator, list(made.parts)).missing == ()
+    assert house.service.show_site(house.operator).document == made.document
+
+
+def test_a_bad_site_in_parts_is_refused_and_its_parts_stay_for_the_next_try(house: House) -> None:
+    """The errors are those of the document; only what is corrected is sent again."""
+    made = cut(large(name="host1"))
+    with pytest.raises(InputError, match="must be unique"):
+        applied(house, made)
+    assert house.store.site().generation == 1
+    right = cut(large())
+    assert len(house.service.missing_parts(house.operator, list(right.parts)).missing) <= 2
