@@ -23,6 +23,7 @@ from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
 from weft.drivers.vipu.doors import At, Doors
 from weft.generate.podtls import text_of
+from weft.model.errors import NotYetError
 from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.placement import Occupancy
@@ -85,7 +86,11 @@ class Bench(ABC):
     def delete_all(self) -> None:
         """Backwards, as a release does."""
         for resource in reversed(self.wanted):
-            outcome = self.driver.delete(self.scope, [resource], {})[resource.key]
+            for _ in range(100):
+                outcome = self.driver.delete(self.scope, [resource], {})[resource.key]
+                if not isinstance(outcome.error, NotYetError):
+                    break
+                time.sleep(0.1)
             assert outcome.error is None, outcome.error
 
     @abstractmethod
@@ -154,7 +159,7 @@ class RealBench(Bench):
         self._folder, self._pod = folder, pod
         super().__init__(_on_loopback(load_site(EXAMPLE), net, pod))
         site = _on_loopback(load_site(EXAMPLE), net, pod)
-        self.driver = self.machines = VipuDriver(site, "pod1", PlainKeys(), patience=3.0)
+        self.driver = self.machines = VipuDriver(site, "pod1", PlainKeys(), patience=0.0)
         gateway = site.ipu_pods["pod1"].gateway
         self._doors, self._address = Doors(PlainKeys(), gateway), At(str(gateway.controllers[1]), tls=True)
         self._guest: Guest | None = None

@@ -32,8 +32,9 @@ from weftlab.site import make_site, settings
 
 QUICK = LoopSettings(
     observe_every=3600.0,
-    poll_servers=0.01,
-    poll_others=0.01,
+    first_poll=0.01,
+    watch_every=0.0,
+    last_poll=0.01,
     patience=2.0,
     patience_servers=2.0,
     verify_patience=0.1,
@@ -135,4 +136,4 @@ class House:
 
 def impatient(limit: float = 0.0) -> LoopSettings:
     """Settings under which every state is overdue at once."""
-    return replace(QUICK, patience=0.2, patience_servers=0.2, limits=dict.fromkeys(PodState, limit))
+    return replace(QUICK, patience=0.0, patience_servers=0.0, limits=dict.fromkeys(PodState, limit))

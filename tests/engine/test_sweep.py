@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.house import House
+from tests.engine.house import House, impatient
 from tests.engine.timehouse import make
 
 from weft.engine.outside import look_outside
@@ -192,8 +192,10 @@ def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: Hou
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)
+    house.worker = house.new_worker("impatient", impatient(900.0))
     house.worker.run_once()
     house.service.abandon_pod(house.operator, str(pod.id), "a stuck network")
+    house.clock.sleep(1.0)
     house.run(pod, PodState.RELEASED)
     sweep(house)
     assert house.store.capacity().used.vlans["lab"] == {pod.plan.allotment.vlan}

@@ -105,7 +105,11 @@ _EVENTS = _forms(
     "{kind} {id} is gone: …",
     "P_Key {id} is on no port of {node} any more",
 )
-_LEADS = _forms("{state}: …", "{name} is broken and is made anew: …", "mending {name}: …")
+_LEADS = _forms(
+    "{state}: …",
+    *(f"{{name}} is broken and is {what}: …" for what in ("replaced", "made anew")),
+    *(f"{word} {{name}}: …" for word in ("repairing", "mending")),
+)
 """Begin of an event; what follows is told if it has a form."""
 _CLAUSES = _forms(
     "network {name} has something on it that is not the pod's: …",

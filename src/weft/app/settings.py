@@ -33,7 +33,7 @@ class ServeSettings:
     site: Path | None = None
     policy: Path | None = None
     worker: bool = True
-    workers: int = 4
+    workers: int = 8
     sweep_every: float = 300.0
     public_url: str | None = None
     certificate: tuple[Path, Path] | None = None

@@ -79,7 +79,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--site", metavar="FILE", type=Path, help="site file, applied if the database has none yet"
     )
     parser.add_argument(
-        "--workers", metavar="N", type=int, default=4, help="pods worked on at once (default 4)"
+        "--workers", metavar="N", type=int, default=8, help="pods worked on at once (default 8)"
     )
     parser.add_argument(
         "--sweep-every",

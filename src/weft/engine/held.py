@@ -6,13 +6,15 @@ import logging
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
-from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey
+from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey, Taken
 from weft.model.ids import format_pkey
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
@@ -32,19 +34,21 @@ class LostError(Exception):
     """Another worker has the pod now, or the time ran out: stop at once, write nothing."""
 
 
-class InterruptedWalkError(Exception):
-    """The wish for the pod changed while work on it was under way."""
-
-
 class Held:
     """One pod, held by this worker under a token.
 
     A lease is not a fence: a worker that was asleep may still believe in it. So each write locks the pod's row and
     checks the token first; an older holder gets `LostError` and nothing is written.
+
+    Attributes:
+        leave: set when the worker is to let go at the next step.
+        at: the database's time at the last write or reading of resources.
     """
 
-    def __init__(self, database: Database, pod: PodRecord) -> None:
+    def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
         self._database = database
+        self.leave = leave or threading.Event()
+        self.at = pod.since
         self.pod = pod
         self.state = pod.state
         self.reason = pod.reason
@@ -69,7 +73,7 @@ class Held:
             if row is None:
                 self.lost.set()
                 raise LostError
-            self.wanted = row["wanted"]
+            self.wanted, self.at = row["wanted"], tx.now()
             yield tx
 
     def check(self) -> None:
@@ -100,10 +104,13 @@ class Held:
 
     def resources(self) -> list[ResourceRecord]:
         with self._database.transaction() as tx:
+            self.at = tx.now()
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=self.pod.id)]
 
-    def change(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
-        """Write resources and events (type, message, key) together."""
+    def change(
+        self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()
+    ) -> datetime:
+        """Write resources and events (type, message, key) together. When that was."""
         with self.write() as tx:
             rows = [
                 {
@@ -115,12 +122,14 @@ class Held:
                     "differences": Jsonb([d.model_dump() for d in c.differences]),
                     "facts": Jsonb(dict(c.facts or {})),
                     "attempts": c.attempts,
+                    "asked": c.asked,
                     "at": tx.now(),
                 }
                 for c in changes
             ]
             tx.many("update_resource", rows)
             self._events(tx, events)
+        return tx.now()
 
     def say(self, kind: str, message: str, key: str | None = None) -> None:
         """Write an event."""
@@ -158,6 +167,12 @@ class Held:
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 
+    def number_taken(self, taken: Taken) -> None:
+        """Write down that a number is somebody else's: it is replaced once nothing of the pod is left outside."""
+        with self.write() as tx:
+            tx.run("number_taken", id=self.pod.id, taken=Jsonb(asdict(taken)))
+        self.pod = replace(self.pod, taken=taken)
+
     def note_epoch(self, facts: Witnesses) -> None:
         """Before anything is made outside for the pod, the cloud knows that its nodes were claimed."""
         note_epoch(self._database, facts, self.pod.plan.site, self.pod.plan.cloud)
@@ -165,12 +180,18 @@ class Held:
     def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
         """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
         with self.write() as tx:
+            tx.run("set_watched", id=self.pod.id, at=tx.now())
             for node, reason in nodes.items():
                 if tx.run("withhold", node=node, pod_id=self.pod.id, reason=reason) and reason:
                     log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, reason)
             if partition is not None:
-                document = written(partition)
-                tx.run("rewrite_resource", pod_id=self.pod.id, key=partition.key, document=document)
+                tx.run(
+                    "rewrite_resource",
+                    pod_id=self.pod.id,
+                    key=partition.key,
+                    document=written(partition),
+                    at=tx.now(),
+                )
                 self._events(
                     tx, [("repair", "the adapters of the partition follow its servers", partition.key)]
                 )

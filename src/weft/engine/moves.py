@@ -1,22 +1,31 @@
-"""What is done with one batch of a pod's resources: made and seen at rest, or taken away and seen gone.
+"""One attempt at a batch of a pod's resources: asked for and looked at, or taken away and looked for.
 
 What is written before a call and what is read after it follow the rules of the loop (docs/architecture.md): a row
-says `creating` before anybody outside is asked, and `absent` only after a listing didn't show the thing.
+says `creating` before anybody outside is asked, and `absent` only after a listing didn't show the thing. Nothing waits
+here: what isn't at rest yet, or not gone yet, is a `Wait`, and how long that has lasted stands in the row (`since`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
-from weft.engine.held import Held, InterruptedWalkError, LostError
+from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
+from weft.engine.waits import Wait
 from weft.engine.world import World
-from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.errors import (
+    NotYetError,
+    OutsideError,
+    PermanentError,
+    TemporaryError,
+    UnknownError,
+    WeftError,
+)
 from weft.model.resources import Observed, Outcome, Resource, Status
-from weft.ports.clock import Clock
-from weft.ports.resources import ResourceDriver
+from weft.ports.resources import ResourceDriver, Scope
 
 Batch = list[ResourceRecord]
 
@@ -27,153 +36,133 @@ class Moves:
     Safe to use from several threads, as long as no two of them have the same resource.
     """
 
-    def __init__(self, held: Held, world: World, clock: Clock, settings: LoopSettings) -> None:
-        self._held, self._world, self._clock, self._settings = held, world, clock, settings
+    def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
+        self._held, self._world, self._settings = held, world, settings
         self._scope = replace(held.pod.scope, fence=held.check)
         self.records = {r.key: r for r in held.resources()}
 
-    def advance(self, batch: Batch) -> None:
-        """Make a batch, as far as it goes."""
+    def advance(self, batch: Batch) -> Wait | None:
+        """Make a batch, as far as it goes now."""
         driver = self._world.driver(batch[0].resource.where)
-        asked = [r for r in batch if r.state is not RowState.WANTED]
+        known = {r.key for r in batch if r.state is RowState.CREATING}
+        asked = [r for r in batch if r.state not in (RowState.WANTED, RowState.DELETING)]
         if asked:
             self._look(driver, asked)
-        for record in [r for r in self.fresh(batch) if r.state is RowState.BROKEN]:
-            self._take_away_broken(driver, record)
-        fresh = [r for r in self.fresh(batch) if r.state in (RowState.WANTED, RowState.CREATING)]
-        if fresh:
-            self._create(driver, fresh)
+        broken = [r for r in self.fresh(batch) if r.state in (RowState.BROKEN, RowState.DELETING)]
+        if broken:
+            self._clear_broken(driver, broken)
+        new = [r for r in self.fresh(batch) if r.state in (RowState.WANTED, RowState.CREATING)]
+        if new:
+            self._create(driver, new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
         if differing:
             self._held.check()
-            self._outcomes(
-                differing, driver.update(self._scope, _wanted(differing), self._ids()), RowState.PENDING
-            )
-        if batch[0].kind.row.settles:
-            self._settle(driver, batch)
-        else:
-            pending = [r for r in self.fresh(batch) if r.state is RowState.PENDING]
-            self._write([Change(r.key, RowState.SETTLED, r.outside_id, attempts=r.attempts) for r in pending])
+            self._accepted(differing, driver.update(self._scope, _wanted(differing), self._ids()))
+        touched = {r.key for r in (*new, *differing)}
+        if touched and batch[0].kind.row.settles:
+            self._look(driver, [r for r in self.fresh(batch) if r.key in touched])
+        return self._wait(batch, RowState.SETTLED, "to settle")
 
-    def _create(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Rows first, then the call: a lost answer is found again by its name, not made twice."""
+    def retreat(self, batch: Batch) -> Wait | None:
+        """Take a batch away, as far as it goes now."""
+        self._remove(self._world.driver(batch[0].resource.where), batch, RowState.ABSENT)
+        return self._wait(batch, RowState.ABSENT, "to go")
+
+    def _create(self, driver: ResourceDriver, batch: Batch, known: Collection[str]) -> None:
+        """Rows first, then the call: a lost answer is found again by its name, not made twice.
+
+        Args:
+            known: keys of those of which it was told before that they are created.
+        """
         self._write(
             [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in batch],
-            [("step", f"creating {r.resource.name}", r.key) for r in batch],
+            [("step", f"creating {r.resource.name}", r.key) for r in batch if r.key not in known],
         )
-        self._held.check()
-        outcomes = driver.create(self._scope, _wanted(batch), self._ids())
-        self._outcomes(self.fresh(batch), outcomes, RowState.PENDING)
+        batch = self.fresh(batch)
+        self._accepted(batch, driver.create(self._waited(batch), _wanted(batch), self._ids()))
 
-    def _outcomes(self, batch: Batch, outcomes: Mapping[str, Outcome], accepted: RowState) -> None:
+    def _accepted(self, batch: Batch, outcomes: Mapping[str, Outcome]) -> None:
         """Write what the attempts gave; raise the worst error after that."""
+        enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
         changes: list[Change] = []
         errors: list[WeftError] = []
         for record in batch:
             outcome = outcomes.get(record.key, Outcome(error=_no_answer(record)))
             if outcome.error is None:
-                changes.append(Change(record.key, accepted, outcome.id, attempts=record.attempts))
+                changes.append(Change(record.key, enough, outcome.id, attempts=record.attempts))
             else:
                 errors.append(outcome.error)
+                why = str(outcome.error)
                 changes.append(
-                    Change(record.key, record.state, outcome.id, str(outcome.error), attempts=record.attempts)
+                    Change(
+                        record.key, record.state, outcome.id, why, record.differences, None, record.attempts
+                    )
                 )
         self._write(changes)
-        if errors:
-            raise worst(errors)
+        _raise_worst(errors)
 
-    def _settle(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Look until everything is at rest; a broken server is made anew a few times."""
-        pause, deadline = self._waiting(batch)
-        while waiting := [r for r in self.fresh(batch) if r.state is not RowState.SETTLED]:
-            self._look(driver, waiting)
-            waiting = [r for r in self.fresh(batch) if r.state is not RowState.SETTLED]
-            broken = [r for r in waiting if r.state is RowState.BROKEN]
-            for record in broken:
-                self._take_away_broken(driver, record)
-            lost = [r for r in self.fresh(waiting) if r.state in (RowState.WANTED, RowState.CREATING)]
-            if lost:
-                self._create(driver, lost)
-            if not waiting:
-                return
-            if self._held.lost.is_set():
-                raise LostError
-            if self._held.wanted != "present":
-                raise InterruptedWalkError
-            if self._clock.monotonic() > deadline:
-                raise self._impatient(waiting, "to settle")
-            self._clock.sleep(pause)
-            self._held.extend()  # also learns whether a release was asked meanwhile
-
-    def _take_away_broken(self, driver: ResourceDriver, record: ResourceRecord) -> None:
-        """Delete a broken thing and see it go, so that it can be made anew; not more often than the settings say.
+    def _clear_broken(self, driver: ResourceDriver, batch: Batch) -> None:
+        """Take broken things away, so that they are made again; not more often than the settings say.
 
         What broke counts, not what was asked: an attempt that was refused has broken nothing.
         """
-        broke = record.attempts + 1
-        if broke >= self._settings.server_attempts:
-            raise PermanentError(
-                f"create {record.resource.name}",
-                record.resource.where,
-                f"it broke {broke} times: {record.reason}",
-                "look into the reason, then release the pod",
+        for record in (r for r in batch if r.state is RowState.BROKEN):
+            broke = record.attempts + 1
+            if broke >= self._settings.server_attempts:
+                raise PermanentError(
+                    f"create {record.resource.name}",
+                    record.resource.where,
+                    f"it broke {broke} times: {record.reason}",
+                    "look into the reason, then release the pod",
+                )
+            self._write(
+                [Change(record.key, RowState.DELETING, reason=record.reason, attempts=broke)],
+                [("error", f"{record.resource.name} is broken and is replaced: {record.reason}", record.key)],
             )
-        self._held.say(
-            "error", f"{record.resource.name} is broken and is made anew: {record.reason}", record.key
-        )
-        self._remove(driver, [record])
-        self._write([Change(record.key, RowState.WANTED, reason=record.reason, attempts=broke)])
+        self._remove(driver, self.fresh(batch), RowState.WANTED)
 
-    def retreat(self, batch: Batch) -> None:
-        """Take a batch away, as far as it goes."""
-        driver = self._world.driver(batch[0].resource.where)
+    def _remove(self, driver: ResourceDriver, batch: Batch, gone: RowState) -> None:
+        """Ask for the removal of what wasn't asked to go yet, and look; each that is gone is written as `gone`.
+
+        What is on its way out is asked again only if it has taken very long: the outside may have forgotten it.
+        """
         self._write(
-            [Change(r.key, RowState.DELETING, r.outside_id, attempts=r.attempts) for r in batch],
-            [
-                ("step", f"removing {r.resource.name}", r.key)
-                for r in batch
-                if r.state is not RowState.DELETING
-            ],
+            [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
+            [("step", f"removing {r.resource.name}", r.key) for r in batch if _stays(r)],
         )
-        self._remove(driver, self.fresh(batch))
-
-    def _remove(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Ask for removal and look until a listing doesn't show the things any more; each that is gone is written."""
-        pause, deadline = self._waiting(batch)
-        self._held.check()
-        outcomes = driver.delete(self._scope, _wanted(batch), self._ids())
-        left = batch
-        while True:
-            errors = [o.error for o in outcomes.values() if o.error is not None]
-            seen = self._find(driver, left)
-            gone = [r for r in left if not seen[r.key].there]
-            self._write(
-                [Change(r.key, RowState.ABSENT, reason=seen[r.key].reason, attempts=r.attempts) for r in gone]
-            )
-            left = [r for r in left if seen[r.key].there]
-            if not left:
-                return
-            if errors:
-                raise worst(errors)
-            if self._held.lost.is_set():
-                raise LostError
-            why = {r.key: seen[r.key].reason for r in left}
-            self._write(
-                Change(r.key, RowState.DELETING, r.outside_id, why[r.key], attempts=r.attempts)
-                for r in self.fresh(left)
-                if r.reason != why[r.key]
-            )
-            if self._clock.monotonic() > deadline:
-                raise self._impatient(self.fresh(left), "to go")
-            again = [r for r in left if seen[r.key].status is not Status.PENDING]
+        under_way = [r for r in self.fresh(batch) if r.asked and not self._late(r)]
+        seen = dict(self._find(driver, under_way)) if under_way else {}
+        going = {k for k, o in seen.items() if not o.there or o.status is Status.PENDING}
+        to_ask = [r for r in self.fresh(batch) if r.key not in going]
+        outcomes: Mapping[str, Outcome] = {}
+        if to_ask:
             self._held.check()
-            outcomes = driver.delete(self._scope, _wanted(again), self._ids()) if again else {}
-            self._clock.sleep(pause)
+            outcomes = driver.delete(self._waited(to_ask), _wanted(to_ask), self._ids())
+            seen |= self._find(driver, to_ask)
+        changes: list[Change] = []
+        for record in self.fresh(batch):
+            found, outcome = seen[record.key], outcomes.get(record.key)
+            asked = found.there and (record.asked if outcome is None else outcome.error is None)
+            # A broken thing's reason stays until it was made again.
+            why = record.reason if gone is RowState.WANTED else found.reason
+            state = RowState.DELETING if found.there else gone
+            change = Change(record.key, state, reason=why, attempts=record.attempts, asked=asked)
+            if (state, why, asked) != (record.state, record.reason, record.asked):
+                changes.append(change)
+        self._write(changes)
+        _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 
     def _look(self, driver: ResourceDriver, batch: Batch) -> None:
         """One listing for the batch, written down."""
         seen = self._find(driver, batch)
+        enough = not batch[0].kind.row.settles
         changes = [observed_change(r, seen[r.key]) for r in batch]
+        changes = [
+            replace(c, state=RowState.SETTLED)
+            if enough and c.state is RowState.PENDING and not c.differences
+            else c
+            for c in changes
+        ]
         news = [
             ("step", f"{r.resource.name} is there{f' ({c.reason})' if c.reason else ''}", r.key)
             for r, c in zip(batch, changes, strict=True)
@@ -186,22 +175,11 @@ class Moves:
 
     def _write(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
         changes = list(changes)
-        if not changes and not list(events):
+        if not changes:
             return
-        self._held.change(changes, events)
+        at = self._held.change(changes, events)
         for change in changes:
-            old = self.records[change.key]
-            self.records[change.key] = ResourceRecord(
-                resource=old.resource,
-                state=change.state,
-                outside_id=change.outside_id or old.outside_id,
-                reason=change.reason,
-                differences=change.differences,
-                facts=change.facts or old.facts,
-                attempts=change.attempts,
-                started_at=old.started_at,
-                finished_at=old.finished_at,
-            )
+            self.records[change.key] = self.records[change.key].after(change, at)
 
     def fresh(self, batch: Batch) -> Batch:
         return [self.records[r.key] for r in batch]
@@ -209,21 +187,36 @@ class Moves:
     def _ids(self) -> dict[str, str]:
         return {key: r.outside_id for key, r in self.records.items() if r.outside_id}
 
-    def _waiting(self, batch: Batch) -> tuple[float, float]:
-        """Pause between two looks, and the end of patience."""
-        boots, s = batch[0].kind.row.boots, self._settings
-        pause, patience = (s.poll_servers, s.patience_servers) if boots else (s.poll_others, s.patience)
-        return pause, self._clock.monotonic() + patience
+    def _wait(self, batch: Batch, end: RowState, what: str) -> Wait | None:
+        """When to look again at what hasn't come to its end. Raises `TemporaryError` once that has taken too long."""
+        left = [r for r in self.fresh(batch) if r.state is not end]
+        if not left:
+            return None
+        names = ", ".join(r.resource.name for r in left[:3])
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        reason = next((r.reason for r in left if r.reason), "no reason given")
+        if any(self._late(r) for r in left):
+            raise TemporaryError(
+                f"wait for {names}{more} {what}", left[0].resource.where, f"not yet ({reason})"
+            )
+        delay = self._settings.poll(min(self._age(r) for r in left))
+        return Wait(f"{names}{more}: {reason}", delay)
 
-    def _impatient(self, batch: Batch, what: str) -> TemporaryError:
-        names = ", ".join(r.resource.name for r in batch[:3])
-        more = f" and {len(batch) - 3} more" if len(batch) > 3 else ""
-        reason = next((r.reason for r in batch if r.reason), "no reason given")
-        return TemporaryError(
-            f"wait for {names}{more} {what}",
-            batch[0].resource.where,
-            f"not yet ({reason})",
-        )
+    def _waited(self, batch: Batch) -> Scope:
+        return replace(self._scope, waited=min(self._age(r) for r in batch))
+
+    def _age(self, record: ResourceRecord) -> float:
+        """Seconds since it came into its state."""
+        return max(0.0, (self._held.at - (record.since or self._held.at)) / timedelta(seconds=1))
+
+    def _late(self, record: ResourceRecord) -> bool:
+        s = self._settings
+        return self._age(record) > (s.patience_servers if record.kind.row.boots else s.patience)
+
+
+def _stays(record: ResourceRecord) -> bool:
+    """Whether nobody has decided yet that it goes."""
+    return record.state is not RowState.DELETING
 
 
 def seen_of(seen: Mapping[str, Observed], batch: Batch) -> Mapping[str, Observed]:
@@ -268,6 +261,12 @@ def _no_answer(record: ResourceRecord) -> TemporaryError:
     return TemporaryError(
         f"ask for {record.resource.name}", record.resource.where, "the driver gave no answer"
     )
+
+
+def _raise_worst(errors: Iterable[WeftError]) -> None:
+    """What only takes its time is no error: the row says how far it is."""
+    if real := [e for e in errors if not isinstance(e, NotYetError)]:
+        raise worst(real)
 
 
 def worst(errors: Iterable[WeftError]) -> WeftError:

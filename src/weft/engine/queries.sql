@@ -116,12 +116,16 @@ INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %
 UPDATE node_hold SET withheld = %(reason)s
 WHERE node = %(node)s AND pod_id = %(pod_id)s AND withheld <> %(reason)s;
 
+-- name: set_watched
+UPDATE pod SET watched_at = %(at)s WHERE id = %(id)s;
+
 -- name: nodes_withheld
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
 
 -- name: rewrite_resource
 -- What is wanted of a resource has changed; what was settled is to be looked at again.
-UPDATE resource SET document = %(document)s, state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
+UPDATE resource SET document = %(document)s, since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
+    state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
 WHERE pod_id = %(pod_id)s AND key = %(key)s;
 
 -- name: give_back_node
@@ -271,7 +275,11 @@ UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', diff
 WHERE pod_id = %(pod_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
 
 -- name: renumber_pod
-UPDATE pod SET plan = %(plan)s WHERE id = %(id)s;
+UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
+
+-- name: number_taken
+-- Everything of the pod is taken away before it gets another number.
+UPDATE pod SET taken = %(taken)s WHERE id = %(id)s;
 
 -- name: insert_resource
 INSERT INTO resource (pod_id, key, kind, position, document)
@@ -404,7 +412,8 @@ UPDATE pod SET state = 'RELEASED', reason = %(reason)s, since = %(at)s, released
 -- name: update_resource
 UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,
     differences = %(differences)s, facts = CASE WHEN %(facts)s::jsonb = '{}' THEN facts ELSE %(facts)s END,
-    attempts = %(attempts)s,
+    attempts = %(attempts)s, asked = %(asked)s,
+    since = CASE WHEN state = %(state)s THEN coalesce(since, %(at)s) ELSE %(at)s END,
     started_at = coalesce(started_at, %(at)s),
     finished_at = CASE WHEN %(state)s IN ('settled', 'absent') THEN %(at)s END
 WHERE pod_id = %(pod_id)s AND key = %(key)s;

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from weft.engine.held import Held, InterruptedWalkError
+from weft.engine.held import Held
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
-from weft.engine.records import Change, ResourceRecord, RowState, UnreadableError
+from weft.engine.records import Change, ResourceRecord, RowState, Taken, UnreadableError
 from weft.engine.release import ReadBack, Reader, make_receipt, unfree
 from weft.engine.renumber import renumber
 from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
+from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import PermanentError, TakenError, TemporaryError, UnknownError, WeftError
@@ -28,6 +29,8 @@ from weft.ports.clock import Clock
 log = logging.getLogger(__name__)
 
 S = PodState
+_ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
+"""Nothing more is asked for of a resource in these, unless it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,10 @@ class Look:
 
 
 class Reconciler:
-    """Handlers of a pod's states. Holds nothing between visits."""
+    """Handlers of a pod's states. Holds nothing between visits, and waits for nothing within one.
+
+    One a process: what can go at the same time, of all its visits, shares a few threads.
+    """
 
     def __init__(
         self,
@@ -55,13 +61,12 @@ class Reconciler:
         settings: LoopSettings,
     ) -> None:
         self._world, self._site, self._sign, self._clock, self._settings = world, site, sign, clock, settings
+        self._pool = ThreadPoolExecutor(settings.calls_at_once, thread_name_prefix="call")
 
     def visit(self, held: Held) -> Look:
         """Do what can be done now. Every error becomes the pod's reason and a time to look again: the loop goes on."""
         try:
             look = self._release(held) if held.wanted == "absent" else self._present(held)
-        except InterruptedWalkError:
-            return Look(0.0)
         except UnreadableError:
             raise  # nobody may judge a pod by rows that can't be read: the worker sets it apart
         except TemporaryError as error:
@@ -81,54 +86,71 @@ class Reconciler:
         if held.state is S.FAILED:
             self._guard(held)
             return Look(self._settings.observe_every)
-        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
-            if held.state in (S.PENDING, S.PLACED):
-                held.go(S.WIRING)
-            if held.state in (S.WIRING, S.BOOTING):
-                try:
-                    self._build(held, pool)
-                except TakenError as error:
-                    if held.state is S.WIRING:
-                        return self._renumber(held, pool, error)
+        if held.state in (S.PENDING, S.PLACED):
+            held.go(S.WIRING)
+        if held.pod.taken is not None:
+            return self._renumber(held, held.pod.taken)
+        if held.state in (S.WIRING, S.BOOTING):
+            try:
+                wait = self._build(held)
+            except TakenError as error:
+                if held.state is not S.WIRING:
                     raise
-                held.go(S.VERIFYING)
-            if held.state is S.VERIFYING:
-                return self._judge(held, self._patient_verdict(held, pool))
-            return self._observe(held, pool)
+                held.number_taken(Taken(error.asked, error.of, error.answer, error.key))
+                return Look(0.0, held.pod.failures + 1)
+            if wait is not None:
+                return Look(wait.delay)
+            held.go(S.VERIFYING)
+        if held.state is S.VERIFYING:
+            return self._verify(held)
+        return self._observe(held)
 
-    def _build(self, held: Held, pool: ThreadPoolExecutor) -> None:
+    def _build(self, held: Held) -> Wait | None:
         def booting() -> None:
             if held.state is S.WIRING:
                 held.go(S.BOOTING)
 
+        walker = Walker(held, self._world(), self._settings, self._pool, booting)
+        if self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in walker.records.values()):
+            self._before_building(held)
+            walker = Walker(held, self._world(), self._settings, self._pool, booting)
+        return walker.build()
+
+    def _watch_is_due(self, held: Held) -> bool:
+        last = held.pod.watched_at
+        return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
+
+    def _before_building(self, held: Held) -> None:
+        """Before anything is asked for, look who is on the nodes."""
         held.note_epoch(self._world().clouds[held.pod.plan.cloud])
         watched = self._watch_nodes(held, arriving=True)
         if watched.foreign or watched.unknown:
             self._renew_partition(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
-        Walker(held, self._world(), self._clock, self._settings, pool, booting).build()
 
-    def _renumber(self, held: Held, pool: ThreadPoolExecutor, taken: TakenError) -> Look:
-        """A number is in use by somebody else: all that was made is taken away, then made anew with another."""
-        Walker(held, self._world(), self._clock, self._settings, pool).tear_down(wanted="present")
+    def _renumber(self, held: Held, taken: Taken) -> Look:
+        """A number is in use by somebody else: all that was made is taken away, then made again with another."""
+        walker = Walker(held, self._world(), self._settings, self._pool)
+        wait = walker.tear_down(wanted="present")
+        if wait is not None:
+            return Look(wait.delay)
         renumber(held, taken, self._world(), self._site())
         return Look(0.0, held.pod.failures + 1)
 
-    def _patient_verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
-        """Verify; a port may come up a moment after its server, so look a few times before calling it wrong."""
-        deadline = self._clock.monotonic() + self._settings.verify_patience
-        while True:
-            verdict = self._verdict(held, pool)
-            if verdict.fine or held.wanted != "present" or self._clock.monotonic() >= deadline:
-                return verdict
-            self._clock.sleep(self._settings.poll_servers)
+    def _verify(self, held: Held) -> Look:
+        """The first verdict; a port may come up a moment after its server: for a while it isn't called wrong."""
+        verdict = self._verdict(held)
+        age = (held.at - held.since).total_seconds()
+        if verdict.fine or age >= self._settings.verify_patience:
+            return self._judge(held, verdict)
+        return Look(self._settings.poll(age))
 
-    def _verdict(self, held: Held, pool: ThreadPoolExecutor) -> Verdict:
+    def _verdict(self, held: Held) -> Verdict:
         """Who is on the nodes comes first: it decides what the partition must be."""
         watched = self._watch_nodes(held, arriving=held.pod.mend)
         records = held.resources()
-        verdict = verify(held.pod, records, self._world(), self._site(), pool)
+        verdict = verify(held.pod, records, self._world(), self._site(), self._pool)
         held.change(_news(records, verdict.changes))
         return replace(verdict, problems=(*watched.problems, *verdict.problems))
 
@@ -145,7 +167,7 @@ class Reconciler:
 
     def _renew_partition(self, held: Held) -> None:
         """Whatever else is in the way: adapters that must not be in the partition are taken out of it."""
-        moves = Moves(held, self._world(), self._clock, self._settings)
+        moves = Moves(held, self._world(), self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
             moves.advance(made)
@@ -172,17 +194,17 @@ class Reconciler:
             if any(r.where == where for r in resources):
                 held.say("verified", machines.prove(held.pod.scope, resources))
 
-    def _observe(self, held: Held, pool: ThreadPoolExecutor) -> Look:
-        """Look at a pod that was ready once; mend what weft may mend by itself."""
-        verdict = self._verdict(held, pool)
+    def _observe(self, held: Held) -> Look:
+        """Look at a pod that was ready once; repair what weft may repair by itself."""
+        verdict = self._verdict(held)
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict)
         held.go(S.DEGRADED, verdict.reason())
-        self._mend(held, pool)
-        return self._judge(held, self._patient_verdict(held, pool))
+        wait = self._repair(held)
+        return Look(wait.delay) if wait is not None else self._judge(held, self._verdict(held))
 
-    def _mend(self, held: Held, pool: ThreadPoolExecutor) -> None:
-        """Everything but servers: one that a tenant deleted or that broke is made anew only when an operator asks."""
+    def _repair(self, held: Held) -> Wait | None:
+        """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
         records = [r for r in held.resources() if r.state is not RowState.SETTLED]
         away = frozenset[str]() if held.pod.mend else held.withheld()
         stuck = (
@@ -192,25 +214,30 @@ class Reconciler:
         )
         held.change(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
-            [("repair", f"mending {r.resource.name}: {r.reason}", r.key) for r in records if r not in stuck],
+            [
+                ("repair", f"repairing {r.resource.name}: {r.reason}", r.key)
+                for r in records
+                if r not in stuck
+            ],
         )
-        Walker(held, self._world(), self._clock, self._settings, pool).build()
+        return Walker(held, self._world(), self._settings, self._pool).build()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _release(self, held: Held) -> Look:
         held.go(S.RELEASING, held.reason if held.state is S.RELEASING else "")
-        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="walk") as pool:
-            try:
-                at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
-                Walker(held, self._world(), self._clock, self._settings, pool).tear_down(at_once)
-            except WeftError as error:
-                if held.pod.abandoned is not None:
-                    self._wait_for_late(held)
-                    return self._abandon(held, self._read_back(held))
-                if self._overdue(held) and not held.late():
-                    self._keep_back(held, self._read_back(held))
-                raise error
+        at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
+        try:
+            wait = Walker(held, self._world(), self._settings, self._pool).tear_down(at_once)
+        except WeftError:
+            if held.pod.abandoned is not None:
+                self._wait_for_late(held)
+                return self._abandon(held, self._read_back(held))
+            if self._overdue(held) and not held.late():
+                self._keep_back(held, self._read_back(held))
+            raise
+        if wait is not None:
+            return Look(wait.delay)
         self._wait_for_late(held)
         read = self._read_back(held)
         if not read.clean:

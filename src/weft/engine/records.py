@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -61,7 +61,12 @@ class RowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceRecord:
-    """One resource of a pod with what is known of it."""
+    """One resource of a pod with what is known of it.
+
+    Attributes:
+        since: when it came into its state.
+        asked: the outside took the request to remove it.
+    """
 
     resource: Resource
     state: RowState
@@ -72,6 +77,8 @@ class ResourceRecord:
     attempts: int
     started_at: datetime | None
     finished_at: datetime | None
+    since: datetime | None = None
+    asked: bool = False
 
     @property
     def key(self) -> str:
@@ -101,6 +108,22 @@ class ResourceRecord:
             attempts=row["attempts"],
             started_at=row["started_at"],
             finished_at=row["finished_at"],
+            since=row["since"],
+            asked=row["asked"],
+        )
+
+    def after(self, change: Change, at: datetime) -> ResourceRecord:
+        """As it is once a change of it was written at that time; what no visit asks for is left as it was."""
+        return replace(
+            self,
+            state=change.state,
+            outside_id=change.outside_id or self.outside_id,
+            reason=change.reason,
+            differences=change.differences,
+            facts=change.facts or self.facts,
+            attempts=change.attempts,
+            since=self.since if change.state is self.state else at,
+            asked=change.asked,
         )
 
 
@@ -111,6 +134,16 @@ class Abandonment:
     by: str
     reason: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What said that a number is in use by somebody else, as a `TakenError` has it."""
+
+    asked: str
+    of: str
+    answer: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +160,8 @@ class PodRecord:
         late_until: until when what a worker asked for that lost the pod may still come to be.
         abandoned: an operator's wish to end its release as it is; None: there is none.
         swept_at: when the sweep last looked for each single thing of it.
+        watched_at: when it was last looked who is on its nodes.
+        taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
     """
 
     id: UUID
@@ -153,6 +188,8 @@ class PodRecord:
     late_until: datetime | None
     abandoned: Abandonment | None
     swept_at: datetime | None
+    taken: Taken | None
+    watched_at: datetime | None
 
     @property
     def plan(self) -> Plan:
@@ -217,6 +254,8 @@ class PodRecord:
                 else None
             ),
             swept_at=row["swept_at"],
+            watched_at=row["watched_at"],
+            taken=Taken(**row["taken"]) if row["taken"] else None,
         )
 
 
@@ -231,6 +270,7 @@ class Change:
     differences: tuple[Difference, ...] = ()
     facts: Mapping[str, object] | None = None
     attempts: int = 0
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,11 @@ class LoopSettings:
 
     Attributes:
         observe_every: how often a READY pod is looked at.
-        poll_servers: pause between two listings while servers boot or go.
-        poll_others: the same for everything else.
-        patience, patience_servers: how long one visit waits for things to settle or to go before it says why it
-            waits, and comes back later.
+        watch_every: how often it is looked who is on a pod's nodes while its servers boot, and nothing else is done.
+        first_poll, last_poll, poll_growth: after how long to look again at what settles or goes: that share of the time
+            since it began, within these bounds. A server that takes a minute is met at most a fifth of it late.
+        patience, patience_servers: how long things may take to settle or to go before the pod says why it waits, and is
+            looked at more rarely.
         verify_patience: how long something may still be coming up when a pod is verified.
         first_delay, last_delay: back-off after failures, doubled from the first up to the last.
         server_attempts: how often a server is made before the pod is FAILED.
@@ -37,12 +38,15 @@ class LoopSettings:
             nodes that can't be read back clean are quarantined and the others given back.
         late: how long after its hold a lost worker's last request may still be under way; a release that comes after
             such a loss waits for so long before it reads back.
-        pods_at_once: pods that one worker process works on at the same time.
+        pods_at_once: pods that one worker process works on at the same time. None of them is waited for.
+        calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
     """
 
     observe_every: float = 60.0
-    poll_servers: float = 1.0
-    poll_others: float = 0.3
+    watch_every: float = 30.0
+    first_poll: float = 0.3
+    last_poll: float = 10.0
+    poll_growth: float = 0.2
     patience: float = 30.0
     patience_servers: float = 300.0
     verify_patience: float = 20.0
@@ -50,8 +54,13 @@ class LoopSettings:
     last_delay: float = 60.0
     server_attempts: int = 3
     limits: dict[PodState, float] = field(default_factory=_limits)
-    pods_at_once: int = 4
+    pods_at_once: int = 8
+    calls_at_once: int = 16
     late: float = LATE_SECONDS
+
+    def poll(self, age: float) -> float:
+        """Pause before the next look at something that has been on its way for so long."""
+        return min(self.last_poll, max(self.first_poll, self.poll_growth * age))
 
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""

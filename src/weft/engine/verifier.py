@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from weft.engine.intruders import intruders
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def verify(
-    pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, pool: ThreadPoolExecutor
+    pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, pool: Executor
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, exact tables on the wire, paths for members only."""
     groups: dict[tuple[str, AnyKind], list[ResourceRecord]] = {}

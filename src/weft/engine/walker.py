@@ -1,24 +1,27 @@
-"""Walks a pod's graph: forwards to make it true, backwards to take it away.
+"""Walks a pod's graph once: forwards to make it true, backwards to take it away, as far as it goes now.
 
-Independent branches go in parallel; resources of one kind that are ready at the same time go to their driver as one
-batch (`weft.engine.moves`).
+Independent branches go in parallel, on the few threads of the process; resources of one kind that are ready at the same
+time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import groupby
 
-from weft.engine.held import Held, InterruptedWalkError
+from weft.engine.held import Held
 from weft.engine.moves import Batch, Moves, worst
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
+from weft.engine.waits import Wait, soonest
 from weft.engine.world import World
-from weft.model.errors import WeftError
+from weft.model.errors import NotYetError, WeftError
 from weft.model.kinds import Home
-from weft.ports.clock import Clock
+
+AT_ONCE = Wait("the wish for it changed", 0.0)
+"""What is wanted is another thing than a moment ago, or the worker is to let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Progress:
     """What became of a batch: the keys of it that are done, and what stopped the others."""
 
     done: frozenset[str]
+    wait: Wait | None = None
     error: WeftError | None = None
 
 
@@ -33,6 +37,7 @@ class Walker:
     """One visit's walk over one pod.
 
     Args:
+        pool: the process's own, for batches that can go at the same time.
         booting: called once, before the first server is asked for.
     """
 
@@ -40,13 +45,12 @@ class Walker:
         self,
         held: Held,
         world: World,
-        clock: Clock,
         settings: LoopSettings,
-        pool: ThreadPoolExecutor,
+        pool: Executor,
         booting: Callable[[], None] = lambda: None,
     ) -> None:
         self._held, self._pool, self._booting = held, pool, booting
-        self._moves = Moves(held, world, clock, settings)
+        self._moves = Moves(held, world, settings)
         self.records = self._moves.records
         self._dependents: dict[str, set[str]] = {key: set() for key in self.records}
         for record in self.records.values():
@@ -55,8 +59,8 @@ class Walker:
 
     # -- the two directions -------------------------------------------------------------------------------------
 
-    def build(self) -> None:
-        """Until everything is settled. Raises the first error that stands in the way, after the rest has gone on."""
+    def build(self) -> Wait | None:
+        """None once everything is settled. Raises the worst error in the way, after the rest has gone on."""
         settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED}
 
         def ready(record: ResourceRecord) -> bool:
@@ -67,14 +71,14 @@ class Walker:
                 self._booting()
             return self._progress(batch, RowState.SETTLED, self._moves.advance)
 
-        self._walk(settled, ready, advance, "present")
+        return self._walk(settled, ready, advance, "present")
 
-    def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> None:
-        """Until everything that was ever asked for is seen to be absent; the first that are needed go last.
+    def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> Wait | None:
+        """None once everything that was ever asked for is seen to be absent; the first that are needed go last.
 
         What is at home in `at_once` doesn't wait for what needs it: a release that lasts too long takes the fabric's
         network away from a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is
-        wished for the pod meanwhile; `present`: it is to be made anew after that.
+        wished for the pod meanwhile; `present`: it is to be made again after that.
         """
         gone = {key for key, r in self.records.items() if r.state in (RowState.ABSENT, RowState.WANTED)}
 
@@ -85,7 +89,7 @@ class Walker:
         def retreat(batch: Batch) -> Progress:
             return self._progress(batch, RowState.ABSENT, self._moves.retreat)
 
-        self._walk(gone, ready, retreat, wanted)
+        return self._walk(gone, ready, retreat, wanted)
 
     def _walk(
         self,
@@ -93,37 +97,52 @@ class Walker:
         ready: Callable[[ResourceRecord], bool],
         work: Callable[[Batch], Progress],
         wanted: str,
-    ) -> None:
-        """Hand out batches that are ready until all is done, or nothing goes on because of errors."""
-        running: dict[Future[Progress], Batch] = {}
-        stuck: set[str] = set()
+    ) -> Wait | None:
+        """Hand out batches that are ready until all is done, or no other is ready now."""
+        running: set[Future[Progress]] = set()
+        tried: set[str] = set()
+        waits: list[Wait] = []
         errors: list[WeftError] = []
-        while len(done) < len(self.records):
-            if self._held.wanted != wanted and not running:
-                raise InterruptedWalkError
-            taken = {r.key for batch in running.values() for r in batch} | stuck
-            if self._held.wanted == wanted:
-                for batch in _batches(r for r in self.records.values() if r.key not in taken and ready(r)):
-                    running[self._pool.submit(work, batch)] = batch
-            if not running:
-                raise worst(errors)
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                batch, progress = running.pop(future), future.result()
-                done |= progress.done
-                stuck |= {r.key for r in batch} - progress.done
-                if progress.error is not None:
-                    errors.append(progress.error)
+        try:
+            while len(done) < len(self.records):
+                if self._goes_on(wanted):
+                    untried = (r for r in self.records.values() if r.key not in tried and ready(r))
+                    for batch in _batches(untried):
+                        tried |= {r.key for r in batch}
+                        running.add(self._pool.submit(work, batch))
+                if not running:
+                    break
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for progress in (future.result() for future in ended):
+                    done |= progress.done
+                    waits += [progress.wait] if progress.wait else []
+                    errors += [progress.error] if progress.error else []
+        finally:
+            wait(running)  # who lets go of a pod has nothing of it under way
+        if len(done) == len(self.records):
+            return None
+        if not self._goes_on(wanted):
+            return AT_ONCE
+        if waits and not errors:
+            return soonest(waits)
+        raise worst(errors)
 
-    def _progress(self, batch: Batch, end: RowState, work: Callable[[Batch], None]) -> Progress:
+    def _goes_on(self, wanted: str) -> bool:
+        return self._held.wanted == wanted and not self._held.leave.is_set()
+
+    def _progress(self, batch: Batch, end: RowState, work: Callable[[Batch], Wait | None]) -> Progress:
         """Do the work on a batch; what of it got to the end counts, also if something else of it did not."""
+        left: Wait | None = None
         error: WeftError | None = None
         try:
-            work(batch)
+            left = work(batch)
+        except NotYetError as caught:
+            left = Wait(caught.answer, caught.delay)
         except WeftError as caught:
             error = caught
             self._held.say("error", str(caught))
-        return Progress(frozenset(r.key for r in self._moves.fresh(batch) if r.state is end), error)
+        done = frozenset(r.key for r in self._moves.fresh(batch) if r.state is end)
+        return Progress(done, left, error)
 
 
 def _batches(records: Iterable[ResourceRecord]) -> list[Batch]:

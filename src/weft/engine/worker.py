@@ -147,7 +147,7 @@ class Worker:
             if row is None:
                 return None
             try:
-                held = Held(self._database, PodRecord.of(row))
+                held = Held(self._database, PodRecord.of(row), self._stop)
             except UnreadableError as error:
                 self._store.park(row["id"], error)
                 continue

@@ -123,6 +123,10 @@ class PermanentError(OutsideError):
     """Trying again won't help: `then` says what a person must change. HTTP 502, exit code 1."""
 
 
+class NotYetError(TemporaryError):
+    """Nothing is wrong: it comes up, or goes, by itself and is looked at again soon. No pod's reason tells of it."""
+
+
 class TakenError(PermanentError):
     """A number that was allotted is in use outside by somebody else: another one helps.
 

@@ -21,6 +21,8 @@ class Scope:
     Attributes:
         fence: raises if the pod is in other hands by now. Called right before each thing is changed outside: a worker
             that slept may hold up a call for hours.
+        waited: seconds since what is to be created was first asked for. Nothing sleeps in a driver: where a thing comes
+            up by itself, that decides when it is made after all.
     """
 
     site: str
@@ -28,6 +30,7 @@ class Scope:
     pod_name: str
     project_id: str
     fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    waited: float = field(default=0.0, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.pod_id, key)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openvipu.proto import admin_pb2, vipuuser_pb2
 from weft.drivers.vipu.doors import CONTROLLER, LOOK, At, Door, Doors, MissingError
-from weft.model.errors import PermanentError, TemporaryError
+from weft.model.errors import NotYetError, PermanentError
 from weft.model.resources import (
     Difference,
     Observed,
@@ -22,7 +21,6 @@ from weft.planning.shapes.ipu.init import TENANT_KEY
 
 REMOVAL = 15.0
 """Seconds that a partition may take to go by itself; then it is removed by force."""
-PAUSE = 0.1
 
 Fields = Mapping[str, str]
 
@@ -92,8 +90,8 @@ class Controller:
             request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
             door.ask(asked, lambda stub: stub.UpdateUser, request)
 
-    def remove(self, resource: Resource) -> None:
-        """Fine if it isn't there. An allocation's partitions go first."""
+    def remove(self, resource: Resource, waited: float) -> None:
+        """Fine if it isn't there. An allocation's partitions go first; after a while (`waited`) by force."""
         asked = f"remove {resource.name}"
         with self._doors.admin(self._pod_id, self._address) as door:
             match resource.spec:
@@ -101,7 +99,7 @@ class Controller:
                     request: Any = admin_pb2.RemoveUserRequest(id=s.name)
                     _gone(door, asked, "RemoveUser", request)
                 case VipuAllocationSpec() as s:
-                    self._remove_partitions(s.name)
+                    self._remove_partitions(s.name, waited > REMOVAL)
                     request = admin_pb2.RemoveAllocationRequest(id=s.name)
                     _gone(door, asked, "RemoveAllocation", request)
                 case VipuClusterSpec() as s:
@@ -116,22 +114,15 @@ class Controller:
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
-    def _remove_partitions(self, allocation: str) -> None:
-        """All of them, gently; after a while by force: the agents' release clears the machines in any case."""
-        deadline = time.monotonic() + REMOVAL
-        asked: dict[str, bool] = {}
+    def _remove_partitions(self, allocation: str, force: bool) -> None:
+        """The agents' release clears the machines in any case. Raises `NotYetError` while some are left."""
         with self._doors.user(self._pod_id, self._address, tenant=False) as door:
-            while left := list(_partitions(door, allocation)):
-                force = time.monotonic() > deadline
-                for name in left:
-                    if asked.get(name) is not force:
-                        request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
-                        _gone(door, f"remove partition {name}", "RemovePartition", request)
-                        asked[name] = force
-                if time.monotonic() > deadline + REMOVAL:
-                    what = f"partitions are still there: {', '.join(left)}"
-                    raise TemporaryError(f"remove the partitions of {allocation}", door.of, what)
-                time.sleep(PAUSE)
+            for name in _partitions(door, allocation):
+                request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
+                _gone(door, f"remove partition {name}", "RemovePartition", request)
+            if left := list(_partitions(door, allocation)):
+                what = f"partitions are still there: {', '.join(left)}"
+                raise NotYetError(f"remove the partitions of {allocation}", door.of, what)
 
 
 def _partitions(door: Door, allocation: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ in its place, with its key, which can be derived at any time.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +15,7 @@ from openvipu.proto import agent_pb2
 from weft.drivers.vipu.controller import Controller
 from weft.drivers.vipu.doors import LOOK, At, Doors, NoAnswerError
 from weft.drivers.vipu.proof import prove_partition
-from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
 from weft.model.kinds import Home, kinds_at
 from weft.model.resources import (
@@ -38,8 +37,7 @@ from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 BOOT_PATIENCE = 15.0
-"""Seconds that one `create` waits for the controller's own cloud-init, before it makes what is missing, or says so."""
-PAUSE = 0.2
+"""Seconds that the controller's own cloud-init is left to itself, before weft makes what is missing, or says so."""
 
 _POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
@@ -82,26 +80,19 @@ class VipuDriver:
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """The controller's cloud-init makes all of it: wait for that; what is missing after all is made here."""
+        """The controller's cloud-init makes all of it; what is missing after a while is made here."""
         controller = self._controller(scope, wanted)
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                there = controller.listed(wanted)
-            except NoAnswerError as error:
-                if time.monotonic() > deadline:
-                    raise TemporaryError(
-                        f"ask for {wanted[0].name}", error.of, "it has not booted yet", delay=2.0
-                    ) from error
-                time.sleep(PAUSE)
-                continue
-            missing = [r for r in wanted if r.key not in there]
-            if not missing:
-                return {r.key: Outcome(_id(r)) for r in wanted}
-            if time.monotonic() > deadline:
-                break
-            time.sleep(PAUSE)
-        scope.fence()  # waiting for it may have taken longer than the pod was held
+        early = scope.waited < self._patience
+        try:
+            there = controller.listed(wanted)
+        except NoAnswerError as error:
+            kind, delay = (NotYetError, 0.5) if early else (TemporaryError, 2.0)
+            raise kind(f"ask for {wanted[0].name}", error.of, "it has not booted yet", delay=delay) from error
+        missing = [r for r in wanted if r.key not in there]
+        if missing and early:
+            not_yet = NotYetError(f"look for {missing[0].name}", self.name, "cloud-init hasn't made it yet")
+            return {r.key: Outcome(error=not_yet) if r in missing else Outcome(_id(r)) for r in wanted}
+        scope.fence()
         made = {r.key: _outcome(controller.make, r) for r in missing}
         return {r.key: made.get(r.key, Outcome(_id(r))) for r in wanted}
 
@@ -119,7 +110,7 @@ class VipuDriver:
             return {}
         controller = self._controller(scope, wanted)
         try:
-            return {r.key: _outcome(controller.remove, r) for r in wanted}
+            return {r.key: _outcome(lambda x: controller.remove(x, scope.waited), r) for r in wanted}
         except NoAnswerError:
             machines = sorted({m for r in wanted for m in _machines(r)})
             scope.fence()
