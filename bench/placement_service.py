@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from bench.placement_common import MIX, row
+from bench.sites import regular_site
 from weft.engine.agenda import Waiter, agenda
 from weft.engine.capacity import Capacity
 from weft.engine.ground import Ground, Window
@@ -20,17 +21,16 @@ from weft.engine.world import World
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import UsedNumbers
-from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
 
-NODES, PER_LEAF, PER_POD = 10_000, 20, 20
+NODES, PER_LEAF = 10_000, 20
 WAITING = 100
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
 
 def service_rows() -> list[dict[str, Any]]:
     """Every measurement as a row."""
-    site, capacity = big_site(), full(0.995)
+    site, capacity = regular_site(NODES), full(0.995)
     ground = Ground(site, World({}, {}, {}), {}, {})
     now = NOW.timestamp()
     window = Window(now, now, FOREVER, FOREVER)
@@ -69,73 +69,6 @@ def order(name: str, count: int, hours: int = 0, **more: Any) -> Order:
     lease = {"duration": f"{hours}h"} if hours else {}
     nodes = {"count": count, "flavor": "gpu8", "image": "ubuntu"}
     return Order.model_validate({"name": name, "nodes": nodes, "lease": lease, **more})
-
-
-def big_site() -> Site:
-    """Leaves of 20 in pods of 20, one adapter a node."""
-    leaves = NODES // PER_LEAF
-    h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
-    return Site.model_validate(
-        {
-            "name": "big",
-            "clouds": {
-                "main": {
-                    "management": {
-                        "physical_network": "mgmt",
-                        "segments": {"first": 1000, "last": 3999},
-                        "addresses": "10.0.0.0/8",
-                    },
-                    "rdma_addresses": "100.64.0.0/10",
-                    "flavors": {"gpu8": {"accelerators": {"type": "h100", "count": 8}}},
-                }
-            },
-            "fabrics": {
-                "ib0": {
-                    "physical_network": "ib0",
-                    "segments": {"first": 2, "last": 3000},
-                    "manager": {"driver": "opensm"},
-                }
-            },
-            "switches": [
-                {
-                    "name": f"leaf{n}",
-                    "fabric": "ib0",
-                    "level": "leaf",
-                    "ports": 40,
-                    "guid": f"0x{0x100000 + n:016x}",
-                    "pod": f"p{n // PER_POD}",
-                }
-                for n in range(leaves)
-            ],
-            "links": [
-                {
-                    "a": f"gpu{n}/mlx0",
-                    "a_port": 1,
-                    "b": f"leaf{n // PER_LEAF}",
-                    "b_port": n % PER_LEAF + 1,
-                }
-                for n in range(NODES)
-            ],
-            "nodes": [
-                {
-                    "name": f"gpu{n}",
-                    "cloud": "main",
-                    "hcas": [
-                        {
-                            "name": "mlx0",
-                            "fabric": "ib0",
-                            "guid": f"0x{0x200000 + n:016x}",
-                            "port_guid": f"0x{0x400000 + n:016x}",
-                            "pci": "0000:02:00.0",
-                            "rate_gbps": 400,
-                        }
-                    ],
-                    "accelerators": h100,
-                }
-                for n in range(NODES)
-            ],
-        }
-    )
 
 
 def full(share: float) -> Capacity:

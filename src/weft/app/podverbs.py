@@ -12,11 +12,12 @@ from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.agenda import window_of
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.ground import Ground, Window, look_around, refused
 from weft.engine.records import PodRecord
 from weft.engine.waiting import check_later, check_waiting, insert_waiting, lengthen_waiting
-from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
+from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.placement import Refusal
@@ -33,8 +34,6 @@ from weft.planning.queue.lines import takes
 from weft.planning.shapes.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
 from weft.ports.cloud import Caller
 
-MOST_TRIES = 8
-"""Times that nodes are chosen for an order whose choice was taken meanwhile, or isn't free in the cloud."""
 LONGEST_WAIT = 30.0
 """Seconds that a request for events may wait at most."""
 
@@ -91,22 +90,7 @@ class PodVerbs(Desk):
                 by = request.caller.user_name
                 insert_waiting(self._store, tx, pod_id, project, by, order, window, takes(plan))
             return
-        for _ in range(MOST_TRIES):
-            plan = self._plan(pod_id, project, order, ground, self._store.capacity(), window)
-            if without := ground.without_occupied(plan):
-                ground = without
-                continue
-            ground.check_quotas(project, plan)
-            looked_at = frozenset(plan.placement.held)
-            with self._store.database.transaction() as tx:
-                tx.row("lock_capacity")
-                capacity = read_capacity(tx)
-                plan = self._plan(pod_id, project, order, ground, capacity, window)
-                if looked_at.issuperset(plan.placement.held):  # else somebody was faster: look at the others
-                    self._store.insert_pod(tx, plan, project, request.caller.user_name)
-                    return
-        why = f"the nodes chosen were taken, or somebody else was on them, {MOST_TRIES} times in a row"
-        raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
+        claim_now(self._store, ground, pod_id, project, request.caller.user_name, order, window)
 
     def _enqueue(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
         """Into the queue; a start that was asked for is promised at once if it can be."""

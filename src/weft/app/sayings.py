@@ -226,6 +226,7 @@ _ALLOWED = _forms(
     'give a unicast network; this one is "this network" (0.0.0.0/8)',
     "{n} nodes need {n} addresses: at least a /{n}",
     "it must not overlap network.rdma {cidr}",
+    "nothing, since fabric is none: the pod has no RDMA network",
     "IPU-PODs of cloud {node}: {list}",
     "cloud {node} has no IPU-POD",
     "at most {n} Poplar servers",

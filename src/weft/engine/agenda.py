@@ -150,6 +150,7 @@ def agenda(
             found.start = next(w for w in mine if str(w.id) == first)
             return found
         found.notes |= _notes(queue, [w for w in mine if w.id not in denied], now, forecast)
+        book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
     return found
 
@@ -202,12 +203,28 @@ def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> 
             notes[one.id] = Note(why, position, expected.get(pod))
             continue
         entry = entries[0]
-        kept = Keep(pod, one.project, names(queue.timeline, entry.bits), entry.start, entry.end, one.name)
+        kept = Keep(
+            pod,
+            one.project,
+            names(queue.timeline, entry.bits),
+            entry.start,
+            entry.end,
+            one.name,
+            entry.terms,
+        )
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
             why += f", {promised(kept.nodes)}"
         notes[one.id] = Note(why, position, max(entry.start, now), kept)
     return notes
+
+
+def _with_promises(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
+    """The book as it will be: a node may be on several fabrics, and must not be promised on one beside another."""
+    names = {str(w.id) for w in mine}
+    others = (p for p in book.promises if p.name not in names)
+    kept = (note.promise for w in mine if (note := notes.get(w.id)) and note.promise)
+    return replace(book, promises=(*others, *kept))
 
 
 def _next(queue: Queue, now: float) -> float:

@@ -199,10 +199,10 @@ def _fabrics(site: Site, cloud: str, orders: Iterable[tuple[str, Order]]) -> lis
 
 
 def _fabric(order: Order, site: Site, cloud: str) -> str:
-    """The order's fabric; empty if it names none that there is: planning says so."""
+    """The order's fabric; empty if it wants none, or names none that there is: planning says so."""
     try:
         flavor = site.clouds[cloud].flavors[resolve_flavor(order, site.clouds[cloud], cloud)]
-        return resolve_fabric(order, site, cloud, flavor.accelerators)
+        return resolve_fabric(order, site, cloud, flavor.accelerators) if order.fabric.rdma else ""
     except InputError:
         return ""
 

@@ -152,11 +152,26 @@ WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.r
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: insert_pod
--- Without a plan it waits: with a start that was promised (`fixed`), or in the queue.
+-- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
+-- seconds.
 INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end, placed_at,
     not_before, fixed, expected_start, next_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s, %(state)s, %(reason)s, %(at)s,
-    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now());
+    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now() + %(delay)s * interval '1 second');
+
+-- name: confirm_pod
+-- What it claimed was looked at: workers may have it.
+UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
+
+-- name: drop_claim
+-- No row: a worker has had it, or its release was asked for, and it goes its own way.
+DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' RETURNING id;
+
+-- name: drop_events
+DELETE FROM event WHERE pod_id = %(pod_id)s;
+
+-- name: drop_resources
+DELETE FROM resource WHERE pod_id = %(pod_id)s;
 
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.

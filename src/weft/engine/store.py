@@ -92,8 +92,12 @@ class Store:
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
-    def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str) -> None:
-        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`)."""
+    def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str, delay: float = 0.0) -> None:
+        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`).
+
+        Args:
+            delay: seconds for which workers leave it alone: see `weft.engine.claim`.
+        """
         now, order = tx.now(), plan.order
         self.insert_row(
             tx,
@@ -106,13 +110,35 @@ class Store:
             state="PLACED",
             lease_end=order.lease.ends(now),
             placed_at=now,
+            delay=delay,
         )
         tx.run("insert_event", pod_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None)
         self.claim(tx, plan)
 
+    def confirm(self, plan: Plan) -> None:
+        """Hand a claimed pod to the workers."""
+        with self.database.transaction() as tx:
+            tx.run("confirm_pod", id=plan.pod_id)
+            tx.run("notify", pod_id=plan.pod_id)
+
+    def drop_claim(self, plan: Plan) -> bool:
+        """Take a claim back that wasn't confirmed, as if it had never been. False: the pod goes its own way."""
+        with self.database.transaction() as tx:
+            if tx.row("drop_claim", id=plan.pod_id) is None:
+                return False
+            tx.run("give_back_nodes", pod_id=plan.pod_id)
+            tx.run("give_back_numbers", pod_id=plan.pod_id, kept=[])
+            tx.run("give_back_subnets", pod_id=plan.pod_id)
+            tx.run("drop_resources", pod_id=plan.pod_id)
+            tx.run("drop_events", pod_id=plan.pod_id)
+            tx.run("touch_queue", at=tx.now())
+            tx.run("notify", pod_id=plan.pod_id)
+        return True
+
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
         """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
-        waits = {"placed_at": None, "not_before": None, "fixed": False, "expected_start": None, "reason": ""}
+        unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
+        waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
         document = written(order)
         try:
             tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
@@ -383,7 +409,7 @@ def cut_for(plan: Plan) -> dict[str, str]:
     """Plane -> subnet that was cut from the site's block: not what the order named, nor the IPU-POD's own."""
     given, numbers = plan.order.network, plan.allotment
     cut: dict[str, str] = {}
-    if given.rdma is None and plan.order.ipus is None:
+    if given.rdma is None and plan.order.ipus is None and plan.order.fabric.rdma:
         cut["rdma"] = numbers.rdma_cidr
     if given.management is None:
         cut["management"] = numbers.management_cidr

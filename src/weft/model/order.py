@@ -77,8 +77,10 @@ class FabricOrder(Document):
     """The RDMA network."""
 
     name: Name | None = Field(default=None, description="Fabric by name; none: the only fabric of the nodes.")
-    isolation: Literal["partition"] = Field(
-        default="partition", description="partition: a P_Key of the pod's own, all members full."
+    isolation: Literal["partition", "none"] = Field(
+        default="partition",
+        description="partition: a P_Key of the pod's own, all members full. none: no RDMA network, "
+        "the management network alone, on nodes with or without adapters; `fabric: none` is short for it.",
     )
     hcas: Literal["dedicated", "shared"] = Field(
         default="dedicated",
@@ -97,6 +99,20 @@ class FabricOrder(Document):
         le=100_000,
         description="Gb/s of each node that the uplinks of its leaf keep for the pod; 0: no guarantee.",
     )
+
+    @property
+    def rdma(self) -> bool:
+        """Whether the pod has an RDMA network."""
+        return self.isolation != "none"
+
+    @model_validator(mode="after")
+    def _nothing_of_no_fabric(self) -> Self:
+        asked = self.name or self.hcas_per_node or self.bisection_gbps or self.hcas != "dedicated"
+        if not self.rdma and asked:
+            raise ValueError(
+                "with isolation none there is no RDMA network: leave everything else of fabric out"
+            )
+        return self
 
 
 class Preference(Document):
@@ -227,6 +243,10 @@ class LeaseOrder(Document):
         return start + span(self.duration) if self.duration is not None else self.end
 
 
+def _no_fabric(value: Any) -> Any:
+    return {"isolation": "none"} if value == "none" else value
+
+
 class Order(Document):
     """A pod as a tenant orders it."""
 
@@ -234,7 +254,9 @@ class Order(Document):
     cloud: Name | None = Field(default=None, description="Cloud by name; none: the only one.")
     nodes: NodesOrder = Field(description="The servers.")
     ipus: IpusOrder | None = Field(default=None, description="IPUs; the servers are Poplar servers then.")
-    fabric: FabricOrder = Field(default=FabricOrder(), description="The RDMA network.")
+    fabric: Annotated[FabricOrder, BeforeValidator(_no_fabric)] = Field(
+        default=FabricOrder(), description="The RDMA network; `none`: the pod has none."
+    )
     locality: LocalityOrder = Field(
         default=LocalityOrder(), description="How near the nodes are to one another."
     )

@@ -20,8 +20,8 @@ class PlacementRequest(Document):
     project: str
     count: int = Field(ge=1)
     cloud: Name
-    fabric: Name
-    hcas_per_node: int = Field(ge=1, description="Adapters on the fabric that each node must have.")
+    fabric: Name = Field(description="Fabric by name, or `none`: the nodes of every fabric, and of none.")
+    hcas_per_node: int = Field(ge=0, description="Adapters on the fabric that each node must have.")
     accelerators: AcceleratorCount | None = None
     required: Level = "site"
     preferred: Level = "leaf"

@@ -22,7 +22,9 @@ class Allotment(Document):
         description="P_Key on the fabric; the RDMA network's segmentation id is the same number. None: IPUs.",
     )
     vlan: int = Field(description="VLAN of the management network.")
-    rdma_cidr: str = Field(description="Subnet of the RDMA network, or of the IPU data network.")
+    rdma_cidr: str = Field(
+        description="Subnet of the RDMA network, or of the IPU data network; empty: it has neither."
+    )
     management_cidr: str
     numbers: Mapping[str, int] = Field(
         default_factory=dict,

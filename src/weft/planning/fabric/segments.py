@@ -24,9 +24,15 @@ WIDEST = 8
 
 
 def allot(
-    site: Site, cloud: str, fabric: str, network: NetworkOrder, used: UsedNumbers, nodes: int, hcas: int
+    site: Site,
+    cloud: str,
+    fabric: str | None,
+    network: NetworkOrder,
+    used: UsedNumbers,
+    nodes: int,
+    hcas: int,
 ) -> Allotment | Refusal:
-    """The numbers for a pod of `nodes` nodes with up to `hcas` adapters each.
+    """The numbers for a pod of `nodes` nodes with up to `hcas` adapters each on a fabric; None: it has no RDMA network.
 
     A subnet that the order names may be any: pods' networks are isolated from one another, and what others were cut is
     not in its way, nor is it in theirs (`used` has only what was cut).
@@ -35,24 +41,28 @@ def allot(
     Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
     """
     wanted = check_given(network, nodes, hcas)
-    place, rails = site.clouds[cloud], site.fabrics[fabric]
-    pkey = lowest_free(rails.segments, used.pkeys.get(fabric, frozenset()))
-    if pkey is None:
-        return _exhausted(f"fabric {fabric}: all P_Keys of its range {_text(rails.segments)} are in use")
+    place, pkey = site.clouds[cloud], None
+    if fabric is not None:
+        rails = site.fabrics[fabric]
+        pkey = lowest_free(rails.segments, used.pkeys.get(fabric, frozenset()))
+        if pkey is None:
+            return _exhausted(f"fabric {fabric}: all P_Keys of its range {_text(rails.segments)} are in use")
     management = place.management
     vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
     if vlan is None:
         return _exhausted(f"cloud {cloud}: all management VLANs {_text(management.segments)} are in use")
-    taken = _networks(used.rdma_cidrs.get(cloud, ())) + wanted
-    rdma = network.rdma or cut(place.rdma_addresses, place.rdma_prefix, rdma_size(nodes, hcas), taken)
-    if rdma is None:
-        return _no_block(cloud, "rdma_addresses", place.rdma_addresses, rdma_size(nodes, hcas))
-    taken = [*_networks(used.management_cidrs.get(cloud, ())), *wanted, rdma]
+    rdma = None
+    if fabric is not None:
+        taken = _networks(used.rdma_cidrs.get(cloud, ())) + wanted
+        rdma = network.rdma or cut(place.rdma_addresses, place.rdma_prefix, rdma_size(nodes, hcas), taken)
+        if rdma is None:
+            return _no_block(cloud, "rdma_addresses", place.rdma_addresses, rdma_size(nodes, hcas))
+    taken = [*_networks(used.management_cidrs.get(cloud, ())), *wanted, *([rdma] if rdma else [])]
     size = management_size(nodes)
     ethernet = network.management or cut(management.addresses, management.prefix, size, taken)
     if ethernet is None:
         return _no_block(cloud, "management.addresses", management.addresses, size)
-    return Allotment(pkey=pkey, vlan=vlan, rdma_cidr=str(rdma), management_cidr=str(ethernet))
+    return Allotment(pkey=pkey, vlan=vlan, rdma_cidr=str(rdma or ""), management_cidr=str(ethernet))
 
 
 def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Network]:

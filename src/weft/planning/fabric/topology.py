@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
@@ -19,6 +19,8 @@ from weft.model.order import LEVELS, Level
 from weft.model.site import Hca, Site
 from weft.planning.fabric.rails import Domains
 
+NO_FABRIC = "none"
+"""Instead of a fabric's name: all hosts, wherever they are cabled and whether they are."""
 NO_POD = "-"
 """Pod of a leaf whose switch has none: all such leaves are one group."""
 
@@ -79,12 +81,18 @@ class Topology:
 
     @classmethod
     def of(cls, site: Site, fabric: str) -> Self:
-        """The topology of one fabric of the site. Raises InputError if there is no such fabric."""
-        if fabric not in site.fabrics:
+        """The topology of one fabric of the site, or of `NO_FABRIC`. Raises InputError if there is no such fabric."""
+        if fabric not in site.fabrics and fabric != NO_FABRIC:
             raise InputError("fabric", fabric, f"fabrics of {site.name}: {', '.join(site.fabrics)}")
         for known, name, topology in tuple(_RECENT):
             if known is site and name == fabric and isinstance(topology, cls):
                 return topology
+        found = cls._of_all(site) if fabric == NO_FABRIC else cls._of_fabric(site, fabric)
+        _RECENT.append((site, fabric, found))
+        return found
+
+    @classmethod
+    def _of_fabric(cls, site: Site, fabric: str) -> Self:
         leaf_of = _leaf_of_each_hca(site, fabric)
         rails: dict[str, tuple[str, ...]] = {}
         uncabled: dict[str, str] = {}
@@ -105,9 +113,28 @@ class Topology:
                 pod, hall, building = (x or NO_POD for x in (leaf.pod, leaf.hall, leaf.building))
                 stands.append(Stand(node.name, leaf.name, pod, node.rack, mine, hall, building, node.labels))
         uplinks = domains.uplinks(_uplinks(site, fabric))
-        found = cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
-        _RECENT.append((site, fabric, found))
-        return found
+        return cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
+
+    @classmethod
+    def _of_all(cls, site: Site) -> Self:
+        """All hosts, each on its leaf of the first fabric that it is cabled to: whole leaves are to stay whole.
+
+        Others by rack, as if that were a leaf. Blocks of several fabrics are told apart by its name.
+        """
+        stands: dict[str, Stand] = {}
+        rails: dict[str, str] = {}
+        for fabric in sorted(site.fabrics):
+            one = cls.of(site, fabric)
+            rails |= one.rails
+            for name, stand in one.stands.items():
+                pod = stand.pod if len(site.fabrics) == 1 else f"{fabric}/{stand.pod}"
+                stands.setdefault(name, replace(stand, pod=pod, rails=()))
+        for node in site.nodes:
+            if node.name not in stands:
+                stands[node.name] = Stand(
+                    node.name, node.rack or NO_POD, NO_POD, node.rack, labels=node.labels
+                )
+        return cls.from_stands(NO_FABRIC, stands.values(), rails=rails)
 
     @classmethod
     def from_stands(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Node, Site
-from weft.planning.fabric.topology import Topology
+from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.kept import kept
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Load, Terms, crossing, peak
@@ -155,7 +155,7 @@ def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
         leaf: switch.project
         for switch in site.switches
         if switch.project is not None
-        and switch.fabric == topology.fabric
+        and topology.fabric in (switch.fabric, NO_FABRIC)
         and (leaf := topology.rails.get(switch.name)) is not None  # None: no node hangs on it
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from weft.model.site import Site
-from weft.planning.fabric.topology import Topology
+from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place.filters import carried, closed_leaves
 from weft.planning.place.sharing import Terms
 from weft.planning.queue.book import Book, Keep, when
@@ -22,7 +22,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name)
     if taken is not None:
         return f"nodes of it are promised to others from {when(taken)}"
-    if fabric not in site.fabrics:
+    if fabric not in (*site.fabrics, NO_FABRIC):
         return None
     topology = Topology.of(site, fabric)
     others = [

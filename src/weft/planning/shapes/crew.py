@@ -253,6 +253,8 @@ def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | 
         "management": (plan.allotment.management_cidr, management_size(numbers)),
     }
     for plane, (cidr, size) in sizes.items():
+        if not cidr:
+            continue
         there = 1 << (32 - int(cidr.rpartition("/")[2]))
         if size > there:
             reason = (

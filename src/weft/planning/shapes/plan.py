@@ -11,7 +11,7 @@ from weft.model.placement import Explanation, Occupancy, PlacementRequest, Refus
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import AcceleratorCount, Cloud, Node, Site
 from weft.planning.fabric.segments import allot, check_given
-from weft.planning.fabric.topology import Topology
+from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.kept import kept
 from weft.planning.place.placement import check_uplinks, place
 from weft.planning.shapes.gpu.graph import members, podgraph, wants_router
@@ -47,8 +47,11 @@ def make_plan(
         return make_ipu_plan(pod_id, project, order, order.ipus, site, cloud, flavor, occupancy, used)
     accelerators = site.clouds[cloud].flavors[flavor].accelerators
     fabric = resolve_fabric(order, site, cloud, accelerators)
+    if not order.fabric.rdma and order.network.rdma is not None:
+        allowed = "nothing, since fabric is none: the pod has no RDMA network"
+        raise InputError("network.rdma", str(order.network.rdma), allowed)
     # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
-    check_given(order.network, order.nodes.count, order.fabric.hcas_per_node or 1)
+    check_given(order.network, order.nodes.count, least_hcas(order))
     refused = _not_possible(order, fabric, capabilities.get(fabric))
     if refused is not None:
         return refused
@@ -58,7 +61,9 @@ def make_plan(
         return placement
     inside = members(order, [n.node for n in placement.nodes], site, fabric)
     rails = max(len(m.hcas) for m in inside)
-    allotment = allot(site, cloud, fabric, order.network, used, len(inside), rails)
+    allotment = allot(
+        site, cloud, fabric if order.fabric.rdma else None, order.network, used, len(inside), rails
+    )
     if isinstance(allotment, Refusal):
         return allotment
     graph = podgraph(pod_id, order, placement, allotment, site, cloud, fabric, flavor)
@@ -85,6 +90,11 @@ def request_of(order: Order, project: str, site: Site) -> PlacementRequest:
     return _request(order, project, cloud, fabric, flavor, accelerators, site)
 
 
+def least_hcas(order: Order) -> int:
+    """Adapters on the fabric that each node must have."""
+    return (order.fabric.hcas_per_node or 1) if order.fabric.rdma else 0
+
+
 def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
     """What an order boots, as `PlacementRequest.boot` names it: images and flavors are seen from a project."""
     return f"{cloud}/{project}/{flavor}/{image}"
@@ -109,7 +119,7 @@ def _request(
         count=order.nodes.count,
         cloud=cloud,
         fabric=fabric,
-        hcas_per_node=order.fabric.hcas_per_node or 1,
+        hcas_per_node=least_hcas(order),
         accelerators=accelerators,
         boot=boot_key(cloud, project, order.nodes.image, flavor),
         required=order.locality.required,
@@ -155,7 +165,9 @@ def resolve_flavor(order: Order, cloud: Cloud, name: str) -> str:
 
 
 def resolve_fabric(order: Order, site: Site, cloud: str, accelerators: AcceleratorCount | None) -> str:
-    """The order's fabric, or the only one that the nodes it could have are on."""
+    """The order's fabric, or the only one that the nodes it could have are on; `NO_FABRIC` if it wants none."""
+    if not order.fabric.rdma:
+        return NO_FABRIC
     given = order.fabric.name
     if given is not None:
         return _one_of("fabric.name", given, sorted(site.fabrics), f"fabrics of site {site.name}")

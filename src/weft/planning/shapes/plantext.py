@@ -67,7 +67,8 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 def _nodes(plan: Plan) -> Iterator[str]:
     locality, placement, ipus = plan.order.locality, plan.placement, plan.order.ipus
     spare = f" and {len(placement.spares)} spare" if placement.spares else ""
-    where = f"cloud {plan.cloud} on fabric {plan.fabric}, flavor {plan.flavor}"
+    on = f"on fabric {plan.fabric}" if plan.order.fabric.rdma else "on no fabric"
+    where = f"cloud {plan.cloud} {on}, flavor {plan.flavor}"
     yield (
         f"IPU-Machines: {len(placement.nodes)} ({ipus.count} IPUs) of IPU-POD {plan.fabric}; "
         f"Poplar servers: {plan.order.nodes.count} of cloud {plan.cloud}, flavor {plan.flavor}."
@@ -132,7 +133,9 @@ def _numbers(plan: Plan) -> Iterator[str]:
     on = {k: r.spec.physical_network for k, r in resources.items() if isinstance(r.spec, NetworkSpec)}
     count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
     members = f", {count} full members" if count else ""
-    if numbers.pkey is None:
+    if not plan.order.fabric.rdma:
+        rows = [["RDMA network", "none"]]
+    elif numbers.pkey is None:
         vlan = numbers.numbers[f"data/{plan.fabric}"]
         rows = [["IPU data", f"VLAN {vlan} on {on[DATA_NETWORK]}, {numbers.rdma_cidr}"]]
     else:

@@ -102,7 +102,7 @@ def members(
         if node is None:
             raise ConflictError(f"node {name} of pod {order.name} isn't in site {site.name} any more")
         hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
-        if len(hcas) < (order.fabric.hcas_per_node or 1):
+        if order.fabric.rdma and len(hcas) < (order.fabric.hcas_per_node or 1):
             raise ConflictError(
                 f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
             )
@@ -130,8 +130,8 @@ def podgraph(
     """
     inside = members(order, [n.node for n in placement.nodes], site, fabric, allotment)
     wanted: list[Wanted] = [
-        *_partition(inside, allotment, fabric),
-        *_networks(order, allotment, site, cloud, fabric),
+        *(_rdma(inside, allotment, site, fabric) if order.fabric.rdma else ()),
+        *_management(order, allotment, site, cloud),
         *access(order),
         *_ports(inside, allotment),
         *_servers(inside, order, flavor),
@@ -161,29 +161,29 @@ def wants_router(order: Order) -> bool:
     return order.network.router or order.access.floating_ip != "none"
 
 
-def _partition(inside: Sequence[Member], allotment: Allotment, fabric: str) -> Iterator[Wanted]:
+def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str) -> Iterator[Wanted]:
+    """The partition, and the network and subnet of its adapters."""
     assert allotment.pkey is not None
     # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
     # Nova, not we, picks which of the physical functions each port gets.
     guids = sorted(h.port_guid for m in inside for h in m.node.hcas_on(fabric))
     yield Wanted(PARTITION, PartitionSpec(pkey=allotment.pkey, members=tuple(guids)))
-
-
-def _networks(order: Order, allotment: Allotment, site: Site, cloud: str, fabric: str) -> Iterator[Wanted]:
-    assert allotment.pkey is not None
     rdma = NetworkSpec(
         physical_network=site.fabrics[fabric].physical_network, segment=allotment.pkey, port_security=False
     )
+    yield Wanted(RDMA_NETWORK, rdma)
+    # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
+    without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
+    yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
+
+
+def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[Wanted]:
     management = NetworkSpec(
         physical_network=site.clouds[cloud].management.physical_network,
         segment=allotment.vlan,
         port_security=True,
     )
-    yield Wanted(RDMA_NETWORK, rdma)
     yield Wanted(MANAGEMENT_NETWORK, management)
-    # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
-    without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
-    yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
     full = SubnetSpec(
         network=MANAGEMENT_NETWORK,
         cidr=allotment.management_cidr,
@@ -247,7 +247,8 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
             ports=ports,
         )
         # The partition first: a server must never see the fabric without its own key.
-        yield Wanted(f"server/{m.node.name}", server, (PARTITION, *key_pair, *ports), m.node.name)
+        first = (PARTITION,) if order.fabric.rdma else ()
+        yield Wanted(f"server/{m.node.name}", server, (*first, *key_pair, *ports), m.node.name)
 
 
 def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:

@@ -1,0 +1,104 @@
+"""Orders a second from end to end: API, claim, loop and release of pods of four nodes, on the fakes.
+
+24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and begin again. The server is
+another process (`bench.endtoend_server`); clients and PostgreSQL have the same processors.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+import httpx
+
+from bench.placement_common import row
+
+CLIENTS, NODES_A_POD = 24, 4
+SECONDS = float(os.environ.get("SECONDS_OF_ORDERS", "30"))
+GOAL = 20.0
+LONGEST = 120.0
+
+
+def rows() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        words = [sys.executable, "-W", "ignore", "-m", "bench.endtoend_server", folder]
+        words += [str(CLIENTS * NODES_A_POD * 2), "8"]
+        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert server.stdin is not None and server.stdout is not None
+        try:
+            url = server.stdout.readline().strip()
+            if not url:
+                raise RuntimeError("the server of the benchmark did not start")
+            took, seconds = _orders(url)
+            server.stdin.close()
+            processor = float(server.stdout.readline())
+        finally:
+            server.stdin.close()
+            server.wait(120)
+    rate = len(took) / seconds
+    return [
+        row("orders end to end", rate, "orders/s", f"≥ {GOAL:.0f}", rate >= GOAL),
+        row("order to receipt, p50", statistics.median(took), "s"),
+        row("processor of an order in weft, fakes included", processor / len(took) * 1000, "ms"),
+    ]
+
+
+def _orders(url: str) -> tuple[list[float], float]:
+    """Seconds of each order that came to its end, and of all together."""
+    end = time.monotonic() + SECONDS
+    took: list[float] = []
+    errors: list[BaseException] = []
+
+    def client(number: int) -> None:
+        try:
+            with httpx.Client(
+                base_url=url, headers={"X-Auth-Token": f"t{number}"}, trust_env=False, timeout=60
+            ) as http:
+                turn = 0
+                while time.monotonic() < end:
+                    began = time.monotonic()
+                    _one(http, f"pod-{number}-{turn}")
+                    took.append(time.monotonic() - began)
+                    turn += 1
+        except BaseException as error:
+            errors.append(error)
+
+    began = time.monotonic()
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return took, time.monotonic() - began
+
+
+def _one(http: httpx.Client, name: str) -> None:
+    nodes = {"count": NODES_A_POD, "flavor": "gpu8", "image": "ubuntu"}
+    made = http.post("/v1/pods", json={"name": name, "nodes": nodes})
+    if made.status_code >= 400:
+        raise RuntimeError(f"{name}: {made.text[:300]}")
+    _wait(http, name, made.json()["id"], "READY")
+    http.post(f"/v1/pods/{name}/release").raise_for_status()
+    _wait(http, name, made.json()["id"], "RELEASED")
+
+
+def _wait(http: httpx.Client, name: str, pod_id: str, state: str) -> None:
+    """Follow the events as `weft pod create --wait` does."""
+    after, deadline = 0, time.monotonic() + LONGEST
+    while time.monotonic() < deadline:
+        answer = http.get(f"/v1/pods/{pod_id}/events", params={"after": after, "wait": 20})
+        for event in answer.raise_for_status().json()["events"]:
+            after = event["sequence"]
+            if event["type"] == "state" and event["message"].split(":")[0] == state:
+                return
+            if event["message"].startswith("FAILED"):
+                raise RuntimeError(f"{name}: {event['message']}")
+    raise RuntimeError(f"{name} isn't {state} after {LONGEST:.0f} s")

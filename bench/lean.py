@@ -1,0 +1,160 @@
+"""A fake cloud that costs next to nothing: `FakeCloud` without its refusals and faults, so that weft is measured.
+
+It keeps what is there by pod and by host, where the tests' fake looks through everything: with thousands of pods that
+would be most of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from weft.model.errors import OutsideError
+from weft.model.order import Order
+from weft.model.resources import Graph, Kind, Observed, Outcome, Resource
+from weft.ports.cloud import QuotaRow
+from weft.ports.networks import OnNetwork
+from weft.ports.occupants import Ended, Ending, Occupant, OnHost
+from weft.ports.resources import Scope
+from weft.testing.cloud import FakeCloud
+from weft.testing.cloud_state import Thing, wanted_fields
+
+
+class LeanCloud(FakeCloud):
+    """See the module.
+
+    Args:
+        boot: seconds from the creation of a server until it is ACTIVE.
+    """
+
+    def __init__(self, name: str, boot: float = 0.0) -> None:
+        super().__init__(seed=1, name=name, latency=0.0)
+        self.boot = boot
+        self._of_pod: dict[str, dict[str, Thing]] = {}
+        self._on_hosts: dict[str, dict[str, Thing]] = {}
+        self._numbers: dict[str, set[int]] = {}
+
+    def _call(self, verb: str, kind: Kind | None) -> OutsideError | None:
+        self.calls[f"{verb} {kind}" if kind else verb] += 1
+        return None
+
+    # -- resources ----------------------------------------------------------------------------------------------
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        self._call("find", wanted[0].kind if wanted else None)
+        with self._lock:
+            mine, now = self._of_pod.get(scope.pod_id, {}), self.clock.monotonic()
+            known = {**{key: thing.id for key, thing in mine.items()}, **ids}
+            return {
+                r.key: mine[r.key].observed(scope.mark(r.key), wanted_fields(r, known), now)
+                if r.key in mine
+                else Observed.absent("not among those listed")
+                for r in wanted
+            }
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        scope.fence()
+        self._call("create", wanted[0].kind if wanted else None)
+        with self._lock:
+            return {r.key: Outcome(self._made(scope, r, ids).id) for r in wanted}
+
+    def _made(self, scope: Scope, resource: Resource, ids: Mapping[str, str]) -> Thing:
+        mine = self._of_pod.setdefault(scope.pod_id, {})
+        if resource.key in mine:
+            return mine[resource.key]
+        now, server = self.clock.monotonic(), resource.kind is Kind.SERVER
+        thing = Thing(
+            resource.kind,
+            self._seeded.id(),
+            resource.name,
+            scope.project_id,
+            scope.mark(resource.key),
+            0,
+            wanted_fields(resource, ids),
+            ready_at=now + self.boot if server else now,
+            created=self.clock.now(),
+        )
+        mine[resource.key] = thing
+        if server:
+            self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
+        elif resource.kind is Kind.NETWORK:
+            segment = thing.fields["segment"]
+            assert isinstance(segment, int)
+            self._numbers.setdefault(str(thing.fields["physical_network"]), set()).add(segment)
+        return thing
+
+    def update(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        scope.fence()
+        with self._lock:
+            mine = self._of_pod.get(scope.pod_id, {})
+            for resource in wanted:
+                mine[resource.key].fields.update(wanted_fields(resource, ids))
+            return {r.key: Outcome(mine[r.key].id) for r in wanted}
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        scope.fence()
+        self._call("delete", wanted[0].kind if wanted else None)
+        with self._lock:
+            mine = self._of_pod.get(scope.pod_id, {})
+            for resource in wanted:
+                thing = mine.pop(resource.key, None)
+                if thing is None:
+                    continue
+                if thing.kind is Kind.SERVER:
+                    self._on_hosts[str(thing.fields["host"])].pop(thing.id)
+                    self._endings[thing.id] = Ending(
+                        Ended.DESTROYED, "destroyed by its host", self.clock.now()
+                    )
+                elif thing.kind is Kind.NETWORK:
+                    segment = thing.fields["segment"]
+                    assert isinstance(segment, int)
+                    self._numbers[str(thing.fields["physical_network"])].discard(segment)
+            if not mine:
+                self._of_pod.pop(scope.pod_id, None)
+            return {r.key: Outcome() for r in wanted}
+
+    # -- facts --------------------------------------------------------------------------------------------------
+
+    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+        self._call("facts", None)
+
+    def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
+        return {}
+
+    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+        return ()
+
+    def servers_on_hosts(self) -> Mapping[str, OnHost]:
+        with self._lock:
+            return {
+                host: OnHost(tuple(Occupant(i, "", nova=True) for i in self._on_hosts.get(host, ())))
+                for host in self.offers.hosts
+            }
+
+    def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
+        self._call("occupants", None)
+        with self._lock:
+            return {
+                host: OnHost(tuple(Occupant(i, "", True, True) for i in sorted(self._on_hosts.get(host, ()))))
+                for host in hosts
+            }
+
+    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+        with self._lock:
+            unknown = Ending(Ended.NO_RECORD, "Nova has no record of its actions")
+            return {server: self._endings.get(server, unknown) for server in servers}
+
+    def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:
+        with self._lock:
+            return {name: frozenset(self._numbers.get(name, ())) for name in physical_networks}
+
+    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
+        self._call("networks", None)
+        return ()

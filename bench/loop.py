@@ -1,0 +1,123 @@
+"""The loop with thousands of pods: booting at once, a release among them, and live pods that are looked at.
+
+On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. PODS in the environment
+makes it smaller.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.placement_common import row
+from bench.world import Bench, bench
+from weft.app.verbs import Request
+from weft.model.order import Order
+from weft.model.pod import PodState
+
+PODS = int(os.environ.get("PODS", "2000"))
+THREADS = 8
+BOOT = 30.0
+PATIENCE = 1200.0
+PROJECTS = 40
+
+
+def rows() -> list[dict[str, Any]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
+        bench(Path(folder), int(PODS * 1.1) + 20, BOOT) as made,
+    ):
+        alone = _alone(made)
+        return [*_booting(made, alone), *_memory()]
+
+
+def _alone(made: Bench) -> float:
+    """Seconds that the release of a pod takes with nothing else to do."""
+    worker = made.worker(THREADS)
+    worker.start()
+    try:
+        order(made, 0)
+        _until(made, PodState.READY, 1)
+        return _release(made, "pod-0")
+    finally:
+        worker.stop()
+
+
+def _booting(made: Bench, alone: float) -> list[dict[str, Any]]:
+    order(made, 1)
+    worker = made.worker(THREADS)
+    worker.start()
+    _until(made, PodState.READY, 1)
+    worker.stop()
+    began, cpu = time.monotonic(), time.process_time()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: order(made, n), range(2, PODS + 1)))
+    ordered, claim = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
+    worker = made.worker(THREADS)
+    began, cpu = time.monotonic(), time.process_time()
+    worker.start()
+    time.sleep(BOOT / 3)
+    release = _release(made, "pod-1")
+    _until(made, PodState.READY, PODS - 1)
+    took, spent = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
+    worker.stop(60)
+    goal = 1.5 * BOOT
+    return [
+        row(f"loop: {PODS} orders, claimed in", ordered, "s"),
+        row("loop: processor of an order until it is claimed", claim * 1000, "ms"),
+        row(f"loop: {PODS} pods to READY, boot {BOOT:.0f} s", took, "s", f"≤ {goal:.0f}", took <= goal),
+        row("loop: processor of a pod from claim to READY", spent * 1000, "ms"),
+        row(
+            "loop: a release while they boot",
+            release,
+            "s",
+            f"≤ {alone * 1.2:.2g}",
+            release <= alone * 1.2,
+            f"alone: {alone:.2f} s",
+        ),
+    ]
+
+
+def _memory() -> list[dict[str, Any]]:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [row("loop: memory at most, fakes included", peak, "MiB", "≤ 300", peak <= 300)]
+
+
+def _request(made: Bench, number: int) -> Request:
+    project = f"team-{number % PROJECTS}"
+    token = made.cloud.add_user(project, project=project, roles=("member",))
+    return Request(made.cloud.check(token), "127.0.0.1", "req-bench")
+
+
+def order(made: Bench, number: int) -> None:
+    """Pod `pod-<number>` of one node."""
+    nodes = {"count": 1, "flavor": "gpu8", "image": "ubuntu"}
+    document = {"name": f"pod-{number}", "nodes": nodes}
+    made.service.create_pod(_request(made, number), Order.model_validate(document))
+
+
+def _release(made: Bench, name: str) -> float:
+    pod = made.store.find_pod(name, None)
+    began = time.monotonic()
+    made.store.release(pod.id, "release asked by the bench")
+    while made.store.find_pod(str(pod.id), None).state is not PodState.RELEASED:
+        if time.monotonic() - began > PATIENCE:
+            raise RuntimeError(f"{name} isn't released: {made.store.find_pod(str(pod.id), None).reason}")
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def _until(made: Bench, state: PodState, count: int) -> None:
+    began = time.monotonic()
+    while True:
+        found = {r["state"]: r["number"] for r in made.store.counts().pods}
+        if found.get(state, 0) >= count:
+            return
+        if time.monotonic() - began > PATIENCE:
+            raise RuntimeError(f"after {PATIENCE:.0f} s: {found}")
+        time.sleep(0.25)

@@ -1,0 +1,133 @@
+"""Claims: many at once, somebody else on the nodes, no quota, and a process that dies in between."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.engine.house import ORDER, House
+
+from weft.app.policy import Policy
+from weft.app.service import Service
+from weft.engine.claim import UNCONFIRMED
+from weft.engine.store import Store
+from weft.model.errors import ConflictError, RefusedError, UnknownError
+from weft.model.plan import Plan
+from weft.model.pod import PodState
+from weft.testing.cloud_state import Fault
+
+
+def held(house: House) -> dict[str, str]:
+    """Node -> pod's name."""
+    return {node: row["pod"] for node, row in house.store.capacity().holds.items()}
+
+
+def rows(house: House) -> int:
+    """Rows of pods, resources, events, nodes, numbers and subnets."""
+    tables = ("pod", "resource", "event", "node_hold", "number_hold", "subnet_hold")
+    with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
+        found = [connection.execute(f"SELECT count(*) AS n FROM {t}").fetchone() for t in tables]
+    return sum(row["n"] for row in found if row)
+
+
+def test_as_many_orders_at_once_as_there_is_room_for(house: House) -> None:
+    """Sixteen nodes, sixteen orders of one at the same time, while the cloud takes its time: each gets one."""
+    house.cloud.plant(Fault.SLOW, verb="occupants", times=None, seconds=0.05)
+    names = [f"pod-{n}" for n in range(16)]
+
+    def order(name: str) -> None:
+        nodes = ORDER.nodes.model_copy(update={"count": 1})
+        house.order(ORDER.model_copy(update={"name": name, "nodes": nodes}))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(order, names))
+    assert sorted(held(house).values()) == sorted(names)
+    assert house.run(house.store.find_pod("pod-7", "team-a"), PodState.READY)
+
+
+def test_two_orders_of_one_name_at_once(house: House) -> None:
+    """One is made, the other is told that there is one."""
+
+    def order(_: int) -> str:
+        try:
+            return house.order().name
+        except ConflictError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        said = sorted(pool.map(order, range(2)), key=len)
+    assert said[0] == "train" and "there is a pod 'train' already" in said[1]
+    assert len(held(house)) == 2
+
+
+def test_somebody_else_is_on_the_nodes_that_are_chosen(house: House) -> None:
+    """The claim is dropped as if it had never been, and others are chosen."""
+    house.cloud.offers.claims["gpu01"] = {"somebody"}
+    pod = house.order()
+    assert "gpu01" not in pod.nodes and set(held(house)) == set(pod.nodes)
+    assert [e.message for e in house.store.events(pod.id, 0) if e.type == "state"] == [
+        "PENDING: ordered",
+        f"PLACED: {', '.join(pod.nodes)}",
+    ]
+
+
+def test_nothing_is_left_of_a_claim_that_is_over_quota(house: House) -> None:
+    """Neither nodes nor numbers, rows or events; and the order can be sent again."""
+    before = rows(house)
+    house.cloud.offers.quotas["team-a", "servers"] = 1
+    with pytest.raises(RefusedError, match="servers"):
+        house.order()
+    assert rows(house) == before
+    house.cloud.offers.quotas.clear()
+    assert house.ready().state is PodState.READY
+
+
+def test_nothing_is_left_of_a_claim_whose_nodes_cannot_be_read(house: House) -> None:
+    """Unknown isn't free."""
+    before = rows(house)
+    house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
+    house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
+    with pytest.raises(UnknownError):
+        house.order()
+    assert rows(house) == before
+
+
+class DiedError(BaseException):
+    """The process ends here."""
+
+
+class Dying(Store):
+    """Of a process that is killed once its claim is written: it neither confirms nor drops it."""
+
+    def confirm(self, plan: Plan) -> None:
+        raise DiedError
+
+    def drop_claim(self, plan: Plan) -> bool:
+        raise DiedError
+
+
+def test_workers_leave_a_claim_alone_until_it_is_confirmed(house: House) -> None:
+    """A process that dies after the claim leaves a pod that workers take when the time is over, and serve."""
+    service = Service(Dying(house.database), house.keeper, Policy(), house.time, house.listener, house.pulse)
+    with pytest.raises(DiedError):
+        service.create_pod(house.request(), ORDER)
+    pod = house.store.find_pod("train", "team-a")
+    assert not house.worker.run_once()
+    with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
+        connection.execute("UPDATE pod SET next_at = next_at - %s * interval '1 second'", [UNCONFIRMED])
+    assert house.worker.run_once()
+    assert house.run(pod, PodState.READY).nodes == pod.nodes
+
+
+def test_a_release_while_the_nodes_are_looked_at(house: House) -> None:
+    """The pod that its owner releases in that moment goes its own way, though its nodes are found occupied."""
+
+    def release() -> None:
+        house.release(house.store.find_pod("train", "team-a"))
+        house.cloud.offers.claims["gpu01"] = {"somebody"}
+
+    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", release))
+    pod = house.order()
+    assert pod.wanted == "absent" and "gpu01" in pod.nodes
+    house.cloud.offers.claims.clear()
+    assert house.run(pod, PodState.RELEASED)

@@ -1,0 +1,79 @@
+"""Pods without an RDMA network: the management network alone, on hosts with adapters or without."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+from tests.engine.house import House
+from tests.engine.test_agenda import World
+
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.planning.shapes.plantext import plan_text
+
+pytestmark = pytest.mark.database
+
+
+def plain(name: str = "plain", count: int = 2, **more: object) -> Order:
+    nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}
+    return Order.model_validate({"name": name, "nodes": nodes, "fabric": "none", **more})
+
+
+def test_from_order_to_receipt_without_a_fabric(house: House) -> None:
+    """No partition, no P_Key, no port on the fabric; the receipt is signed all the same."""
+    pod = house.ready(plain())
+    kinds = {r.kind for r in house.store.resources(pod.id)}
+    assert "partition" not in kinds and "server" in kinds
+    keys = {r.key for r in house.store.resources(pod.id)}
+    assert not any("rdma" in key for key in keys) and "network/management" in keys
+    assert {key for key in keys if key.startswith("port/")} == {f"port/{n}/management" for n in pod.nodes}
+    assert pod.plan.allotment.pkey is None and not pod.plan.allotment.rdma_cidr
+    assert "on no fabric" in plan_text(pod.plan) and "RDMA network  none" in plan_text(pod.plan)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.store.capacity().holds
+    assert house.store.receipt(pod.id) is not None
+
+
+def test_it_is_placed_near_together_like_any_other(house: House) -> None:
+    """By the leaves that its hosts connect to, although it doesn't use them."""
+    plan = house.service.plan_pod(house.request(), plain())
+    assert plan.fabric == "none" and plan.placement.level == "leaf"
+
+
+def test_its_nodes_are_nobody_elses(house: House) -> None:
+    """A pod on the fabric goes elsewhere, and the other way round."""
+    first = house.ready(plain("a", 10))
+    second = house.order(count=6)
+    assert not set(first.nodes) & set(second.nodes)
+
+
+@pytest.mark.parametrize(
+    "more", [{"name": "ib0"}, {"hcas_per_node": 1}, {"bisection_gbps": 5}, {"hcas": "shared"}]
+)
+def test_nothing_else_can_be_asked_of_no_fabric(more: dict[str, object]) -> None:
+    """It is refused when it is read."""
+    with pytest.raises(ValidationError, match="no RDMA network"):
+        plain(fabric={"isolation": "none", **more})
+
+
+def test_a_subnet_for_the_network_that_it_does_not_have_is_refused(house: House) -> None:
+    with pytest.raises(InputError, match=r"network\.rdma"):
+        house.service.plan_pod(house.request(), plain(network={"rdma": "10.9.0.0/24"}))
+
+
+def test_one_node_is_not_promised_on_the_fabric_and_off_it_at_once() -> None:
+    """In one look at the queue, orders of a fabric and of none are promised different nodes."""
+    world = World()
+    world.policy = world.policy.model_copy(update={"promises": 2})
+    world.order(0, 16, 5, "a")
+    world.run()
+    world.order(1, 10, 5, "a")
+    world.order(2, 10, 5, "a")
+    world.waiting[-1].order.__dict__["fabric"] = plain().fabric
+    found = world.look()
+    kept = [note.promise for note in found.notes.values() if note.promise]
+    assert len(kept) == 2
+    one, other = kept
+    assert one.end <= other.start or other.end <= one.start or not set(one.nodes) & set(other.nodes)
