@@ -18,7 +18,7 @@ from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, read_config
 from weft.fabricagent.server import Limits, Server
 from weft.fabricagent.tls import make_certificates
-from weft.model.agentapi import NONCE_HEADER, READ_AT_HEADER
+from weft.model.agentapi import NONCE_HEADER, PROTOCOL, PROTOCOL_HEADER, READ_AT_HEADER, other_protocol
 from weft.model.errors import UnknownError
 from weft.model.site import FabricAgent, FabricManager
 
@@ -121,6 +121,25 @@ def test_an_answer_belongs_to_its_question(served: AgentConfig) -> None:
         assert NONCE_HEADER not in asking.get("partitions", headers={NONCE_HEADER: "a b"}).headers
 
 
+@pytest.mark.parametrize(("said", "upgrade"), [("0", "weft"), ("999", "the agent"), ("one", "weft")])
+def test_a_question_of_another_protocol_changes_nothing(served: AgentConfig, said: str, upgrade: str) -> None:
+    """The agent doesn't guess what is meant, says which side to upgrade, and goes on with everybody else."""
+    with client(served) as asking:
+        before = asking.get("partitions").json()["digest"]
+        answer = asking.put("partitions", content=b"{}", headers={PROTOCOL_HEADER: said})
+        assert answer.status_code == 426 and answer.headers[PROTOCOL_HEADER] == str(PROTOCOL)
+        assert answer.json()["detail"].endswith(f"upgrade {upgrade}")
+        assert asking.get("partitions").json()["digest"] == before
+
+
+def test_who_says_no_version_speaks_the_first() -> None:
+    """As agents and wefts did before there was a header."""
+    assert (other_protocol(None, "weft", "the agent") is None) == (
+        other_protocol("1", "weft", "the agent") is None
+    )
+    assert other_protocol(str(PROTOCOL), "weft", "the agent") is None
+
+
 class Replaying(threading.Thread):
     """Something between weft and the agent that answers every question with what it kept of the first."""
 
@@ -208,7 +227,7 @@ def test_an_agent_that_hangs_is_waited_for_once(served: AgentConfig) -> None:
 class Saying(threading.Thread):
     """Something at the agent's address that answers each question with the same octets after the nonce."""
 
-    def __init__(self, config: AgentConfig, status: str, body: bytes) -> None:
+    def __init__(self, config: AgentConfig, status: str, body: bytes, more: str = "") -> None:
         super().__init__(daemon=True)
         folder = config.tls.ca.parent
         make_certificates(folder, {"kept": ["127.0.0.1"]})
@@ -216,14 +235,16 @@ class Saying(threading.Thread):
         self._context.load_cert_chain(folder / "agent-kept.pem", folder / "agent-kept.key")
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
-        self._status, self._body = status, body
+        self._status, self._body, self._more = status, body, more
 
     def run(self) -> None:
         plain, _ = self._listening.accept()
         with self._context.wrap_socket(plain, server_side=True) as connection:
             asked = connection.recv(4096).decode()
             nonce = next(line for line in asked.splitlines() if line.lower().startswith(NONCE_HEADER.lower()))
-            head = f"HTTP/1.1 {self._status}\r\n{nonce}\r\nContent-Length: {len(self._body)}\r\n\r\n"
+            head = (
+                f"HTTP/1.1 {self._status}\r\n{nonce}\r\n{self._more}Content-Length: {len(self._body)}\r\n\r\n"
+            )
             connection.sendall(head.encode() + self._body)
 
     def close(self) -> None:
@@ -254,4 +275,23 @@ def test_what_is_no_answer_of_an_agent_is_unknown(served: AgentConfig, status: s
         agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
         files = Agents("ib0", [agent]).files()
         assert files.read == {} and type(files.unread["sm1"]) is UnknownError
+        agent.close()
+
+
+@pytest.mark.parametrize("status", ["200 OK", "426 Upgrade Required"])
+def test_an_agent_of_another_protocol_is_unknown_and_says_what_to_upgrade(
+    served: AgentConfig, status: str
+) -> None:
+    """Its answer isn't read, whatever it looks like."""
+    with client(served) as asking:
+        body = asking.get("partitions").content
+    if status.startswith("426"):
+        body = (
+            b'{"detail": "weft speaks version \'1\' of the agents\' protocol, the agent 999: upgrade weft"}'
+        )
+    with closing(Saying(served, status, body, f"{PROTOCOL_HEADER}: 999\r\n")) as saying:
+        saying.start()
+        agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
+        with pytest.raises(UnknownError, match=r"999.*upgrade weft"):
+            agent.partitions()
         agent.close()

@@ -24,12 +24,15 @@ from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.connection import Connections, DeadlineReader, handshake
 from weft.model.agentapi import (
     NONCE_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
     READ_AT_HEADER,
     AgentProblem,
     PartitionsChange,
     PathsQuery,
     RepairQuery,
     TablesQuery,
+    other_protocol,
 )
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
 
@@ -202,6 +205,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header(READ_AT_HEADER, self._asked_at.isoformat())
+        self.send_header(PROTOCOL_HEADER, str(PROTOCOL))
         if self._nonce:
             self.send_header(NONCE_HEADER, self._nonce)
         self.request.settimeout(self._door.limits.send)
@@ -232,6 +236,9 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(403, AgentProblem(detail=f"certificate of {client!r} is not one of tls.clients"))
                 return
             body = self._body()
+            if why := other_protocol(self.headers.get(PROTOCOL_HEADER), "weft", "the agent"):
+                self._answer(426, AgentProblem(detail=why))
+                return
             route = ROUTES.get((self.command, self.path))
             if route is None:
                 raise NotFoundError(f"there is no {self.command} {self.path} here")

@@ -1,4 +1,4 @@
-"""What the OpenSM driver and `weft fabric-agent` say to each other: JSON over HTTPS, version 1.
+"""What the OpenSM driver and `weft fabric-agent` say to each other: JSON over HTTPS.
 
     GET  /v1/status       -> AgentStatus
     GET  /v1/partitions   -> AgentPartitions
@@ -12,8 +12,14 @@
 Each question has a header `Weft-Nonce` with a number used once; the answer has the same, and `Weft-Read-At`: when the
 agent began to answer, by its own clock.
 
+Both sides say in `Weft-Protocol` which version of this protocol they speak; who says nothing speaks version 1. Any
+change of what is asked or answered is a new version (`PROTOCOL`); `OLDEST_PROTOCOL` moves on when what the other side
+says in an older one wouldn't be understood rightly. Whoever meets a version that it doesn't speak takes nothing from
+the other and says which of the two to upgrade: what is on the fabric is unknown until then and stays as it is.
+
 Errors are `AgentProblem` with the HTTP status 400 (can't be taken), 403 (not a client we know), 409 (the file has
-changed), 422 (the file would be wrong), 503 (the fabric or the subnet manager can't be asked now).
+changed), 422 (the file would be wrong), 426 (another version of the protocol), 503 (the fabric or the subnet manager
+can't be asked now).
 """
 
 from __future__ import annotations
@@ -26,7 +32,28 @@ from weft.model.base import Document
 from weft.model.fabric import ManagerState, Membership, Partition, PathProbe
 from weft.model.ids import Guid, PKey, format_guid, parse_guid
 
-NONCE_HEADER, READ_AT_HEADER = "Weft-Nonce", "Weft-Read-At"
+NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
+
+PROTOCOL = 1
+"""The version that this program speaks."""
+OLDEST_PROTOCOL = 1
+"""The oldest that it still understands."""
+
+
+def other_protocol(said: str | None, other: str, own: str) -> str | None:
+    """Why two programs can't talk to each other and which of them to upgrade; None: they can.
+
+    Args:
+        said: what the other one says in `PROTOCOL_HEADER`, None if nothing.
+        other, own: what to call them, such as `the agent` and `weft`.
+    """
+    text = "1" if said is None else said
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+    if OLDEST_PROTOCOL <= number <= PROTOCOL:
+        return None
+    mine = str(PROTOCOL) if PROTOCOL == OLDEST_PROTOCOL else f"{OLDEST_PROTOCOL} to {PROTOCOL}"
+    older = other if number < OLDEST_PROTOCOL else own
+    return f"{other} speaks version {text[:20]!r} of the agents' protocol, {own} {mine}: upgrade {older}"
 
 
 class AgentProblem(Document):

@@ -19,6 +19,8 @@ from pydantic import BaseModel, ValidationError
 from weft.generate.certificates import expiry_problems
 from weft.model.agentapi import (
     NONCE_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
     AgentOptions,
     AgentPartitions,
     AgentProblem,
@@ -31,6 +33,7 @@ from weft.model.agentapi import (
     RepairResult,
     Tables,
     TablesQuery,
+    other_protocol,
 )
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import ManagerState, ObservedFabric
@@ -180,6 +183,8 @@ class HttpAgent:
             raise UnknownError(
                 asked, self._who, said, "upgrade the agent; let nothing stand between it and weft"
             )
+        if why := other_protocol(headers.get(PROTOCOL_HEADER), "the agent", "weft"):
+            raise UnknownError(asked, self._who, why, "nothing on the fabric is changed until then")
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
@@ -201,7 +206,7 @@ class HttpAgent:
             method,
             path,
             content=None if body is None else body.model_dump_json().encode(),
-            headers={NONCE_HEADER: nonce},
+            headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(PROTOCOL)},
             timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
         ) as answer:
             content = bytearray()
