@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.drivers.opensm import OpenSm
+from weft.model.owner import Owner
 from weft.model.resources import PartitionSpec, Resource, Status
 from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
@@ -29,7 +30,7 @@ from weftlab.supervisor import Supervisor
 ROUNDS = 9
 HOSTS, MEMBERS = 800, 16
 GOAL = 1.3
-SCOPE = Scope("lab", "0000be4c-0000-4000-8000-000000000001", "bench", "bench")
+SCOPE = Scope("lab", Owner.pod("0000be4c-0000-4000-8000-000000000001"), "bench", "bench")
 
 
 def rows() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 
 from weft.model.mark import outside_name
+from weft.model.owner import Owner
 from weft.model.resources import (
     FloatingIPSpec,
     Graph,
@@ -140,8 +141,8 @@ class Bench(ABC):
     graph: Graph
 
     def set_pod(self, project_id: str) -> None:
-        self.scope = Scope(SITE, str(uuid.uuid4()), "train", project_id)
-        self.graph = pod(self.scope.pod_id, self.hosts, self.offer, self.segment)
+        self.scope = Scope(SITE, Owner.pod(str(uuid.uuid4())), "train", project_id)
+        self.graph = pod(self.scope.owner.id, self.hosts, self.offer, self.segment)
 
     @property
     def image(self) -> str:
@@ -208,7 +209,7 @@ class Bench(ABC):
     def marked(self) -> Sequence[Marked]:
         """What the audit sees of this pod."""
         seen = self.driver.marked(SITE, [self.scope.project_id])
-        return [m for m in seen if m.pod_id == self.scope.pod_id]
+        return [m for m in seen if m.owner == self.scope.owner]
 
     def sweep(self) -> None:
         """Remove everything marked by the contract's site, whatever order its parts need."""

@@ -202,7 +202,7 @@ def test_marked_shows_every_kind_with_its_pod(bench: Bench) -> None:
     bench.wait_settled()
     marked = bench.marked()
     assert sorted((m.kind, m.name) for m in marked) == sorted((r.kind, r.name) for r in bench.graph.resources)
-    assert {m.pod_id for m in marked} == {bench.scope.pod_id}
+    assert {m.owner for m in marked} == {bench.scope.owner}
     assert {m.project_id for m in marked if m.kind is not Kind.KEY_PAIR} == {bench.scope.project_id}
     assert bench.driver.marked("another-site", [bench.scope.project_id]) == []
 
@@ -359,4 +359,4 @@ def test_the_graph_is_a_pod(bench: Bench) -> None:
     assert {r.kind for r in bench.graph.resources} == bench.driver.kinds
     assert isinstance(bench.graph, Graph)
     assert Mark.parse(bench.scope.mark("server/x").text()) == bench.scope.mark("server/x")
-    assert pod(bench.scope.pod_id, bench.hosts, bench.offer, bench.segment) == bench.graph
+    assert pod(bench.scope.owner.id, bench.hosts, bench.offer, bench.segment) == bench.graph

@@ -10,6 +10,7 @@ from vipu_bench import STRANGER, Bench, FakeBench, RealBench, simulated_pod, unt
 
 from openvipu.sim.pod import SimulatedPod
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
+from weft.model.owner import Owner
 from weft.model.resources import Marked, Status
 from weft.testing.seen import there
 
@@ -142,8 +143,8 @@ def test_leftovers_are_found_and_released(bench: Bench) -> None:
     bench.boot()
     bench.power_off()
     left = bench.driver.marked(bench.scope.site, ())
-    assert {(m.id, m.pod_id) for m in left} == {(n, bench.scope.pod_id) for n in bench.names}
-    other = "00000000-0000-0000-0000-00000000000f"
+    assert {(m.id, m.owner) for m in left} == {(n, bench.scope.owner) for n in bench.names}
+    other = Owner.pod("00000000-0000-0000-0000-00000000000f")
     wrong = [Marked(m.kind, m.where, m.id, m.name, other, None) for m in left]
     bench.driver.remove_marked(wrong)
     assert len(bench.driver.marked(bench.scope.site, ())) == len(left)

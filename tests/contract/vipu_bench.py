@@ -26,6 +26,7 @@ from weft.generate.podtls import text_of
 from weft.model.errors import NotYetError
 from weft.model.kinds import Home
 from weft.model.order import Order
+from weft.model.owner import Owner
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.podkeys import place
@@ -63,14 +64,14 @@ class Bench(ABC):
     machines: MachineReader
 
     def __init__(self, site: Site) -> None:
-        self.scope = Scope(site.name, str(uuid.uuid4()), "bert", "team")
+        self.scope = Scope(site.name, Owner.pod(str(uuid.uuid4())), "bert", "team")
         document = {
             "name": "bert",
             "ipus": {"count": 8},
             "nodes": {"count": 1, "flavor": "poplar", "image": "ubuntu"},
         }
         order = Order.model_validate(document)
-        plan = make_plan(self.scope.pod_id, "team", order, site, Occupancy(), UsedNumbers(), {})
+        plan = make_plan(self.scope.owner.id, "team", order, site, Occupancy(), UsedNumbers(), {})
         assert isinstance(plan, Plan)
         self.graph = plan.graph
         self.names = [n.node for n in plan.placement.nodes]
@@ -131,16 +132,16 @@ class FakeBench(Bench):
         self.fake.boot(self.scope, self.graph)
 
     def power_off(self) -> None:
-        self.fake.lose_controller(self.scope.pod_id)
+        self.fake.lose_controller(self.scope.owner.id)
 
     def tenant_makes_partition(self, name: str) -> None:
-        self.fake.controllers[self.scope.pod_id].partitions.add(name)
+        self.fake.controllers[self.scope.owner.id].partitions.add(name)
 
     def partitions(self) -> set[str]:
-        return self.fake.controllers[self.scope.pod_id].partitions
+        return self.fake.controllers[self.scope.owner.id].partitions
 
     def take_allocation(self) -> None:
-        self.fake.controllers[self.scope.pod_id].taken.add("vipu_user")
+        self.fake.controllers[self.scope.owner.id].taken.add("vipu_user")
 
     def stranger_claims(self, machine: str) -> None:
         self.fake.owners[machine] = STRANGER
@@ -169,7 +170,7 @@ class RealBench(Bench):
         assert isinstance(spec, ServerSpec) and spec.user_data is not None
         text = spec.user_data
         for name in spec.secrets:
-            text = text.replace(place(name), text_of(PlainKeys(), self.scope.pod_id, name))
+            text = text.replace(place(name), text_of(PlainKeys(), self.scope.owner.id, name))
         said: list[str] = []
         self._guest = Guest(self._folder, [self._address.address], str, said.append)
         self._guest.boot(text)
@@ -194,7 +195,7 @@ class RealBench(Bench):
     def tenant_makes_partition(self, name: str) -> None:
         needs = vipuuser_pb2.PartitionRequirements(id=name, size=8)
         request = vipuuser_pb2.CreatePartitionRequest(requirements=needs)
-        with self._doors.user(self.scope.pod_id, self._address, tenant=True) as door:
+        with self._doors.user(self.scope.owner.id, self._address, tenant=True) as door:
             door.ask("create", lambda s: s.CreatePartition, request)
             looked = vipuuser_pb2.GetPartitionStatusRequest(partition_id=name)
             active = vipuuser_pb2.PS_ACTIVE
@@ -203,12 +204,12 @@ class RealBench(Bench):
             )
 
     def partitions(self) -> set[str]:
-        with self._doors.user(self.scope.pod_id, self._address, tenant=False) as door:
+        with self._doors.user(self.scope.owner.id, self._address, tenant=False) as door:
             request = vipuuser_pb2.ListPartitionsRequest()
             return {p.id for p in door.ask("list", lambda s: s.ListPartitions, request).partitions}
 
     def take_allocation(self) -> None:
-        with self._doors.admin(self.scope.pod_id, self._address) as door:
+        with self._doors.admin(self.scope.owner.id, self._address) as door:
             request = admin_pb2.UpdateUserRequest(id="tenant", allocation_ids=[])
             door.ask("take", lambda s: s.UpdateUser, request)
 

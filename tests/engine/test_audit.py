@@ -11,6 +11,7 @@ from tests.engine.house import ORDER, House
 
 from weft.engine.database import Database
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.views import AuditReport
@@ -68,9 +69,14 @@ def test_a_healthy_pod_gives_no_findings(house: House) -> None:
 def test_an_orphan_is_found_and_removed(house: House) -> None:
     """A thing with our mark that no live pod owns goes with --repair; one with another site's mark stays."""
     ghost = "00000000-1111-2222-3333-444444444444"
-    house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", ghost, "network/rdma"))
     house.cloud.add(
-        Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("elsewhere", ghost, "network/rdma")
+        Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", Owner.pod(ghost), "network/rdma")
+    )
+    house.cloud.add(
+        Kind.NETWORK,
+        "weft-00000000-network-rdma",
+        "team-a",
+        Mark("elsewhere", Owner.pod(ghost), "network/rdma"),
     )
     house.cloud.add(Kind.NETWORK, "private", "team-a", None)
     for thing in house.cloud.things():

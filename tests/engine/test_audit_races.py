@@ -11,6 +11,7 @@ import pytest
 from tests.engine.house import ORDER, House
 
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Marked
 from weft.model.views import AuditReport, Finding
@@ -45,7 +46,10 @@ def old(house: House, thing: Thing) -> Thing:
 
 def ghosts(house: House, project: str = "team-a") -> Thing:
     return old(
-        house, house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", project, Mark("lab", GHOST, "x"))
+        house,
+        house.cloud.add(
+            Kind.NETWORK, "weft-00000000-network-rdma", project, Mark("lab", Owner.pod(GHOST), "x")
+        ),
     )
 
 
@@ -119,7 +123,10 @@ def test_a_mark_that_a_tenant_copied_is_no_claim(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     old(house, house.cloud.add(Kind.NETWORK, "mine", "team-b", mark))
-    old(house, house.cloud.add(Kind.NETWORK, "mine", "team-a", Mark("lab", str(pod.id), "network/nothing")))
+    old(
+        house,
+        house.cloud.add(Kind.NETWORK, "mine", "team-a", Mark("lab", Owner.pod(pod.id), "network/nothing")),
+    )
     assert [f.category for f in repair(house, "all").findings] == ["foreign", "foreign"]
     assert len(house.cloud.things()) == 2
 
@@ -152,7 +159,7 @@ def test_repair_goes_by_id_where_two_projects_have_a_pod_of_one_name(house: Hous
     mine = house.ready()
     view = house.service.create_pod(house.request("team-b"), ORDER)
     other = house.run(house.store.find_pod(view.id, None), PodState.READY)
-    house.cloud.lose(next(s for s in house.cloud.servers if s.mark and s.mark.pod_id == str(other.id)))
+    house.cloud.lose(next(s for s in house.cloud.servers if s.mark and s.mark.owner.id == str(other.id)))
     sick = {f.pod_id for f in house.service.audit(house.operator).findings}
     assert sick == {str(other.id)} and str(mine.id) != str(other.id)
 
@@ -181,7 +188,7 @@ def test_what_stands_on_a_server_that_does_not_go_stays(house: House) -> None:
     house.run(pod, PodState.RELEASED)
     house.clock.sleep(60)
     house.cloud.add(Kind.SERVER, "late", "team-a", mark, host="gpu01", ports=())
-    house.cloud.add(Kind.NETWORK, "late", "team-a", Mark("lab", str(pod.id), "network/rdma"))
+    house.cloud.add(Kind.NETWORK, "late", "team-a", Mark("lab", Owner.pod(pod.id), "network/rdma"))
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER)
     report = repair(house)
     assert "not seen to go" in of_kind(report, Kind.SERVER).repair

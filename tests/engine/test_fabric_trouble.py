@@ -14,6 +14,7 @@ from weft.engine.records import PodRecord
 from weft.model.agentapi import Tables
 from weft.model.ids import FULL_MEMBER
 from weft.model.order import Order
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
 from weft.model.resources import PartitionSpec, Resource
@@ -126,7 +127,7 @@ def test_what_the_database_does_not_know_stays_in_the_file(house: House) -> None
     unknown = "0badf00d-0000-4000-8000-000000000001"
     guid = house.site.node_by_name["gpu16"].hcas[0].port_guid
     house.fabric.create(
-        Scope("lab", unknown, "lost", "team-b"),
+        Scope("lab", Owner.pod(unknown), "lost", "team-b"),
         [_partition(house, 0x170, guid)],
         {},
     )

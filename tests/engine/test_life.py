@@ -13,6 +13,7 @@ from weft.engine.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, NotFoundError, RefusedError
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Observed, Resource
 from weft.model.views import AuditLogSearch
@@ -241,7 +242,7 @@ def test_the_audit_log_tells_everything(house: House) -> None:
 
 
 Find = Callable[[Scope, Sequence[Resource], Mapping[str, str]], Mapping[str, Observed]]
-FOREIGN = Mark("lab", "00000000-1111-2222-3333-444444444444", "server/gpu01")
+FOREIGN = Mark("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "server/gpu01")
 
 
 @pytest.mark.parametrize("mark", [FOREIGN, None])
@@ -264,7 +265,7 @@ def test_another_mark_is_told_and_put_back(house: House) -> None:
     network.mark = FOREIGN
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert network.mark is not None and network.mark.pod_id == str(pod.id)
+    assert network.mark is not None and network.mark.owner.id == str(pod.id)
     assert any("mark is" in e.message for e in house.store.events(pod.id, 0))
     assert len(house.cloud.things(Kind.NETWORK)) == 2
 

@@ -156,7 +156,7 @@ def test_a_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> No
         signed.public_key
         == {r.public_key for r in [house.store.receipt(recorded.pod_id("corrected"))] if r}.pop()
     )
-    assert not [t for t in house.cloud.things() if t.mark and t.mark.pod_id == str(pod_id)]
+    assert not [t for t in house.cloud.things() if t.mark and t.mark.owner.id == str(pod_id)]
     with psycopg.connect(house.database.url) as connection:
         for table in ("node_hold", "number_hold", "subnet_hold"):
             held = connection.execute(f"SELECT 1 FROM {table} WHERE pod_id = %s".encode(), [pod_id])

@@ -12,6 +12,7 @@ from weft.engine.strangers import Members
 from weft.engine.sweep import Sweeper, SweepSettings
 from weft.engine.traces import Traces
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.receipt import Correction
 from weft.model.resources import Kind
@@ -49,7 +50,7 @@ def corrections(house: House, pod: PodRecord) -> tuple[Correction, ...]:
 
 def late(house: House, pod: PodRecord, kind: Kind, key: str, **fields: object) -> Thing:
     """What a worker that stood still for long makes at last."""
-    mark = Mark("lab", str(pod.id), key)
+    mark = Mark("lab", Owner.pod(pod.id), key)
     return house.cloud.add(kind, mark.name(), "team-a", mark, **fields)
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from weft.drivers.opensm import OpenSm
 from weft.model.errors import UnknownError
+from weft.model.owner import Owner
 from weft.model.resources import Observed, PartitionSpec, Resource
 from weft.model.site import Site
 from weft.ports.ledger import Ledger, NoLedger
@@ -51,7 +52,7 @@ class Rig(Protocol):
 
 
 def scope(pod: int = 1) -> Scope:
-    return Scope("lab", f"{pod:08x}-0000-4000-8000-000000000001", f"pod{pod}", "project-a")
+    return Scope("lab", Owner.pod(f"{pod:08x}-0000-4000-8000-000000000001"), f"pod{pod}", "project-a")
 
 
 def partition(pkey: int, members: Sequence[int], key: str = "partition") -> Resource:

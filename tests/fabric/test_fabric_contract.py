@@ -169,7 +169,7 @@ def test_marked_and_removed(rig: Rig) -> None:
     """The audit sees what bears the mark with its pod, and can remove it; another pod's it can't."""
     rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     [thing] = rig.driver.marked("lab", [])
-    assert (thing.kind, thing.id, thing.pod_id) == (Kind.PARTITION, "0x101", scope().pod_id)
+    assert (thing.kind, thing.id, thing.owner) == (Kind.PARTITION, "0x101", scope().owner)
     assert rig.driver.marked("another-site", []) == []
     rig.driver.delete(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     rig.driver.create(scope(2), [partition(0x101, host_ports(rig.site)[:2])], {})

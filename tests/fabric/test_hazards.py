@@ -11,6 +11,7 @@ from fabric_rig import RealRig, Rig, host_ports, partition, scope, seen, until
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.resources import Observed, PartitionSpec, Resource, Status
 
 OPEN = {0xFFFF}
@@ -128,7 +129,7 @@ def test_stray_key_that_nobody_owns(rig: Rig) -> None:
     port = host_ports(rig.site)[4]
     rig.write_key(port, 33, 0x8155)
     [thing] = rig.driver.marked("lab", [])
-    assert thing.id == "0x155" and thing.pod_id is None and f"0x{port:016x}" in str(thing.facts["ports"])
+    assert thing.id == "0x155" and thing.owner is None and f"0x{port:016x}" in str(thing.facts["ports"])
     assert rig.driver.remove_marked([thing])["0x155"].error is None
     until("it is gone", lambda: rig.driver.marked("lab", []) == [])
 
@@ -255,7 +256,7 @@ class Book:
     def __init__(self, wanted: Resource) -> None:
         assert isinstance(wanted.spec, PartitionSpec)
         self._wanted = {scope().mark(wanted.key): wanted.spec}
-        self.told: list[tuple[str, str]] = []
+        self.told: list[tuple[Owner, str]] = []
 
     def wanted(self) -> Mapping[Mark, PartitionSpec]:
         return self._wanted
@@ -266,8 +267,8 @@ class Book:
     def waiting(self) -> Sequence[str]:
         return ()
 
-    def tell(self, pod_id: str, message: str) -> None:
-        self.told.append((pod_id, message))
+    def tell(self, owner: Owner, message: str) -> None:
+        self.told.append((owner, message))
 
 
 def test_section_lost_on_every_manager(rig: Rig) -> None:
@@ -284,7 +285,7 @@ def test_section_lost_on_every_manager(rig: Rig) -> None:
     other = partition(0x102, host_ports(rig.site)[3:5])
     assert driver.create(scope(2), [other], {})["partition"].error is None
     until("both are settled", lambda: _settled(rig, wanted) and _settled(rig, other, 2))
-    assert [pod for pod, _ in book.told] == [scope().pod_id] and "put back" in book.told[0][1]
+    assert [pod for pod, _ in book.told] == [scope().owner] and "put back" in book.told[0][1]
     assert rig.text("sm1") == rig.text("sm2")
 
 

@@ -19,6 +19,7 @@ from weft.generate.partitions_conf import (
 from weft.model.errors import InputError
 from weft.model.fabric import Membership
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 
 DEFAULT = "Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full,\n0xa=full,\n0xb=full;\n"
 POD = "1f0c9a3b-0000-4000-8000-000000000001"
@@ -26,7 +27,7 @@ POD = "1f0c9a3b-0000-4000-8000-000000000001"
 guids = st.integers(1, (1 << 64) - 1)
 keys = st.integers(1, 0x7FFE)
 marks = st.builds(
-    lambda uuid, key: Mark("lab", str(uuid), key),
+    lambda uuid, key: Mark("lab", Owner.pod(uuid), key),
     st.uuids(),
     st.from_regex(r"[a-z]{1,9}(/[a-z0-9]{1,9})?", fullmatch=True),
 )
@@ -41,7 +42,7 @@ foreign = st.text(st.characters(codec="latin-1"), max_size=300)
 
 
 def one(pkey: int = 0x101, *members: int) -> WeftPartition:
-    return WeftPartition(pkey, Mark("lab", POD, "partition"), members)
+    return WeftPartition(pkey, Mark("lab", Owner.pod(POD), "partition"), members)
 
 
 @settings(max_examples=40, deadline=None)
@@ -190,7 +191,7 @@ def test_a_mark_that_would_not_read_back_is_not_written() -> None:
     """A line break in a mark would be text of its own in the file."""
     for key in ("", "a b", "a\rb", "a\nSpy=0x1 : ALL=full;"):
         with pytest.raises(InputError, match="mark"):
-            render_section("lab", [WeftPartition(0x101, Mark("lab", POD, key), (0xA,))])
+            render_section("lab", [WeftPartition(0x101, Mark("lab", Owner.pod(POD), key), (0xA,))])
 
 
 def test_repeated_or_impossible_keys_are_not_written() -> None:

@@ -10,11 +10,12 @@ from weft.model.agentapi import AgentPartitions, ConfiguredPartition, WeftPartit
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState, Membership
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.resources import PartitionSpec
 
 
 def mark(pod: int) -> Mark:
-    return Mark("lab", f"{pod:08x}-0000-4000-8000-000000000001", "partition")
+    return Mark("lab", Owner.pod(f"{pod:08x}-0000-4000-8000-000000000001"), "partition")
 
 
 def document(pod: int, *members: int) -> WeftPartitionDocument:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.model.mark import Mark, outside_name, short_id_of
+from weft.model.mark import Mark, outside_name
+from weft.model.owner import Owner, OwnerKind
 
 POD = "1f0c9a3b-0000-4000-8000-000000000001"
 
 
 def test_a_mark_is_read_back_from_its_text() -> None:
     """Site, pod and key come back; a text that only looks like one doesn't."""
-    mark = Mark("lab", POD, "port/gpu01/mlx5_0")
+    mark = Mark("lab", Owner.pod(POD), "port/gpu01/mlx5_0")
     assert Mark.parse(mark.text()) == mark
     assert mark.tags() == ("weft", "weft-site=lab", f"weft-pod={POD}")
     for text in (
@@ -25,13 +27,25 @@ def test_a_mark_is_read_back_from_its_text() -> None:
         assert Mark.parse(text) is None
 
 
-def test_an_outside_name_gives_the_pods_short_id() -> None:
-    """A name of ours is known by its form; others are not."""
-    name = outside_name(POD, "port/gpu01/mlx5_0")
-    assert name == "weft-1f0c9a3b-port-gpu01-mlx5_0"
-    assert short_id_of(name) == "1f0c9a3b"
-    for other in ("", "weft-demo", "weft-1F0C9A3B-x", "my-weft-1f0c9a3b-x", "weft-1f0c9a3b-"):
-        assert short_id_of(other) is None
+@pytest.mark.parametrize("kind", ["site", "network"])
+def test_marks_of_other_owners_say_their_kind(kind: OwnerKind) -> None:
+    """A pod's mark reads as it always did; a mark of a kind that nobody knows is none."""
+    mark = Mark("lab", Owner(kind, POD), "network/provider")
+    assert mark.text() == f"weft site=lab owner={kind}:{POD} key=network/provider"
+    assert Mark.parse(mark.text()) == mark and mark.owner != Owner.pod(POD)
+    assert mark.tags() == ("weft", "weft-site=lab", f"weft-owner={kind}:{POD}")
+    for text in (
+        mark.text().replace(kind, "tenant"),
+        mark.text().replace(kind, "pod"),
+        mark.text().replace(POD, "lab"),
+        mark.text().replace("key=", "pod=" + POD + " key="),
+    ):
+        assert Mark.parse(text) is None
+
+
+def test_an_outside_name_begins_with_the_owners_short_id() -> None:
+    """The same for every kind of owner."""
+    assert outside_name(POD, "port/gpu01/mlx5_0") == "weft-1f0c9a3b-port-gpu01-mlx5_0"
 
 
 @settings(deadline=None)

@@ -13,7 +13,7 @@ from uuid import UUID
 from weft.engine.intruders import clear_pod, clear_strays, intruders
 from weft.engine.occupancy import strangers
 from weft.engine.outside import Outside, Wire, look_outside
-from weft.engine.owners import Claim, Owners
+from weft.engine.owners import Claim, Owners, Ownership
 from weft.engine.records import PodRecord, ResourceRecord, RowState, UnreadableError
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
@@ -251,8 +251,7 @@ class Auditor:
                 f"{thing.name} {thing.id}".strip(),
                 stray.ownership.why,
                 id=thing.id,
-                pod=stray.ownership.pod,
-                pod_id=stray.ownership.pod_id,
+                **_whose(stray.ownership),
                 repair=refused or "it is removed after it is checked again",
             )
 
@@ -362,3 +361,11 @@ def _told(finding: Finding, repaired: bool, why: str) -> Finding:
     """A finding after a repair; `why`: why it could not be removed."""
     done = finding.repaired is True or repaired
     return finding.model_copy(update={"repaired": done, "repair": why or finding.repair})
+
+
+def _whose(ownership: Ownership) -> dict[str, str | None]:
+    """What a finding says of the owner: a pod by name and id, another kind of owner in one text."""
+    owner = ownership.owner
+    if owner is None or owner.kind == "pod":
+        return {"pod": ownership.name, "pod_id": owner and owner.id}
+    return {"owner": f"{owner.kind} {ownership.name or owner.id}"}

@@ -13,6 +13,7 @@ from weft.engine.documents import read
 from weft.engine.records import READING, unreadable
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.resources import PartitionSpec, Resource
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class FabricLedger:
             try:
                 if row["site"] is None:
                     raise ValueError("its plan names no site")
-                mark = Mark(row["site"], str(row["pod_id"]), row["key"])
+                mark = Mark(row["site"], Owner(row["owner_kind"], str(row["pod_id"])), row["key"])
                 wanted[mark] = _spec(row["document"])
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
@@ -42,13 +43,13 @@ class FabricLedger:
         return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
-        pods = {pod for m in marks if (pod := _uuid(m.pod_id)) is not None}
-        if not pods:
+        owners = {i for m in marks if (i := _uuid(m.owner.id)) is not None}
+        if not owners:
             return {}
         with self._database.transaction() as tx:
-            rows = tx.rows("partitions_of", pods=list(pods))
-        over = {(str(row["pod_id"]), row["key"]): bool(row["over"]) for row in rows}
-        return {m: over[m.pod_id, m.key] for m in marks if (m.pod_id, m.key) in over}
+            rows = tx.rows("partitions_of", owners=list(owners))
+        over = {(Owner(row["owner_kind"], str(row["pod_id"])), row["key"]): bool(row["over"]) for row in rows}
+        return {m: over[m.owner, m.key] for m in marks if (m.owner, m.key) in over}
 
     def waiting(self) -> Sequence[str]:
         with self._database.transaction() as tx:
@@ -65,11 +66,11 @@ class FabricLedger:
             )
         return said
 
-    def tell(self, pod_id: str, message: str) -> None:
+    def tell(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
-            tx.run("tell_pod", pod_id=pod_id, message=message)
-            tx.run("wake_pod", id=pod_id)
-            tx.run("notify", pod_id=pod_id)
+            tx.run("tell_pod", pod_id=owner.id, message=message)
+            tx.run("wake_pod", id=owner.id)
+            tx.run("notify", pod_id=owner.id)
 
 
 def _uuid(text: str) -> UUID | None:

@@ -16,6 +16,7 @@ from weft.engine.capacity import PKEYS
 from weft.engine.database import Row, Tx
 from weft.engine.records import RowState
 from weft.model.ids import parse_pkey
+from weft.model.owner import Owner
 from weft.model.resources import Kind, Marked
 
 
@@ -39,14 +40,14 @@ class Ownership:
     """What is known of a thing.
 
     Attributes:
-        pod_id: the pod whose it is, or that its mark names.
-        pod: that pod's name, if the database knows it.
+        owner: whose it is, or whom its mark names.
+        name: the owner's name, if the database knows it.
         why: one sentence's end, for people.
     """
 
     claim: Claim
-    pod_id: str | None
-    pod: str | None
+    owner: Owner | None
+    name: str | None
     why: str
 
 
@@ -54,24 +55,24 @@ class Owners:
     """Answers from one reading of the database; `read` must come after the things were listed."""
 
     def __init__(
-        self, rows: Iterable[Row], pods: Iterable[Row], held: Iterable[Row], listed_at: datetime
+        self, rows: Iterable[Row], owners: Iterable[Row], held: Iterable[Row], listed_at: datetime
     ) -> None:
         self._by_id: dict[tuple[str, str], list[Row]] = {}
-        self._by_key: dict[tuple[str, str], Row] = {}
-        self._pods = {str(p["id"]): p for p in pods}
+        self._by_key: dict[tuple[Owner, str], Row] = {}
+        self._owners = {_owner(o): o for o in owners}
         self._held = {(r["space"], r["number"]) for r in held}
         self._listed_at = listed_at
         for row in rows:
-            self._by_key[str(row["pod_id"]), row["key"]] = row
+            self._by_key[_owner_of(row), row["key"]] = row
             if row["outside_id"]:
                 self._by_id.setdefault((row["kind"], row["outside_id"]), []).append(row)
 
     @classmethod
     def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
         """Args: listed_at: a moment before the listing began; what was released after it may have been in it."""
-        pods = sorted({p for t in things if (p := _uuid(t.pod_id))}, key=str)
-        rows = tx.rows("owners_of", ids=sorted({t.id for t in things}), pods=pods)
-        return cls(rows, tx.rows("known_pods", pods=pods), tx.rows("number_holds"), listed_at)
+        named = sorted({i for t in things if t.owner and (i := _uuid(t.owner.id))}, key=str)
+        rows = tx.rows("owners_of", ids=sorted({t.id for t in things}), owners=named)
+        return cls(rows, tx.rows("known_owners", owners=named), tx.rows("number_holds"), listed_at)
 
     def of(self, thing: Marked) -> Ownership:
         if thing.kind is Kind.PARTITION:
@@ -81,33 +82,33 @@ class Owners:
         known = self._by_id.get((thing.kind, thing.id))
         if known:
             # A name that is an id (a key pair's) may have been given out twice: who lives comes first.
-            row = min(known, key=lambda r: r["pod_state"] == "RELEASED")
+            row = min(known, key=lambda r: r["owner_state"] == "RELEASED")
             return self._of_row(row, "its id is known as that of")
-        pod = self._pods.get(str(_uuid(thing.pod_id)))
-        if pod is None:
+        marked = self._owners.get(thing.owner) if thing.owner else None
+        if thing.owner is None or marked is None:
             return self._unknown(thing)
-        row = self._by_key.get((str(pod["id"]), str(thing.facts.get("key"))))
+        row = self._by_key.get((thing.owner, str(thing.facts.get("key"))))
         wrong = "has nothing of that key" if row is None else _unlike(row, thing)
         if row is None or wrong:
-            why = f"it bears the mark of pod {pod['name']}, which {wrong}: weft did not write it there"
-            return Ownership(Claim.COPIED, str(pod["id"]), pod["name"], why)
-        if row["pod_state"] != "RELEASED" and row["outside_id"] and row["state"] == RowState.SETTLED:
-            why = f"it bears the mark of {row['key']} of pod {row['pod']}, whose own is {row['outside_id']}"
-            return Ownership(Claim.SECOND, str(row["pod_id"]), row["pod"], why)
+            why = f"it bears the mark of {_named(marked)}, which {wrong}: weft did not write it there"
+            return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
+        if row["owner_state"] != "RELEASED" and row["outside_id"] and row["state"] == RowState.SETTLED:
+            why = f"it bears the mark of {row['key']} of {_named(row)}, whose own is {row['outside_id']}"
+            return Ownership(Claim.SECOND, thing.owner, row["name"], why)
         return self._of_row(row, "it bears the mark of")
 
     def _of_partition(self, thing: Marked) -> Ownership:
         """A P_Key is many pods' in turn: the mark in weft's own section says whose, the holds say who has it now."""
         had = [r for r in self._by_id.get((thing.kind, thing.id), []) if r["place"] == thing.where]
-        if thing.pod_id is not None:
-            mine = [r for r in had if str(r["pod_id"]) == thing.pod_id] or self._of_pod(thing)
+        if thing.owner is not None:
+            mine = [r for r in had if _owner_of(r) == thing.owner] or self._of_pod(thing)
             return self._of_row(mine[0], "it bears the mark of") if mine else self._unknown(thing)
         if (PKEYS + thing.where, parse_pkey(thing.id)) in self._held:
             return Ownership(Claim.OWNED, None, None, "a pod holds its number")
         if not had:
             why = "no partition explains it, and the database knows no pod that had it"
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
-        last = max(had, key=lambda r: (r["pod_state"] != "RELEASED", r["released_at"]))
+        last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
         return self._of_row(last, "no partition explains it; it was last")
 
     def _of_agent(self, thing: Marked) -> Ownership:
@@ -119,27 +120,27 @@ class Owners:
         """Rows of the pod that the mark names which may be this thing's, those that know its id first."""
         rows = [
             r
-            for (pod, _), r in self._by_key.items()
-            if pod == thing.pod_id and r["kind"] == thing.kind and r["place"] == thing.where
+            for (owner, _), r in self._by_key.items()
+            if owner == thing.owner and r["kind"] == thing.kind and r["place"] == thing.where
         ]
         fitting = [r for r in rows if r["outside_id"] == thing.id or not r["outside_id"]]
         return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
 
     def _unknown(self, thing: Marked) -> Ownership:
-        pod = self._pods.get(str(_uuid(thing.pod_id)))
-        if pod is not None:
-            why = f"it bears the mark of pod {pod['name']}, which never had it"
-            return Ownership(Claim.COPIED, str(pod["id"]), pod["name"], why)
-        why = f"it bears the mark of pod {thing.pod_id}, which the database doesn't know"
-        return Ownership(Claim.UNKNOWN_POD, thing.pod_id, None, why)
+        known = self._owners.get(thing.owner) if thing.owner else None
+        if known is not None:
+            why = f"it bears the mark of {_named(known)}, which never had it"
+            return Ownership(Claim.COPIED, thing.owner, known["name"], why)
+        why = f"it bears the mark of {thing.owner}, which the database doesn't know"
+        return Ownership(Claim.UNKNOWN_POD, thing.owner, None, why)
 
     def _of_row(self, row: Row, how: str) -> Ownership:
-        pod_id, name = str(row["pod_id"]), row["pod"]
-        text = f"{how} {row['key']} of pod {name}"
-        if row["pod_state"] != "RELEASED" or row["released_at"] >= self._listed_at:
-            return Ownership(Claim.OWNED, pod_id, name, text)
+        owner, name = _owner_of(row), row["name"]
+        text = f"{how} {row['key']} of {_named(row)}"
+        if row["owner_state"] != "RELEASED" or row["released_at"] >= self._listed_at:
+            return Ownership(Claim.OWNED, owner, name, text)
         why = f"{text}, which was released at {row['released_at']:%Y-%m-%dT%H:%M:%SZ}"
-        return Ownership(Claim.LEFT, pod_id, name, why)
+        return Ownership(Claim.LEFT, owner, name, why)
 
 
 def _unlike(row: Row, thing: Marked) -> str:
@@ -151,6 +152,21 @@ def _unlike(row: Row, thing: Marked) -> str:
     if row["owner"] == "tenant" and thing.project_id not in (None, row["project_id"]):
         return "is another project's"
     return ""
+
+
+def _owner(row: Row) -> Owner:
+    """Of a row of `known_owners`."""
+    return Owner(row["kind"], str(row["id"]))
+
+
+def _owner_of(row: Row) -> Owner:
+    """Of a row of `owners_of`."""
+    return Owner(row["owner_kind"], str(row["pod_id"]))
+
+
+def _named(row: Row) -> str:
+    """An owner for people, of either kind of row."""
+    return f"{row.get('owner_kind') or row['kind']} {row['name']}"
 
 
 def _uuid(text: str | None) -> UUID | None:

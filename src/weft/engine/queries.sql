@@ -154,9 +154,10 @@ DELETE FROM quarantine WHERE node = %(node)s;
 -- name: insert_pod
 -- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
 -- seconds.
-INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end, placed_at,
-    not_before, fixed, expected_start, next_at)
-VALUES (%(id)s, %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s, %(state)s, %(reason)s, %(at)s,
+INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end,
+    placed_at, not_before, fixed, expected_start, next_at)
+VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s,
+    %(state)s, %(reason)s, %(at)s,
     %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now() + %(delay)s * interval '1 second');
 
 -- name: confirm_pod
@@ -175,7 +176,7 @@ DELETE FROM resource WHERE pod_id = %(pod_id)s;
 
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.
-UPDATE pod SET plan = %(plan)s, state = 'PLACED', reason = '', since = %(at)s, lease_end = %(lease_end)s,
+UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLACED', reason = '', since = %(at)s, lease_end = %(lease_end)s,
     placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
@@ -481,8 +482,8 @@ SELECT pg_notify('weft_pod', %(pod_id)s);
 
 -- name: partitions_wanted
 -- Partitions of a fabric that were made for live pods, and that nobody has asked to take away.
-SELECT r.pod_id, r.key, r.document, p.plan ->> 'site' AS site
-FROM resource r JOIN pod p ON p.id = r.pod_id
+SELECT r.pod_id, r.key, r.document, p.site, p.kind AS owner_kind
+FROM resource r JOIN owner p ON p.id = r.pod_id
 WHERE r.kind = 'partition' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
@@ -508,21 +509,21 @@ RETURNING number, pod_id;
 UPDATE queue SET next_at = now() WHERE next_at > now();
 
 -- name: partitions_of
--- Partitions of these pods; over: seen gone after a release was asked for, which never changes again.
-SELECT r.pod_id, r.key, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
-FROM resource r JOIN pod p ON p.id = r.pod_id WHERE r.kind = 'partition' AND p.id = ANY(%(pods)s);
+-- Partitions of these owners; over: seen gone after a release was asked for, which never changes again.
+SELECT r.pod_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
+FROM resource r JOIN owner p ON p.id = r.pod_id WHERE r.kind = 'partition' AND p.id = ANY(%(owners)s);
 
 -- name: owners_of
--- Resource rows that know one of these ids, and all rows of these pods.
+-- Resource rows that know one of these ids, and all rows of these owners.
 SELECT r.pod_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
     coalesce(r.document ->> 'owner', 'tenant') AS owner,
-    p.name AS pod, p.project_id, p.state AS pod_state, p.released_at
-FROM resource r JOIN pod p ON p.id = r.pod_id
-WHERE r.outside_id = ANY(%(ids)s) OR r.pod_id = ANY(%(pods)s);
+    o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at
+FROM resource r JOIN owner o ON o.id = r.pod_id
+WHERE r.outside_id = ANY(%(ids)s) OR r.pod_id = ANY(%(owners)s);
 
--- name: known_pods
--- Which of these pods the database knows.
-SELECT id, name, project_id, state, released_at FROM pod WHERE id = ANY(%(pods)s);
+-- name: known_owners
+-- Which of these owners the database knows.
+SELECT id, kind, name, project_id, state, released_at FROM owner WHERE id = ANY(%(owners)s);
 
 -- name: take_this_pod
 -- A pod out of turn, if no worker holds it; the token grows as in take_pod.

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from weft.engine.documents import read
 from weft.model.errors import ConflictError, PermanentError
 from weft.model.order import Order
+from weft.model.owner import Owner
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import AnyKind, Difference, Resource
@@ -200,7 +201,7 @@ class PodRecord:
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.plan.site, str(self.id), self.name, self.project_id)
+        return Scope(self.plan.site, Owner.pod(self.id), self.name, self.project_id)
 
     @property
     def nodes(self) -> tuple[str, ...]:

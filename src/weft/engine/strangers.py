@@ -60,7 +60,7 @@ class Members:
 
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
-        told: set[str] = set() if isinstance(found, WeftError) else {t.id for t in found if t.pod_id is None}
+        told: set[str] = set() if isinstance(found, WeftError) else {t.id for t in found if t.owner is None}
         members = self._members(fabric)
         mine = self._site.fabrics[fabric].segments
         for name, pod in sorted(free.items()):

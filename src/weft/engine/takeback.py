@@ -15,6 +15,7 @@ from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.kinds import AnyKind, Home, removal_order
+from weft.model.owner import Owner
 from weft.model.resources import Marked, Outcome
 from weft.ports.clock import Clock
 
@@ -45,12 +46,16 @@ def why_not(stray: Stray, now: datetime, confirmed: Confirmed) -> str:
         return "it isn't weft's: a person must look"
     if claim in (Claim.SECOND, Claim.UNKNOWN_POD) and created is not None and now - created < YOUNG:
         return f"it is younger than {YOUNG.seconds // 60} minutes: look again later"
-    if claim is Claim.UNKNOWN_POD and confirmed != "all" and stray.ownership.pod_id not in confirmed:
-        which = stray.ownership.pod_id or "all"
+    if claim is Claim.UNKNOWN_POD and confirmed != "all" and _id(stray) not in confirmed:
+        which = _id(stray) or "all"
         return (
             f"if the database was not restored from an older dump: weft audit --repair --unknown-pods {which}"
         )
     return ""
+
+
+def _id(stray: Stray) -> str | None:
+    return stray.ownership.owner.id if stray.ownership.owner else None
 
 
 class TakeBack:
@@ -80,24 +85,24 @@ class TakeBack:
         wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
         for stray in wanted:
             self._tell(stray)
-        stuck: set[tuple[str, str | None]] = set()
+        stuck: set[tuple[str, Owner | None]] = set()
         for kind in removal_order():
             for where in sorted({s.thing.where for s in wanted}):
                 batch = [s for s in wanted if s.thing.kind is kind and s.thing.where == where]
-                ready = [s for s in batch if (where, s.ownership.pod_id) not in stuck]
+                ready = [s for s in batch if (where, s.ownership.owner) not in stuck]
                 for stray in (s for s in batch if s not in ready):
                     self.left[kind, stray.thing.id] = "something that needs it is still there"
                 self._remove_kind(where, kind, ready)
-                stuck |= {(where, s.ownership.pod_id) for s in batch if (kind, s.thing.id) in self.left}
+                stuck |= {(where, s.ownership.owner) for s in batch if (kind, s.thing.id) in self.left}
         self._end_traces([s.thing for s in wanted if (s.thing.kind, s.thing.id) not in self.left])
 
     def _tell(self, stray: Stray) -> None:
         """That it is there makes its pod's receipt wrong, whoever finds it."""
-        thing, pod_id = stray.thing, stray.ownership.pod_id
-        if stray.ownership.claim is Claim.LEFT and pod_id is not None:
+        thing, owner = stray.thing, stray.ownership.owner
+        if stray.ownership.claim is Claim.LEFT and owner is not None:
             what = sentence(thing.kind, thing.where, thing.id)
             traces = Traces(self._store.database)
-            traces.found(Trace(UUID(pod_id), thing.kind, thing.where, thing.id, what))
+            traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what))
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:
         """Of what was seen gone; a P_Key's trace ends with the next reading of its fabric."""
@@ -111,11 +116,11 @@ class TakeBack:
 
     def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:
         """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""
-        seconds = {s.ownership.pod_id for s in batch if s.ownership.claim is Claim.SECOND}
+        seconds = {s.ownership.owner for s in batch if s.ownership.claim is Claim.SECOND}
         self._until_gone(where, [s.thing for s in batch if s.ownership.claim is not Claim.SECOND])
-        for pod_id in sorted(p for p in seconds if p):
-            things = [s.thing for s in batch if s.ownership.pod_id == pod_id]
-            held = self._store.take(UUID(pod_id), "audit")
+        for owner in sorted(o for o in seconds if o):
+            things = [s.thing for s in batch if s.ownership.owner == owner]
+            held = self._store.take(UUID(owner.id), "audit")
             if held is None:
                 self.left.update({(kind, t.id): "its pod is being worked on: try again" for t in things})
                 continue

@@ -38,7 +38,7 @@ class WeftPartition:
     @property
     def name(self) -> str:
         """Short and deterministic: OpenSM keeps 31 characters of a name."""
-        return f"weft-{self.mark.pod_id[:8]}-{self.pkey:x}"
+        return f"weft-{self.mark.owner.id[:8]}-{self.pkey:x}"
 
 
 @dataclass(frozen=True, slots=True)

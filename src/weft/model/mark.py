@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-_NAME = re.compile(r"weft-([0-9a-f]{8})-(.+)\Z")
-_TEXT = re.compile(r"weft site=(\S+) pod=([0-9a-f-]{36}) key=(\S+)\Z")
+from weft.model.owner import OWNER_KINDS, Owner, OwnerKind
+
+_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_POD = re.compile(rf"weft site=(\S+) pod=({_ID}) key=(\S+)\Z")
+_OTHERS: Mapping[str, OwnerKind] = {kind: kind for kind in OWNER_KINDS if kind != "pod"}
+_OTHER = re.compile(rf"weft site=(\S+) owner=(\w+):({_ID}) key=(\S+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,32 +19,42 @@ class Mark:
     """Who owns a thing: `text()` goes into its description, `tags()` into its tags where it has any."""
 
     site: str
-    pod_id: str
+    owner: Owner
     key: str
 
     def text(self) -> str:
-        return f"weft site={self.site} pod={self.pod_id} key={self.key}"
+        """`pod=ID` for a pod, `owner=KIND:ID` for every other owner."""
+        return f"weft site={self.site} {_who(self.owner)} key={self.key}"
 
     def tags(self) -> tuple[str, ...]:
-        return ("weft", f"weft-site={self.site}", f"weft-pod={self.pod_id}")
+        return ("weft", f"weft-site={self.site}", owner_tag(self.owner))
 
     def name(self) -> str:
         """The deterministic name of the thing that bears this mark."""
-        return outside_name(self.pod_id, self.key)
+        return outside_name(self.owner.id, self.key)
 
     @classmethod
     def parse(cls, text: str) -> Mark | None:
         """The mark in a description, or None if there is none."""
-        match = _TEXT.match(text or "")
-        return cls(*match.groups()) if match else None
+        if match := _POD.match(text or ""):
+            site, pod_id, key = match.groups()
+            return cls(site, Owner("pod", pod_id), key)
+        if match := _OTHER.match(text or ""):
+            site, given, owner_id, key = match.groups()
+            kind = _OTHERS.get(given)
+            return None if kind is None else cls(site, Owner(kind, owner_id), key)
+        return None
 
 
-def outside_name(pod_id: str, key: str) -> str:
+def owner_tag(owner: Owner) -> str:
+    """A tag by which listings are narrowed to one owner's things."""
+    return f"weft-{_who(owner)}"
+
+
+def _who(owner: Owner) -> str:
+    return f"pod={owner.id}" if owner.kind == "pod" else f"owner={owner.kind}:{owner.id}"
+
+
+def outside_name(owner_id: str, key: str) -> str:
     """The deterministic name of a resource outside: a lost answer is found again by it, not made twice."""
-    return f"weft-{pod_id[:8]}-{key.replace('/', '-')}"
-
-
-def short_id_of(name: str) -> str | None:
-    """First eight digits of the pod's id in an outside name, or None if it is not one of ours."""
-    match = _NAME.match(name or "")
-    return match.group(1) if match else None
+    return f"weft-{owner_id[:8]}-{key.replace('/', '-')}"

@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from weft.model.base import Document
 from weft.model.errors import WeftError
 from weft.model.kinds import AnyKind, Kind, every_kind, kind_named, kind_of
+from weft.model.owner import Owner
 from weft.model.specs import (
     FloatingIPSpec,
     Ingress,
@@ -191,7 +192,7 @@ class Marked:
     """Something outside that bears weft's mark, as the audit sees it.
 
     Attributes:
-        pod_id: the pod that the mark names.
+        owner: whom the mark names; None: it names nobody.
         facts: `key`: the resource that the mark names; and what else was seen.
         created: when the outside says that it was made; None: it doesn't say.
     """
@@ -200,7 +201,7 @@ class Marked:
     where: str
     id: str
     name: str
-    pod_id: str | None
+    owner: Owner | None
     project_id: str | None
     facts: Mapping[str, object] = field(default_factory=dict)
     created: datetime | None = None

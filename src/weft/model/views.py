@@ -125,6 +125,9 @@ class Finding(Document):
     id: str = Field(default="", description="Id outside of what it is about, if that has one.")
     pod: str | None = Field(default=None, description="Name of the pod that it is about.")
     pod_id: str | None = Field(default=None, description="Its id; of a pod that the database may not know.")
+    owner: str | None = Field(
+        default=None, description="Whose it is, if that is no pod: the site, or a tenant's own network."
+    )
     what: str = Field(description="One sentence: what was seen and what was wanted.")
     repair: str = Field(default="", description="What `--repair` does, or why it does nothing.")
     repaired: bool | None = Field(default=None, description="With `--repair`: whether it was seen mended.")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.resources import PartitionSpec
 
 
@@ -28,8 +29,8 @@ class Ledger(Protocol):
         """A sentence for each manager that keeps P_Keys of released pods from being given out."""
         ...
 
-    def tell(self, pod_id: str, message: str) -> None:
-        """Say on a pod what happened to its partition."""
+    def tell(self, owner: Owner, message: str) -> None:
+        """Say among an owner's events what happened to its partition."""
         ...
 
 
@@ -45,5 +46,5 @@ class NoLedger:
     def waiting(self) -> Sequence[str]:
         return ()
 
-    def tell(self, pod_id: str, message: str) -> None:
+    def tell(self, owner: Owner, message: str) -> None:
         return

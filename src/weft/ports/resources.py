@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.model.mark import Mark
+from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
 
 
@@ -16,24 +17,24 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """For whom: the pod and its project.
+    """For whom: the owner and its project.
 
     Attributes:
-        fence: raises if the pod is in other hands by now. Called right before each thing is changed outside: a worker
+        fence: raises if the owner is in other hands by now. Called right before each thing is changed outside: a worker
             that slept may hold up a call for hours.
         waited: seconds since what is to be created was first asked for. Nothing sleeps in a driver: where a thing comes
             up by itself, that decides when it is made after all.
     """
 
     site: str
-    pod_id: str
-    pod_name: str
+    owner: Owner
+    name: str
     project_id: str
     fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
     waited: float = field(default=0.0, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
-        return Mark(self.site, self.pod_id, key)
+        return Mark(self.site, self.owner, key)
 
 
 class ResourceDriver(Protocol):

@@ -144,7 +144,7 @@ class FakeCloud(FakeNetworks):
                 self.name,
                 t.id,
                 t.name,
-                t.mark.pod_id,
+                t.mark.owner,
                 t.project_id,
                 {"key": t.mark.key, **t.all_facts()},
                 t.created,
@@ -161,7 +161,7 @@ class FakeCloud(FakeNetworks):
                 thing = self._things.get(marked.id)
                 if thing is None:
                     outcomes[marked.id] = Outcome()
-                elif thing.mark is None or thing.mark.pod_id != marked.pod_id:
+                elif thing.mark is None or thing.mark.owner != marked.owner:
                     asked = f"remove {marked.kind} {marked.name}"
                     error = PermanentError(asked, self.name, "it doesn't bear our mark", "look at it by hand")
                     outcomes[marked.id] = Outcome(error=error)

@@ -140,7 +140,7 @@ class CloudStore:
             mark = thing.mark
             if thing.id in key_of_id:
                 mine.setdefault(key_of_id[thing.id], []).append(thing)
-            elif mark and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
+            elif mark and (mark.site, mark.owner) == (scope.site, scope.owner):
                 mine.setdefault(mark.key, []).append(thing)
         return mine
 

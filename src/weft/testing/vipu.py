@@ -2,7 +2,7 @@
 
 pod = FakeVipu("pod1", ["ipum1", "ipum2"])
 pod.boot(scope, graph)                  # what the controller's cloud-init does
-pod.lose_controller(scope.pod_id)       # the virtual machine is gone, the machines still obey it
+pod.lose_controller(scope.owner.id)     # the virtual machine is gone, the machines still obey it
 pod.away.add("ipum2")                   # its agent doesn't answer
 pod.owners["ipum1"] = "somebody-else"
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.kinds import Home, kinds_at
+from weft.model.owner import Owner
 from weft.model.resources import (
     AnyKind,
     Difference,
@@ -57,7 +58,7 @@ class FakeVipu:
 
     def boot(self, scope: Scope, graph: Graph) -> FakeController:
         """What the controller's cloud-init does."""
-        controller = self.controllers.setdefault(scope.pod_id, FakeController())
+        controller = self.controllers.setdefault(scope.owner.id, FakeController())
         for resource in graph.resources:
             if resource.kind.row.home is Home.MACHINES:
                 self._make(scope, controller, resource)
@@ -80,15 +81,15 @@ class FakeVipu:
             spec = resource.spec
             if isinstance(spec, VipuAgentSpec):
                 owner = self._owner(spec.machine)
-                if owner == controller_id(scope.pod_id):
+                if owner == controller_id(scope.owner.id):
                     found[resource.key] = Observed(spec.machine, facts={"controller": owner})
                 elif owner:
                     reason = f"its agent obeys controller {owner}, which is not this pod's"
                     found[resource.key] = Observed(spec.machine, Status.BROKEN, reason)
                 continue
-            controller = self.controllers.get(scope.pod_id)
+            controller = self.controllers.get(scope.owner.id)
             if controller is None or not controller.up:
-                if any(self._owner(m) == controller_id(scope.pod_id) for m in _machines(resource)):
+                if any(self._owner(m) == controller_id(scope.owner.id) for m in _machines(resource)):
                     raise self._no_answer("find")
                 continue
             if resource.key in controller.has:
@@ -123,7 +124,7 @@ class FakeVipu:
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        controller = self.controllers.get(scope.pod_id)
+        controller = self.controllers.get(scope.owner.id)
         outcomes: dict[str, Outcome] = {}
         for resource in wanted:
             answers = controller is not None and controller.up
@@ -132,7 +133,7 @@ class FakeVipu:
                 if isinstance(resource.spec, VipuAllocationSpec):
                     controller.partitions.clear()
             if isinstance(resource.spec, VipuAgentSpec) or not answers:
-                outcomes[resource.key] = self._release(scope.pod_id, _machines(resource))
+                outcomes[resource.key] = self._release(scope.owner.id, _machines(resource))
             else:
                 outcomes[resource.key] = Outcome(_id(resource))
         return outcomes
@@ -142,12 +143,12 @@ class FakeVipu:
         for machine in self.owners:
             owner = self._owner(machine)
             if owner.startswith("weft-"):
-                pod_id = owner.removeprefix("weft-")
-                found.append(Marked(Kind.VIPU_AGENT, self.name, machine, machine, pod_id, None))
+                pod = Owner.pod(owner.removeprefix("weft-"))
+                found.append(Marked(Kind.VIPU_AGENT, self.name, machine, machine, pod, None))
         return found
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        return {t.id: self._release(t.pod_id or "", (t.id,)) for t in things}
+        return {t.id: self._release(t.owner.id, (t.id,)) for t in things if t.owner}
 
     # -- MachineReader ---------------------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class FakeVipu:
     def _make(self, scope: Scope, controller: FakeController, resource: Resource) -> None:
         spec = resource.spec
         if isinstance(spec, VipuAgentSpec):
-            self.owners[spec.machine] = self.owners[spec.machine] or controller_id(scope.pod_id)
+            self.owners[spec.machine] = self.owners[spec.machine] or controller_id(scope.owner.id)
         controller.has[resource.key] = resource
 
     def _release(self, pod_id: str, machines: Sequence[str]) -> Outcome:
@@ -194,7 +195,7 @@ class FakeVipu:
         return self.owners[machine]
 
     def _answering(self, scope: Scope, verb: str) -> FakeController:
-        controller = self.controllers.get(scope.pod_id)
+        controller = self.controllers.get(scope.owner.id)
         if controller is None or not controller.up:
             raise TemporaryError(verb, "the pod's V-IPU controller", "it has not booted yet", delay=0.1)
         return controller

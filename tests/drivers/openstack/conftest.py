@@ -12,6 +12,7 @@ from cutter import cutter
 from wired import Wired, connect
 
 from weft.drivers.openstack import OpenStackDriver, Sessions
+from weft.model.owner import Owner
 from weft.ports.resources import Scope
 from weftlab.lab import Lab
 
@@ -30,7 +31,9 @@ def wired(lab: Lab, tmp_path: Path) -> Iterator[Wired]:
         file.write_text(yaml.safe_dump(clouds))
         sessions = Sessions("weft", [file])
         driver = OpenStackDriver("lab", sessions)
-        scope = Scope(f"wired-{uuid.uuid4().hex[:6]}", str(uuid.uuid4()), "p", str(tenant.current_project_id))
+        scope = Scope(
+            f"wired-{uuid.uuid4().hex[:6]}", Owner.pod(str(uuid.uuid4())), "p", str(tenant.current_project_id)
+        )
         yield Wired(sessions, driver, neutron, nova, scope, tenant)
         left = driver.marked(scope.site, [])
         for _ in range(100):

@@ -10,10 +10,11 @@ from tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 
 from weft.drivers.openstack import OpenStackDriver, Sessions, transport
 from weft.model.errors import TemporaryError, UnknownError
+from weft.model.owner import Owner
 from weft.model.resources import NetworkSpec, Resource, ServerSpec, Status
 from weft.ports.resources import Scope
 
-SCOPE = Scope("lab", "00000000-1111-2222-3333-444444444444", "train", PROJECT)
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 STRANGER = "weft site=lab pod=99999999-1111-2222-3333-444444444444 key=network/rdma"
 NETWORK = Resource(
     key="network/rdma",

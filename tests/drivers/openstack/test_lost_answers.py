@@ -30,7 +30,7 @@ SEGMENT = 930
 
 
 def resource(wired: Wired, key: str, spec: Spec) -> Resource:
-    return Resource(key=key, name=outside_name(wired.scope.pod_id, key), where="lab", spec=spec)
+    return Resource(key=key, name=outside_name(wired.scope.owner.id, key), where="lab", spec=spec)
 
 
 def networks(wired: Wired) -> list[Resource]:

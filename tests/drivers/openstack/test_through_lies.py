@@ -15,6 +15,7 @@ from wired import connect
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.mark import outside_name
+from weft.model.owner import Owner
 from weft.model.resources import (
     KeyPairSpec,
     NetworkSpec,
@@ -85,7 +86,7 @@ def lied(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
         sessions = Sessions("weft", [clouds])
         driver = OpenStackDriver("lab", sessions)
         project = str(connect(lab.clouds_yaml, "team-a").current_project_id)
-        scope = Scope(f"lied-{uuid.uuid4().hex[:6]}", str(uuid.uuid4()), "lied", project)
+        scope = Scope(f"lied-{uuid.uuid4().hex[:6]}", Owner.pod(str(uuid.uuid4())), "lied", project)
         things, ids = _graph(scope), dict[str, str]()
         try:
             for key, resource in things.items():
@@ -121,7 +122,7 @@ def _graph(scope: Scope) -> dict[str, Resource]:
         "server": ServerSpec(host=HOST, flavor="cpu1", image="tiny", key_pair="key", ports=("port",)),
     }
     return {
-        key: Resource(key=key, name=outside_name(scope.pod_id, key), where="lab", spec=spec)
+        key: Resource(key=key, name=outside_name(scope.owner.id, key), where="lab", spec=spec)
         for key, spec in specs.items()
     }
 
@@ -164,7 +165,7 @@ def test_a_listing_that_hides_only_ours_is_followed_by_a_look_at_each(
     lied: Lied, service: str, lie: str
 ) -> None:
     """Whatever else the listing shows; and if the thing by its id is a proxy's 404, that is unknown."""
-    hidden = lied.liar.tell(lie, service, path=r"/[a-z-]+(/detail)?\?", rows=lied.scope.pod_id[:8])
+    hidden = lied.liar.tell(lie, service, path=r"/[a-z-]+(/detail)?\?", rows=lied.scope.owner.id[:8])
     try:
         for resource in lied.of(service):
             assert lied.look(resource.key).id == lied.ids[resource.key]

@@ -176,9 +176,9 @@ class Changer:
             mark = Mark.parse(document.mark)
             try:
                 if mark is not None:
-                    self._ledger.tell(mark.pod_id, f"{_loss(document, master)}; it was put back")
+                    self._ledger.tell(mark.owner, f"{_loss(document, master)}; it was put back")
             except WeftError as error:
-                log.warning("pod %s could not be told: %s", mark and mark.pod_id, error)
+                log.warning("%s could not be told: %s", mark and mark.owner, error)
 
 
 def lost(master: str, base: Base) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from weft.model.fabric import (
     PortTable,
 )
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_pkey
-from weft.model.mark import Mark, outside_name
+from weft.model.mark import Mark
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, PartitionSpec, Resource
 from weft.model.site import Site
 from weft.ports.ledger import Ledger
@@ -220,7 +220,7 @@ class OpenSm:
             kept.clear()
             for pkey, thing in keys.items():
                 mark = Mark.parse(section[pkey].mark) if pkey in section else None
-                others = mark is not None and (mark.site, mark.pod_id) != (self._site.name, thing.pod_id)
+                others = mark is not None and (mark.site, mark.owner) != (self._site.name, thing.owner)
                 if others or (pkey in section and section[pkey].mark in base.wanted):
                     kept.add(
                         pkey
@@ -303,8 +303,8 @@ class OpenSm:
             Kind.PARTITION,
             self._fabric,
             format_pkey(document.pkey),
-            outside_name(mark.pod_id, mark.key) if mark else "",
-            mark.pod_id if mark else None,
+            mark.name() if mark else "",
+            mark.owner if mark else None,
             None,
             {"manager": agent, "members": [format_guid(g) for g in document.members]},
         )

@@ -65,7 +65,7 @@ class Call:
             return self.ids[key]
         except KeyError:
             raise PermanentError(
-                f"use {key} of pod {self.scope.pod_name}",
+                f"use {key} of {self.scope.owner.kind} {self.scope.name}",
                 "weft",
                 "its id isn't known",
                 "tell weft's developers",
@@ -189,7 +189,7 @@ def ours(
         mark = row.mark
         if row.id in key_of_id:
             found.setdefault(key_of_id[row.id], []).append(row)
-        elif mark is not None and (mark.site, mark.pod_id) == (scope.site, scope.pod_id):
+        elif mark is not None and (mark.site, mark.owner) == (scope.site, scope.owner):
             found.setdefault(mark.key, []).append(row)
     return {key: rows for key, rows in found.items() if key in keys}
 

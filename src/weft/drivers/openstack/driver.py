@@ -17,6 +17,7 @@ from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
@@ -131,7 +132,7 @@ class OpenStackDriver:
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         own = self._sessions.own()
         # An audit that sees nothing at all must not say that nothing is left.
-        eye = self._call(Scope(site, "", "", ""), {}, "site")
+        eye = self._call(Scope(site, Owner("site", ""), "", ""), {}, "site")
         for kind in (Kind.SERVER, Kind.PORT):
             KINDS[kind].control(eye)
         found: list[Marked] = []
@@ -159,7 +160,7 @@ class OpenStackDriver:
             if row is None:
                 return Outcome()
             key = thing.facts.get("key")
-            if row.mark is None or (row.mark.pod_id, row.mark.key) != (thing.pod_id, key):
+            if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
                 asked = f"remove {thing.kind} {thing.name}"
                 raise self._impossible(asked, "it doesn't bear our mark", "look at it by hand")
             kind.remove(project, row)
@@ -172,7 +173,7 @@ class OpenStackDriver:
         assert mark is not None
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
         made = _moment(row.created)
-        return Marked(kind.kind, self.name, row.id, row.name, mark.pod_id, row.project_id, facts, made)
+        return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made)
 
     def _call(self, scope: Scope, ids: Mapping[str, str], owner: str) -> Call:
         tenant, own = self._sessions.project(scope.project_id), self._sessions.own()
@@ -203,7 +204,7 @@ class OpenStackDriver:
             try:
                 return one(call, kind, batch)
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                raise self._misread(f"read {kind.kind}s of pod {scope.pod_name}", error) from error
+                raise self._misread(f"read {kind.kind}s of {scope.owner.kind} {scope.name}", error) from error
 
         found: dict[str, T] = {}
         if len(batches) == 1:

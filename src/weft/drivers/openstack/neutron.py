@@ -133,7 +133,7 @@ class NeutronKind(KindDriver):
         if len(wanted) == 1 or not self.bulk:
             return self._create_singly(call, wanted)
         bodies = [self._full_body(call, r) for r in wanted]
-        asked = f"create {len(wanted)} {self.collection} of pod {call.scope.pod_name}"
+        asked = f"create {len(wanted)} {self.collection} of {call.scope.owner.kind} {call.scope.name}"
         answer = call.project.network.ask(
             asked, "POST", self.path, json={self.collection: bodies}, ok=_REFUSED
         )

@@ -10,7 +10,8 @@ from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, out
 from weft.drivers.openstack.session import Json, Project
 from weft.generate.podtls import text_of
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.mark import Mark
+from weft.model.mark import Mark, owner_tag
+from weft.model.owner import Owner
 from weft.model.podkeys import place
 from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
 
@@ -32,7 +33,7 @@ class Servers(KindDriver):
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         # Tags only narrow the listing, and a tenant may take them off: where an id isn't known, all are listed.
-        narrowed = {"tags": _pod_tag(call.scope.pod_id)} if all(r.key in call.ids for r in wanted) else {}
+        narrowed = {"tags": owner_tag(call.scope.owner)} if all(r.key in call.ids for r in wanted) else {}
         return self._listed(call.project, narrowed)
 
     def all_rows(self, own: Project) -> list[Row]:
@@ -130,7 +131,7 @@ class Servers(KindDriver):
     def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         body = {"server": {"description": call.text(resource.key)}}
         call.project.compute.ask(f"update server {resource.name}", "PUT", f"/servers/{row.id}", json=body)
-        tags = {"tags": _tags(call.scope.pod_id)}
+        tags = {"tags": _tags(call.scope.owner)}
         call.project.compute.ask(f"tag server {resource.name}", "PUT", f"/servers/{row.id}/tags", json=tags)
 
     def remove(self, project: Project, row: Row) -> None:
@@ -157,7 +158,7 @@ class Servers(KindDriver):
         body: Json = {
             "name": resource.name,
             "description": call.text(resource.key),
-            "tags": _tags(call.scope.pod_id),
+            "tags": _tags(call.scope.owner),
             "imageRef": lookups.id_of(lookups.image, call.project, spec.image),
             "flavorRef": lookups.id_of(lookups.flavor, call.project, spec.flavor),
             "host": spec.host,
@@ -245,7 +246,7 @@ def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
         then = "run it by weft serve or weft worker"
         raise PermanentError(f"create server {name}", "weft", "its keys can't be made here", then)
     for secret in secrets:
-        text = text.replace(place(secret), text_of(keys, call.scope.pod_id, secret))
+        text = text.replace(place(secret), text_of(keys, call.scope.owner.id, secret))
     return text
 
 
@@ -289,10 +290,6 @@ def _without_comment(public_key: str) -> str:
     return " ".join(public_key.split()[:2])
 
 
-def _pod_tag(pod_id: str) -> str:
-    return f"weft-pod={pod_id}"
-
-
-def _tags(pod_id: str) -> list[str]:
+def _tags(owner: Owner) -> list[str]:
     """Only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no site's name.)"""
-    return ["weft", _pod_tag(pod_id)]
+    return ["weft", owner_tag(owner)]

@@ -18,6 +18,7 @@ from weft.drivers.vipu.proof import prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
 from weft.model.kinds import Home, kinds_at
+from weft.model.owner import Owner
 from weft.model.resources import (
     AnyKind,
     Kind,
@@ -114,7 +115,7 @@ class VipuDriver:
         except NoAnswerError:
             machines = sorted({m for r in wanted for m in _machines(r)})
             scope.fence()
-            released = {m: self._release(scope.pod_id, m) for m in machines}
+            released = {m: self._release(scope.owner.id, m) for m in machines}
             return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
@@ -127,13 +128,15 @@ class VipuDriver:
             if match := _POD.match(owner):
                 facts = {"controller": owner}
                 found.append(
-                    Marked(Kind.VIPU_AGENT, self.name, machine, machine, match.group(1), None, facts)
+                    Marked(
+                        Kind.VIPU_AGENT, self.name, machine, machine, Owner.pod(match.group(1)), None, facts
+                    )
                 )
         return found
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        mine = [t for t in things if t.kind is Kind.VIPU_AGENT and t.where == self.name and t.pod_id]
-        return {t.id: self._release(t.pod_id or "", t.id) for t in mine}
+        mine = [t for t in things if t.kind is Kind.VIPU_AGENT and t.where == self.name]
+        return {t.id: self._release(t.owner.id, t.id) for t in mine if t.owner}
 
     # -- MachineReader ---------------------------------------------------------------------------------------
 
@@ -151,18 +154,18 @@ class VipuDriver:
         allocation = next((r.spec for r in resources if isinstance(r.spec, VipuAllocationSpec)), None)
         if allocation is None:
             raise PermanentError(
-                f"make a partition of pod {scope.pod_name}",
+                f"make a partition of pod {scope.name}",
                 self.name,
                 "it has no allocation",
                 "order IPUs",
             )
-        with self._doors.user(scope.pod_id, _at(allocation), tenant=True) as door:
+        with self._doors.user(scope.owner.id, _at(allocation), tenant=True) as door:
             return prove_partition(door, allocation)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
-        return Controller(self._doors, scope.pod_id, _at(_spec(wanted[0])))
+        return Controller(self._doors, scope.owner.id, _at(_spec(wanted[0])))
 
     def _seen_by_controller(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
         if not wanted:
@@ -175,7 +178,8 @@ class VipuDriver:
             # Where no machine obeys it, there is nothing behind what a controller that is gone had.
             owners = self._owners({m for r in wanted for m in _machines(r)})
             if all(
-                not isinstance(o, UnknownError) and o != controller_id(scope.pod_id) for o in owners.values()
+                not isinstance(o, UnknownError) and o != controller_id(scope.owner.id)
+                for o in owners.values()
             ):
                 unbound = Observed.absent(
                     "its controller doesn't answer, and no machine is bound to that any more"
@@ -255,7 +259,7 @@ def _obeys(machine: str, owner: str, scope: Scope) -> Observed:
             "the agent itself says that it is bound to no controller, which clears every partition"
         )
     facts = {"controller": owner}
-    if owner == controller_id(scope.pod_id):
+    if owner == controller_id(scope.owner.id):
         return Observed(machine, facts=facts)
     reason = f"its agent obeys controller {owner}, which is not this pod's"
     return Observed(machine, Status.BROKEN, reason, facts=facts)
