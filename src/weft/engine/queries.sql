@@ -582,7 +582,7 @@ UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 -- name: traces
 -- Those that are still there, and those found since.
 SELECT t.id, t.pod_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod
-FROM trace t JOIN pod p ON p.id = t.pod_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
+FROM trace t JOIN owner p ON p.id = t.pod_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.id DESC LIMIT %(limit)s;
 
 -- name: traces_of

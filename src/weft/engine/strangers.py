@@ -113,11 +113,12 @@ class Members:
 
     def _check_host(self, node: Node, servers: list[str], pod: PodRecord, cloud: str) -> None:
         with self._store.database.transaction() as tx:
-            known = tx.rows("owners_of", ids=servers, pods=[]) if servers else []
+            known = tx.rows("owners_of", ids=servers, owners=[]) if servers else []
         for row in known:
             if row["kind"] != Kind.SERVER or node.name in self._store.capacity().holds:
                 continue
-            what = f"server {row['outside_id']} of pod {row['pod']} is on {node.name} after the node was given back"
+            whose = f"{row['owner_kind']} {row['name']}"
+            what = f"server {row['outside_id']} of {whose} is on {node.name} after the node was given back"
             subject = f"{node.name} {row['outside_id']}"
             self._keep(node.name, pod, Trace(pod.id, HOST, cloud, subject, what, others=True))
 
