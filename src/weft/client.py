@@ -211,8 +211,8 @@ class Client:
     def compare_fabric(self, fabric: str | None = None) -> Json:
         return self._ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
 
-    def take_in_cables(self, fabric: str | None = None) -> Json:
-        return self._ask("POST", "/v1/site/take-in-cables" + _fabric(fabric), extra_time=240)
+    def adopt_cabling(self, fabric: str | None = None) -> Json:
+        return self._ask("POST", "/v1/site/adopt-cabling" + _fabric(fabric), extra_time=240)
 
     def nodes(self) -> list[Json]:
         return self._ask("GET", "/v1/nodes")["nodes"]

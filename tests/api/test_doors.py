@@ -98,7 +98,7 @@ def test_a_name_given_twice_is_found_at_once(api: Client) -> None:
     """Also at the end of thousands."""
     body = b"{" + b",".join(b'"f%d":1' % n for n in range(4_900)) + b',"f4899":1}'
     answer = api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
-    assert "'f4899' is given twice" in answer.json()["detail"]
+    assert "'f4899' occurs twice" in answer.json()["detail"]
 
 
 @dataclass

@@ -64,8 +64,8 @@ def test_cables_are_compared_and_taken_in(api: Client) -> None:
     found = api.get("/v1/site/differences?fabric=ib", headers=olga).json()
     assert [d["kind"] for d in found["differences"]] == ["missing cable"]
     assert api.get("/v1/site/differences?fabric=nix", headers=olga).status_code == 400
-    assert api.post("/v1/site/take-in-cables", headers=by("system-reader")).status_code == 403
-    assert api.post("/v1/site/take-in-cables", headers=olga).json()["generation"] == 1
+    assert api.post("/v1/site/adopt-cabling", headers=by("system-reader")).status_code == 403
+    assert api.post("/v1/site/adopt-cabling", headers=olga).json()["generation"] == 1
     assert api.get("/v1/site/differences", headers=olga).json()["differences"] == []
     assert api.get("/v1/site/differences").status_code == 403
 

@@ -175,7 +175,7 @@ class _Pods(Collector):
         (b'"\xff"', 400, "UTF-8"),
         (b'{"name": "a", "name": "b"}', 400, "twice"),
         (b'{"name": NaN}', 400, "NaN"),
-        (b"[" * 4_900, 400, "nested"),
+        (b"[" * 4_900, 400, "nesting"),
         (b"[" * 100_000, 413, "5000 values"),
         (b"{" + b",".join(b'"f%d":1' % n for n in range(6_000)) + b"}", 413, "5000 values"),
         (b'{"name": ' + b"9" * 10_000 + b"}", 400, "JSON"),

@@ -27,7 +27,8 @@ def test_capacity_of_ipus(desk: Desk) -> None:
     shown = desk.weft("capacity", "--accelerator", "ipu")
     assert shown.code == 0 and "nodes are free" not in shown.out
     assert (
-        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, Poplar servers with room: 2" in shown.out
+        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, Poplar servers with capacity: 2"
+        in shown.out
     )
     assert "64 from 2027-01-31T12:00Z" in shown.out and "pod1 5-12" not in shown.out
     assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 32, "where": ""}
@@ -57,8 +58,8 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
         (["--accelerator", "abacus"], "types of accelerators of site example: h100, ipu"),
         (["--level", "rack"], "rack"),
         (["--duration", "long"], "duration"),
-        (["--offline"], "--offline and --site FILE go together"),
-        (["--site", "x.yaml"], "--offline and --site FILE go together"),
+        (["--offline"], "--offline and --site FILE require each other"),
+        (["--site", "x.yaml"], "--offline and --site FILE require each other"),
         (["--offline", "--site", "nowhere.yaml"], "an existing file is needed"),
     ],
 )
@@ -92,7 +93,7 @@ def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     listed = desk.weft("pod", "list").out
     assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-31 12:00:00Z" in listed
     shown = desk.weft("pod", "show", "train").out
-    assert "place in the queue  1" in shown and "waits for room" in shown
+    assert "position in the queue  1" in shown and "waits for room" in shown
     assert "waits for room" in desk.weft("pod", "events", "train").out
     gone = desk.weft("pod", "release", "train", "--wait")
     assert gone.code == 0 and "it had nothing yet" in gone.out and "receipt:" not in gone.out
@@ -103,7 +104,7 @@ def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
     desk.verbs.full = True
     file = desk.pod_file(queue=True)
     late = desk.weft("pod", "create", "-f", file, "--wait", "--timeout", "0.2")
-    assert late.code == 1 and "it goes on by itself" in late.err and "waits for room" in late.err
+    assert late.code == 1 and "the pod continues" in late.err and "waits for room" in late.err
     desk.verbs.promote("train")
     desk.verbs.finish("train")
     assert desk.weft("pod", "list", "--json").json[0]["state"] == "READY"
@@ -133,7 +134,7 @@ def test_an_operator_sets_nodes_aside(desk: Desk) -> None:
     """create, list, delete; a tenant may not."""
     words = ("reservation", "create", "block", "--project", "p1", "--node", "gpu01", "--node", "gpu02")
     made = desk.weft(*words, "--end", "2027-01-31T18:00Z", "--reason", "training", cloud="operator")
-    assert made.code == 0 and "2 nodes are set aside for project p1: gpu01, gpu02" in made.out
+    assert made.code == 0 and "2 nodes are reserved for project p1: gpu01, gpu02" in made.out
     listed = desk.weft("reservation", "list", cloud="operator").out
     assert "block" in listed and "training" in listed
     assert desk.weft(*words).code == 2

@@ -175,7 +175,7 @@ def test_a_fabric_is_compared_and_its_cables_taken_in(desk: Desk) -> None:
     assert (found.code, "missing cable" in found.out) == (1, True)
     assert desk.weft("fabric", "compare", "nix", cloud="operator").code == 2
     assert desk.weft("fabric", "compare", "ib", "--json", cloud="operator").json["fabric"] == "ib"
-    taken = desk.weft("fabric", "compare", "--take-in", cloud="operator")
+    taken = desk.weft("fabric", "compare", "--adopt", cloud="operator")
     assert (taken.code, "generation 1" in taken.out) == (0, True)
 
 

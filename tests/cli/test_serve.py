@@ -158,8 +158,8 @@ def test_what_can_not_be_served_is_told_before_anything_is_done(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, says in (
-            (("--listen", f"127.0.0.1:{port}"), "where nobody listens yet"),
-            (("--tls-certificate", str(certificate)), "it goes with --tls-certificate"),
+            (("--listen", f"127.0.0.1:{port}"), "a free address"),
+            (("--tls-certificate", str(certificate)), "required with --tls-certificate"),
             (("--tls-certificate", str(certificate), "--tls-key", str(other)), "certificate and of its key"),
         ):
             before = signal.getsignal(signal.SIGTERM)

@@ -48,7 +48,7 @@ def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Fa
     try:
         wait_for(lambda: [d["kind"] for d in comparison(operator)] == ["moved cable"])
         assert operator.weft("fabric", "compare").code == 1
-        assert operator.weft("fabric", "compare", "--take-in").code == 0
+        assert operator.weft("fabric", "compare", "--adopt").code == 0
         assert comparison(operator) == []
         leaves = {n["name"]: n["leaf"] for n in operator.weft("node", "list", "--json").json}
         assert leaves["gpu16"] == "leaf01"
@@ -56,7 +56,7 @@ def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Fa
         faults.unlink("gpu16/mlx5_0")
         faults.link(leaf, port, "gpu16/mlx5_0", 1)
         wait_for(lambda: [d["kind"] for d in comparison(operator)] in (["moved cable"], []))
-        operator.weft("fabric", "compare", "--take-in")
+        operator.weft("fabric", "compare", "--adopt")
     assert comparison(operator) == []
 
 

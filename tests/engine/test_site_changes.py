@@ -45,7 +45,7 @@ def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
 
     house.fabric.topology = meanwhile
     with pytest.raises(ConflictError, match="is in force"):
-        house.service.take_in_cables(house.operator)
+        house.service.adopt_cabling(house.operator)
 
 
 def test_every_reason_of_a_node_is_shown(house: House) -> None:

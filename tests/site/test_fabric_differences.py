@@ -17,7 +17,7 @@ from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Link, Site
-from weft.planning.fabric.diff import fabric_differences, take_in
+from weft.planning.fabric.diff import adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import parse_ibnetdiscover
 from weft.planning.fabric.topology import Topology
 
@@ -60,7 +60,7 @@ def test_a_fabric_as_described_has_no_differences(tmp_path: Path) -> None:
     """All 24 nodes and 130 cables are matched, and taking them in changes nothing."""
     observed = seen(SITE, tmp_path)
     assert fabric_differences(SITE, "ib", observed) == ()
-    assert take_in(SITE, "ib", observed) == SITE.links
+    assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
 def test_a_missing_cable(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_moved_cable(tmp_path: Path) -> None:
     assert told(observed) == [
         "moved cable: the cable of gpu02/mlx5_0 port 1 goes to leaf02 port 18, and should go to leaf01 port 5"
     ]
-    taken = take_in(SITE, "ib", observed)
+    taken = adopt_links(SITE, "ib", observed)
     assert Link(a="gpu02/mlx5_0", a_port=1, b="leaf02", b_port=18) in taken
     assert fabric_differences(SITE.model_copy(update={"links": taken}), "ib", observed) == ()
 
@@ -110,13 +110,13 @@ def test_a_missing_node_is_told_once(tmp_path: Path) -> None:
         f"missing node: gpu16/mlx5_{i} (0xb8599f03000010{i}0) was not discovered, with 1 described cables"
         for i in range(4)
     ]
-    assert take_in(SITE, "ib", observed) == SITE.links
+    assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
 def test_a_missing_nodes_port_may_be_somebody_elses_now(tmp_path: Path) -> None:
     """Taking in: the cable of a host that is off goes when another one is on its switch port."""
     real = cabled(without(SITE, "gpu16/mlx5_0", "gpu15/mlx5_0"), "gpu15/mlx5_0,1,leaf04,13")
-    taken = take_in(SITE, "ib", seen(real, tmp_path))
+    taken = adopt_links(SITE, "ib", seen(real, tmp_path))
     on_port = [k.a for k in taken if (k.b, k.b_port) == ("leaf04", 13)]
     assert on_port == ["gpu15/mlx5_0"]
 
@@ -131,7 +131,7 @@ def test_an_unknown_node(tmp_path: Path) -> None:
     assert told(observed) == [
         "unknown node: ca 0x000000000000abc0 ('rogue mlx5_0') is not in the site; it is cabled to leaf03 port 20"
     ]
-    assert take_in(SITE, "ib", observed) == SITE.links
+    assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
 def test_a_replaced_adapter_is_recognised(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:
     nameless = SITE.model_copy(update={"switches": switches})
     observed = seen(SITE, tmp_path)
     assert fabric_differences(nameless, "ib", observed) == ()
-    assert take_in(nameless.model_copy(update={"links": ()}), "ib", observed) == SITE.links
+    assert adopt_links(nameless.model_copy(update={"links": ()}), "ib", observed) == SITE.links
 
 
 def test_other_fabrics_links_stay_as_they_are(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_other_fabrics_links_stay_as_they_are(tmp_path: Path) -> None:
     both = both.model_copy(update={"switches": (*SITE.switches, leaf)})
     link = Link(a="gpu01/mlx5_9", a_port=1, b="other01", b_port=1)
     both = both.model_copy(update={"links": (link,)})
-    taken = take_in(both, "ib", seen(SITE, tmp_path))
+    taken = adopt_links(both, "ib", seen(SITE, tmp_path))
     assert set(taken) == {*SITE.links, link}
 
 

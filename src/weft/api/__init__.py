@@ -1,1 +1,1 @@
-"""The HTTP door: `weft.api.app.create_app`."""
+"""The HTTP API: `weft.api.app.create_app`."""

@@ -1,4 +1,4 @@
-"""The HTTP API: `create_app` puts routes, errors and the edge together."""
+"""The HTTP API: `create_app` combines routes, errors and middleware."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from weft.model.siteparts import PartsQuestion
 from weft.ports.cloud import Identity
 
 _PLAIN = {
-    404: "there is no such address; /openapi.json lists them all",
-    405: "this address does not know the method",
+    404: "no such path; /openapi.json lists all",
+    405: "method not supported for this path",
 }
 
 
@@ -51,10 +51,10 @@ def create_app(
     """The API as an ASGI application.
 
     Args:
-        policy: says who is shown the operator's details; give the verbs the same one. None: the defaults.
-        collectors: further collectors of /metrics.
-        public_url: how clients reach `/`, if a proxy in front changes it; None: as the request names it.
-        auth_url: Keystone's address, told to clients that come without a token.
+        policy: decides who sees operators' details; pass the same one to the verbs. None: the defaults.
+        collectors: additional collectors for /metrics.
+        public_url: how clients reach `/`, if a proxy in front changes it; None: as in the request.
+        auth_url: Keystone's URL, returned to clients without a token.
     """
     app = FastAPI(
         title="weft",
@@ -92,7 +92,7 @@ def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
 
 
 def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
-    """What the router itself refuses: unknown address, wrong method, too large, wrong type."""
+    """Requests refused by the router: unknown path, wrong method, too large, wrong type."""
     problem = {
         "type": f"{TYPE_PREFIX}http",
         "title": {404: "Not found", 405: "Method not allowed"}.get(error.status_code, "Bad request"),
@@ -102,13 +102,13 @@ def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
         "request_id": http.state.request_id,
     }
     headers = dict(error.headers or {})
-    if error.status_code == 405:  # the router names the methods of the first route alone
+    if error.status_code == 405:  # the router lists only the methods of the first route
         headers["Allow"] = ", ".join(_methods(http))
     return _problem(problem, error.status_code, headers)
 
 
 def _methods(http: HttpRequest) -> list[str]:
-    """All methods of an address (RFC 9110 §10.2.1)."""
+    """All methods of a path (RFC 9110 §10.2.1)."""
     app = cast(FastAPI, http.app)
     found: set[str] = set()
     for path, operations in app.openapi()["paths"].items():
@@ -118,7 +118,7 @@ def _methods(http: HttpRequest) -> list[str]:
 
 
 def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
-    """Bad query parameters; bodies are read by `weft.api.asking`."""
+    """Bad query parameters; `weft.api.asking` reads bodies."""
     errors = [
         InputError(str(e["loc"][-1]), e.get("input"), in_words(e["type"], e.get("ctx") or {}, str(e["msg"])))
         for e in error.errors()
@@ -138,7 +138,7 @@ def _path(http: HttpRequest) -> str:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's schema, with the bodies that the routes read themselves."""
+    """FastAPI's schema, plus the bodies that routes read themselves."""
     if not app.openapi_schema:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -157,7 +157,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _describe_errors(schema: dict[str, Any]) -> None:
-    """Errors as they are sent: `application/problem+json`, and never FastAPI's own 422."""
+    """Error responses: `application/problem+json`, never FastAPI's own 422."""
     for operations in schema["paths"].values():
         for operation in operations.values():
             responses = operation["responses"]

@@ -1,7 +1,7 @@
-"""From an HTTP request to what a verb takes: who asks, and a checked body; and from a value to an answer.
+"""From an HTTP request to a verb's arguments: the caller and a validated body; and from a value to a response.
 
-The caller, and whether it may do this at all, are checked before a byte of the body is read or a parameter is looked
-at. Bodies are bounded in bytes and in values before they are parsed, and parsed in the handler's thread.
+The caller and its authorization are checked before a byte of the body is read or a parameter is parsed.
+Bodies are limited in bytes and in values before they are parsed, and parsed in the handler's thread.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ KIB = 1 << 10
 MIB = 1 << 20
 BODY_SECONDS = 20.0
 BODY_RATE = 512 * KIB
-"""A body must be in after so many seconds, and one more for each so many bytes that it may have at most."""
+"""Seconds for a body to arrive, plus one per this many bytes of its size limit."""
 LONGEST_NAME = 255
-"""Characters of a name in an address."""
+"""Maximum length of a name in a path."""
 _M = TypeVar("_M", bound=BaseModel)
 
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
 def verbs_of(http: HttpRequest) -> Verbs:
-    """The verbs that `create_app` was given."""
+    """The verbs passed to `create_app`."""
     return cast(Verbs, http.app.state.verbs)
 
 
 def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
-    """Who asks. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone can't be asked."""
+    """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
     if not token:
-        raise UnauthenticatedError("no token: sign in to Keystone and send the token as X-Auth-Token")
+        raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
         caller = identity.check(token)
     except WeftError as error:
-        raise redact.error(error) from error  # who isn't known yet is no operator
+        raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller
     address = http.client.host if http.client else ""
     return Request(caller, address, http.state.request_id, _user_agent(http))
 
 
 def _user_agent(http: HttpRequest) -> str:
-    """What the client calls itself, for the log: short, and nothing that would steer a terminal."""
+    """The client's User-Agent for the log: short, and without control characters."""
     given = http.headers.get("user-agent", "")[:200]
     return given.encode("ascii", "backslashreplace").decode() if given.isprintable() else ""
 
 
 def path_name(name: str) -> str:
-    """The name in the address. Raises `NotFoundError` for one that can't be anywhere."""
+    """The name in the path. Raises `NotFoundError` for an impossible one."""
     if "\0" in name or len(name) > LONGEST_NAME:  # the database has no NUL
-        raise NotFoundError("there is nothing of that name")
+        raise NotFoundError("no such object")
     return name
 
 
@@ -76,7 +76,7 @@ Door = Annotated[Verbs, Depends(verbs_of)]
 
 
 def may(rule: str) -> Any:
-    """A dependency: the request of a caller whom the policy lets do `rule` at all. It comes first in a route."""
+    """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
 
     def allowed(request: Asker, verbs: Door) -> Request:
         verbs.may(request, rule)
@@ -86,7 +86,7 @@ def may(rule: str) -> Any:
 
 
 def may_with(rule: str) -> Any:
-    """The same for the pod in the address: who may not see it is told that there is none, whatever else was sent."""
+    """The same for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
 
     def allowed(request: Asker, verbs: Door, name: Named) -> Request:
         verbs.may(request, rule, name)
@@ -98,7 +98,7 @@ def may_with(rule: str) -> Any:
 def raw_body(limit: int, most: int) -> Callable[..., Any]:
     """A dependency that reads a JSON body of at most `limit` bytes and about `most` values.
 
-    A route names it after `may`, so that nothing is read for those who may not do what they ask.
+    Routes list it after `may`, so that nothing is read for callers without permission.
     """
 
     async def read(http: HttpRequest, request: Asker) -> bytes:
@@ -112,7 +112,7 @@ def raw_body(limit: int, most: int) -> Callable[..., Any]:
             with anyio.fail_after(BODY_SECONDS + limit / BODY_RATE):
                 return await _read(http, limit, most)
         except TimeoutError:
-            raise HTTPException(408, "the body did not come in time") from None
+            raise HTTPException(408, "the body did not arrive in time") from None
 
     return read
 
@@ -126,19 +126,19 @@ async def _read(http: HttpRequest, limit: int, most: int) -> bytes:
         if len(body) > limit:
             raise _too_large(limit)
         if values > most:
-            raise HTTPException(413, f"the body has more than {most} values, which is the most here")
+            raise HTTPException(413, f"the body has more than {most} values, the limit here")
     return bytes(body)
 
 
 def _too_large(limit: int) -> HTTPException:
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit // KIB} KiB"
-    return HTTPException(413, f"the body is larger than {size}, which is the most that is read here")
+    return HTTPException(413, f"the body is larger than {size}, the limit here")
 
 
 SmallBody = Annotated[bytes, Depends(raw_body(256 * KIB, 5_000))]
-"""An order: user data of 48 KiB, escaped, is most of it."""
+"""An order: mostly 48 KiB of user data, escaped."""
 LargeBody = Annotated[bytes, Depends(raw_body(8 * MIB, 400_000))]
-"""A site with tables of 2,000 to 8,000 nodes in it; longer ones are sent in parts."""
+"""A site whose tables have 2,000 to 8,000 nodes; longer ones are sent in parts."""
 PartBody = Annotated[bytes, Depends(raw_body(LARGEST, 140_000))]
 """Rows of one of a site's tables."""
 ListBody = Annotated[bytes, Depends(raw_body(MIB, MOST_PARTS + 10))]
@@ -146,7 +146,7 @@ ListBody = Annotated[bytes, Depends(raw_body(MIB, MOST_PARTS + 10))]
 
 
 def json_object(body: bytes) -> dict[str, object]:
-    """The JSON object in a body. Raises `InputError` for anything else, also for a name given twice."""
+    """The JSON object in a body. Raises `InputError` for anything else, including duplicate keys."""
     value = _json(body)
     if not isinstance(value, dict):
         raise InputError("body", value, "a JSON object")
@@ -157,7 +157,7 @@ def _json(body: bytes) -> object:
     try:
         return json.loads(body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
     except RecursionError:
-        raise InputError("body", "…", "JSON that is not nested so deeply") from None
+        raise InputError("body", "…", "JSON with less nesting") from None
     except json.JSONDecodeError as error:
         raise InputError("body", _near(error), f"JSON ({error.msg} at line {error.lineno})") from None
     except UnicodeDecodeError:
@@ -177,7 +177,7 @@ def json_rows(body: bytes) -> list[object]:
 
 
 def document(model: type[_M], body: bytes) -> _M:
-    """The value in a body. Raises `InputErrors` with a sentence for each wrong or unknown field."""
+    """The value in a body. Raises `InputErrors` with a sentence for each invalid or unknown field."""
     return validate(model, plain_object(body), Positions())
 
 
@@ -189,7 +189,7 @@ def plain_object(body: bytes) -> dict[str, object]:
 
 
 def answer(value: BaseModel, status: int = 200, location: str | None = None) -> Response:
-    """A document as JSON, without validating again what was made here."""
+    """A document as JSON, without revalidating values created here."""
     headers = {"Location": location} if location else None
     return Response(value.model_dump_json(), status, headers, "application/json")
 
@@ -214,12 +214,12 @@ def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(value) != len(pairs):
         seen: set[str] = set()
         twin = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the name {twin!r} is given twice in one object")
+        raise ValueError(f"the name {twin!r} occurs twice in one object")
     return value
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _near(error: json.JSONDecodeError) -> str:
@@ -227,12 +227,12 @@ def _near(error: json.JSONDecodeError) -> str:
 
 
 def _refuse_nul(data: object) -> None:
-    """Raise `InputError` for a NUL character in any text: neither the database nor the cloud can hold one."""
+    """Raise `InputError` for a NUL character in any text: neither database nor cloud can store one."""
     todo: list[tuple[Path, object]] = [((), data)]
     while todo:
         path, value = todo.pop()
         if isinstance(value, str) and "\0" in value:
-            raise InputError(dotted(path), value, "leave out the NUL character")
+            raise InputError(dotted(path), value, "text without NUL characters")
         if isinstance(value, dict):
             for key, item in cast(dict[str, object], value).items():
                 todo += [((*path, key), key), ((*path, key), item)]

@@ -1,4 +1,4 @@
-"""/v1/capacity and /v1/reservations: what could be ordered, and what is set aside."""
+"""/v1/capacity and /v1/reservations: what can be ordered, and what is reserved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import CapacityView
 
 Domain = Literal["leaf", "pod", "hall", "building", "site"]
-"""Levels that sizes are told for."""
+"""Levels for which sizes are reported."""
 
 router = APIRouter(prefix="/v1", tags=["capacity"])
 
@@ -27,17 +27,18 @@ def capacity(
         str | None, Query(description="Only nodes with accelerators of this type; ipu: IPUs.")
     ] = None,
     level: Annotated[
-        Domain | None, Query(description="Only sizes inside one of these: leaf, pod, hall, building, site.")
+        Domain | None,
+        Query(description="Only sizes within one domain of this level: leaf, pod, hall, building, site."),
     ] = None,
-    duration: Annotated[Duration, Query(description="For how long an order must be able to run.")] = "24h",
+    duration: Annotated[Duration, Query(description="How long an order must be able to run.")] = "24h",
 ) -> Response:
-    """What could be ordered now, by locality level and accelerator, and from when more."""
+    """What can be ordered now, by locality level and accelerator, and when more will be available."""
     return answer(verbs.capacity(request, accelerator, level, duration))
 
 
 @router.get("/reservations", response_model=ReservationList)
 def reservations(request: Annotated[Request, may("reservations:list")], verbs: Door) -> Response:
-    """What is set aside for projects, now or later."""
+    """List reservations, current and future."""
     return answer(ReservationList(reservations=tuple(verbs.reservations(request))))
 
 
@@ -47,7 +48,7 @@ def reservations(request: Annotated[Request, may("reservations:list")], verbs: D
 def create_reservation(
     request: Annotated[Request, may("reservations:change")], verbs: Door, body: SmallBody
 ) -> Response:
-    """Set nodes aside for a project."""
+    """Reserve nodes for a project."""
     made = verbs.create_reservation(request, document(Reservation, body))
     return answer(made, 201, f"/v1/reservations/{made.name}")
 
@@ -56,5 +57,5 @@ def create_reservation(
 def delete_reservation(
     request: Annotated[Request, may("reservations:change")], verbs: Door, name: Named
 ) -> Response:
-    """Set aside no longer."""
+    """Delete a reservation."""
     return answer(verbs.delete_reservation(request, name))

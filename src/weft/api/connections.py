@@ -1,8 +1,8 @@
-"""Connections that bring nothing, or bring it too slowly, are closed; uvicorn by itself waits for them for ever.
+"""Closes connections that send nothing, or too slowly; uvicorn itself waits for them forever.
 
-uvicorn times only a connection that stays open after an answer. Here a request's head must be in after `HEAD_SECONDS`,
-an answer must be taken after `ANSWER_SECONDS`, and of too many connections those go first that have waited longest
-without a request. Bodies are timed where they are read (`weft.api.asking`).
+uvicorn only times keep-alive connections between requests. Here a request's head must arrive within `HEAD_SECONDS`,
+a response must be read within `ANSWER_SECONDS`, and beyond the connection limit those that have been idle longest
+are closed first. Bodies are timed where they are read (`weft.api.asking`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from weft.model.problems import TYPE_PREFIX
 
 HEAD_SECONDS = 10.0
-"""From the connection, or the answer before, to the end of a request's head."""
+"""From the connection, or the previous response, to the end of a request's head."""
 ANSWER_SECONDS = 60.0
-"""That a client may leave what was sent to it lying in the socket."""
+"""How long a client may leave a response unread in the socket."""
 LARGEST_HEAD = 128 << 10
 """Bytes of a request's line and headers."""
 MOST_CONNECTIONS = 1_000
 
 
 def most_connections() -> int:
-    """At most `MOST_CONNECTIONS`, and half of the files that this process may have open."""
+    """At most `MOST_CONNECTIONS`, and half of this process's file descriptor limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
 
@@ -75,7 +75,7 @@ class BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP gets a problem document too, and the connection ends."""
+        """Non-HTTP input gets a problem document too, and the connection is closed."""
         problem = {
             "type": f"{TYPE_PREFIX}http",
             "title": "Bad request",
@@ -102,11 +102,11 @@ class BoundedProtocol(H11Protocol):
         return cycle is not None and not cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
     def _await_head(self) -> None:
-        if self._head is None:  # what trickles in doesn't start the time anew
+        if self._head is None:  # further bytes don't restart the timer
             self._head = self.loop.call_later(self.head_seconds, self.transport.abort)
 
     def _make_room(self) -> None:
-        """Close the connection that has waited longest for a request; if all are busy, this one."""
+        """Close the connection that has been idle longest; if all are busy, this one."""
         waiting = [c for c in self.connections if isinstance(c, BoundedProtocol) and c._head is not None]
         oldest = min(waiting, key=lambda c: c._head.when() if c._head else 0.0, default=self)
         oldest.transport.abort()
@@ -127,10 +127,10 @@ def configured(
     certificate: tuple[Path, Path] | None = None,
     log_level: str = "warning",
 ) -> uvicorn.Config:
-    """uvicorn as weft runs it, with its limits; the tests serve with it too.
+    """uvicorn as weft runs it, with its limits; also used by the tests.
 
     Args:
-        certificate: PEM files of a certificate, with those between it and its authority, and of its key; None: no TLS.
+        certificate: PEM files of a certificate chain and of its key; None: no TLS.
     """
     chain, key = certificate or (None, None)
     return uvicorn.Config(

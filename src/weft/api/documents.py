@@ -1,4 +1,4 @@
-"""Bodies that only the HTTP API has: envelopes of lists, and small requests."""
+"""Documents only used in the HTTP API: list envelopes and small request bodies."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class ReservationList(Document):
 class ExtendRequest(Document):
     """Body of POST /v1/pods/{name}/extend."""
 
-    until: Instant = Field(description="When the lease ends, with time zone.")
+    until: Instant = Field(description="New end of the lease, with time zone.")
 
 
 class AbandonRequest(Document):
     """Body of POST /v1/pods/{name}/abandon."""
 
     reason: str = Field(
-        min_length=1, max_length=500, description="Why; the pod's project reads it in the receipt."
+        min_length=1, max_length=500, description="Why; shown to the pod's project in the receipt."
     )
 
 
@@ -58,22 +58,22 @@ UnknownPod = Annotated[str, Field(pattern=r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[
 class RepairRequest(Document):
     """Body of POST /v1/audit."""
 
-    repair: Literal[True] = Field(description="Mend what is weft's.")
+    repair: Literal[True] = Field(description="Repair what is weft's.")
     unknown_pods: Annotated[tuple[UnknownPod, ...], Field(max_length=1000)] = Field(
         default=(),
-        description="Ids of pods that the database doesn't know and whose things are removed all the same; "
-        "`all`: of any. After a restore of the database from an older dump they may be somebody's.",
+        description="Ids of pods unknown to the database whose resources are removed anyway; "
+        "`all`: of any. After a restore of an older dump these may be live pods.",
     )
 
 
 class QuarantineRequest(Document):
     """Body of PUT /v1/nodes/{name}/quarantine."""
 
-    reason: str = Field(min_length=1, max_length=500, description="Why the node may not be ordered.")
+    reason: str = Field(min_length=1, max_length=500, description="Why the node is taken out of service.")
 
 
 class InputProblem(Document):
-    """One wrong value in a problem document."""
+    """One invalid value in a problem document."""
 
     field: str
     value: str | None = None
@@ -84,17 +84,17 @@ class InputProblem(Document):
 class Problem(Document):
     """An error (RFC 9457, application/problem+json)."""
 
-    type: str = Field(description="urn:weft:problem:… : one for each class of errors.")
+    type: str = Field(description="urn:weft:problem:…, by class of error.")
     title: str
     status: int
     detail: str
     instance: str = ""
     request_id: str = ""
-    errors: tuple[InputProblem, ...] = Field(default=(), description="Bad input: one for each value.")
-    more_errors: int = Field(default=0, description="How many values are wrong beside those.")
+    errors: tuple[InputProblem, ...] = Field(default=(), description="Invalid input: one per value.")
+    more_errors: int = Field(default=0, description="Number of further invalid values.")
     explanation: dict[str, object] = Field(default_factory=dict, description="Why an order was refused.")
-    asked: str = Field(default="", description="Failed outside: what was asked.")
+    asked: str = Field(default="", description="Failure of an external service: the request.")
     of: str = Field(default="", description="… of whom.")
-    answer: str = Field(default="", description="… what came back.")
-    then: str = Field(default="", description="… what happens, or must be done, next.")
-    retry_after: int | None = Field(default=None, description="Worth trying again after so many seconds.")
+    answer: str = Field(default="", description="… the answer.")
+    then: str = Field(default="", description="… what happens next, or what to do.")
+    retry_after: int | None = Field(default=None, description="Seconds after which to retry.")

@@ -1,4 +1,4 @@
-"""Around every request: its id, the log line, the metrics, and the last net under unforeseen errors."""
+"""Around every request: its id, the log line, metrics, and the last handler for unexpected errors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _GIVEN = re.compile(r"req-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 LONGEST_PATH = 300
-"""Characters of a path in the log."""
+"""Maximum length of a path in the log."""
 _log = logging.getLogger("weft.api")
 
 
 class RequestIdFilter(logging.Filter):
-    """Gives each log record the `request_id` of the request that it belongs to, `-` outside of one."""
+    """Adds to each log record the `request_id` of its request, `-` outside one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = REQUEST_ID.get()
@@ -37,7 +37,7 @@ class RequestIdFilter(logging.Filter):
 
 
 def log_request_ids() -> None:
-    """Let every log line of this process that is written for a request say which one."""
+    """Add the request id to every log line of this process."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(RequestIdFilter())
         handler.setFormatter(
@@ -48,8 +48,8 @@ def log_request_ids() -> None:
 class Edge:
     """ASGI middleware; see the module's docstring.
 
-    Every answer has an id of its own in `X-OpenStack-Request-ID`; one that the client sent (OpenStack's global
-    request id) is written beside it in the log, so that one order can be followed through all services.
+    Every response has its own id in `X-OpenStack-Request-ID`; an id sent by the client (OpenStack's global
+    request id) is logged next to it, so that one order can be traced through all services.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -79,18 +79,18 @@ class Edge:
                 status = message["status"]
                 message["headers"] = [*message.get("headers", []), (HEADER, request_id.encode())]
             elif not message.get("more_body", False):
-                note()  # before its end is out: whoever has an answer finds it in the log and in the metrics
+                note()  # before the response ends: a client that has it finds it in log and metrics
             await send(message)
 
         try:
             with self._metrics.in_flight.track_inprogress():
                 await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            pass  # nobody is there for an answer; `note` says that it was cut off
+            pass  # the client is gone; `note` records that it was cut off
         except Exception:
             _log.exception("%s %s failed", scope["method"], _path(scope))
             if status:
-                raise  # half an answer is out: only cutting the connection tells the client
+                raise  # half of the response is sent: only closing the connection tells the client
             await _send_failure(scope, send_with_id, request_id)
         finally:
             note()  # one that was cut off
@@ -118,7 +118,7 @@ class Edge:
 
 
 def _path(scope: Scope) -> str:
-    """The path for a line of the log: one word, whatever was sent, so that nobody writes lines or fields into it."""
+    """The path for a log line: one word, whatever was sent, so that nobody can inject lines or fields."""
     return quote(scope["path"], safe="/:@!$&'()*+,;=~", errors="backslashreplace")[:LONGEST_PATH]
 
 
@@ -128,7 +128,7 @@ def _global_id(scope: Scope) -> str:
 
 
 async def _send_failure(scope: Scope, send: Any, request_id: str) -> None:
-    error = WeftError(f"weft failed at this request; its log tells why under {request_id}")
+    error = WeftError(f"internal error; see weft's log under {request_id}")
     body = json.dumps(to_problem(error, scope["path"], request_id)).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 500, "headers": headers})

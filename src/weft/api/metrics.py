@@ -1,4 +1,4 @@
-"""What Prometheus may read of the API; further collectors come from the app."""
+"""The API's Prometheus metrics; the app adds further collectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 
 
 class Metrics:
-    """One registry an app, so that two apps in one process don't meet."""
+    """One registry per app, so that two apps in one process don't conflict."""
 
     def __init__(self, collectors: Iterable[Collector] = ()) -> None:
         self.registry = CollectorRegistry()
@@ -20,14 +20,12 @@ class Metrics:
         )
         self._seconds = Histogram(
             "weft_api_request_seconds",
-            "Time to answer; routes with `wait` wait on purpose.",
+            "Response time; routes with `wait` include the requested wait.",
             ("method", "route"),
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.in_flight = Gauge(
-            "weft_api_requests_in_flight", "Requests being answered now.", registry=self.registry
-        )
+        self.in_flight = Gauge("weft_api_requests_in_flight", "Requests in flight.", registry=self.registry)
         for collector in collectors:
             self.registry.register(collector)
 

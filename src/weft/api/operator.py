@@ -1,4 +1,4 @@
-"""The operator's part of the API: site, nodes, audit, audit log."""
+"""The operators' part of the API: site, nodes, audit, audit log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, Node
 
 IfMatch = Annotated[
     str | None,
-    Header(description="Generation of the site that this was made from, quoted; 0: there was none."),
+    Header(description="Generation of the site that this is based on, quoted; 0: there was none."),
 ]
 
 router = APIRouter(prefix="/v1", tags=["operator"])
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1", tags=["operator"])
 
 @router.get("/site", response_model=SiteView)
 def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Response:
-    """The site in force, with the live state of its fabrics' managers."""
+    """The active site, with the live state of its fabrics' managers."""
     return _tagged(verbs.show_site(request))
 
 
@@ -46,9 +46,9 @@ def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Res
 def apply_site(
     request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody, if_match: IfMatch = None
 ) -> Response:
-    """Put a site into force; its generation grows. 409 if the one in `If-Match` isn't in force any more.
+    """Activate a site as a new generation. 409 if the generation in `If-Match` is no longer the active one.
 
-    A long table is `{"parts": [SHA-256, …]}`: its rows were sent before, in parts, those alone that weren't there.
+    A long table is `{"parts": [SHA-256, …]}`; upload missing parts first.
     """
     return _tagged(verbs.apply_site(request, plain_object(body), _base(if_match)))
 
@@ -90,28 +90,28 @@ def _tagged(view: SiteView) -> Response:
     return response
 
 
-Fabric = Annotated[str | None, Query(description="Name of the fabric; none: the only one.")]
+Fabric = Annotated[str | None, Query(description="Name of the fabric; default: the only one.")]
 
 
 @router.get("/site/differences", response_model=FabricComparison)
 def compare_fabric(
     request: Annotated[Request, may("site:show")], verbs: Door, fabric: Fabric = None
 ) -> Response:
-    """The cables of the site in force against those that the fabric manager discovers now."""
+    """Compare the cabling of the active site with the one that the fabric manager discovers now."""
     return answer(verbs.compare_fabric(request, fabric))
 
 
-@router.post("/site/take-in-cables", response_model=SiteView)
-def take_in_cables(
+@router.post("/site/adopt-cabling", response_model=SiteView)
+def adopt_cabling(
     request: Annotated[Request, may("site:apply")], verbs: Door, fabric: Fabric = None
 ) -> Response:
-    """Put a new generation of the site in force, with the cables as they are discovered now."""
-    return answer(verbs.take_in_cables(request, fabric))
+    """Activate a new generation of the site with the discovered cabling."""
+    return answer(verbs.adopt_cabling(request, fabric))
 
 
 @router.get("/nodes", response_model=NodeList)
 def nodes(request: Annotated[Request, may("nodes:list")], verbs: Door) -> Response:
-    """Nodes, and who holds them."""
+    """List nodes and who holds them."""
     return answer(NodeList(nodes=tuple(verbs.nodes(request))))
 
 
@@ -119,32 +119,32 @@ def nodes(request: Annotated[Request, may("nodes:list")], verbs: Door) -> Respon
 def quarantine_node(
     request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named, body: SmallBody
 ) -> Response:
-    """Keep a node from being ordered."""
+    """Take a node out of service."""
     return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
 def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named) -> Response:
-    """Let a node be ordered again."""
+    """Take a node out of quarantine."""
     return answer(verbs.clear_node(request, name))
 
 
 @router.get("/audit", response_model=AuditReport)
 def audit(request: Annotated[Request, may("audit:check")], verbs: Door) -> Response:
-    """Everything outside compared with what is owned; changes nothing."""
+    """Compare cloud and fabric with what pods own; changes nothing."""
     return answer(verbs.audit(request))
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
 def repair(request: Annotated[Request, may("audit:repair")], verbs: Door, body: SmallBody) -> Response:
-    """The same, and mend what is weft's."""
+    """Audit, and repair what is weft's."""
     wanted = document(RepairRequest, body)
     return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods))
 
 
 @router.post("/audit/accept", response_model=AuditReport)
 def accept(request: Annotated[Request, may("audit:repair")], verbs: Door) -> Response:
-    """The same, changing nothing; and a database that was restored, or is new, may place pods from now on."""
+    """Audit without changes, and allow placement again after the database was restored or recreated."""
     return answer(verbs.accept_database(request))
 
 
@@ -154,5 +154,5 @@ def audit_log(
     verbs: Door,
     search: Annotated[AuditLogSearch, Query()],
 ) -> Response:
-    """Who did what, when, from where, with what outcome; the newest first."""
+    """Who did what, when, from where, with what result; newest first."""
     return answer(AuditLog(entries=tuple(verbs.audit_log(request, search))))

@@ -1,4 +1,4 @@
-"""/v1/pods: order, look, release."""
+"""/v1/pods: plan, order, show, release."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from weft.model.receipt import SignedReceipt
 from weft.model.views import PodView
 
 LONGEST_WAIT = 30.0
-"""Seconds that a request for events may wait."""
+"""Maximum `wait` of a request for events, in seconds."""
 WAITERS = 200
-"""Requests that may wait at once, in threads of their own; the next ones get their answer without waiting."""
+"""Requests that may wait at once, in threads of their own; further ones are answered without waiting."""
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
 _order = body_schema(Order)
@@ -41,13 +41,13 @@ _order = body_schema(Order)
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
 def plan_pod(request: Annotated[Request, may("pods:plan")], verbs: Door, body: SmallBody) -> Response:
-    """What an order would be, without touching anything."""
+    """Show the nodes and resources of an order without changing anything."""
     return answer(verbs.plan_pod(request, load_order(plain_object(body))))
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
 def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, body: SmallBody) -> Response:
-    """Order a pod; it goes on by itself, follow it by its events."""
+    """Order a pod; creation continues in the background, follow its events."""
     pod = verbs.create_pod(request, load_order(plain_object(body)))
     return answer(pod, 202, f"/v1/pods/{pod.id}")
 
@@ -56,7 +56,7 @@ def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, bod
 def list_pods(
     request: Annotated[Request, may("pods:list")], verbs: Door, all_projects: bool = False
 ) -> Response:
-    """Live pods, and released ones of the last day, by name."""
+    """Live pods, and those released during the last day, by name."""
     return answer(PodList(pods=tuple(verbs.list_pods(request, all_projects))))
 
 
@@ -72,8 +72,12 @@ async def pod_events(
     verbs: Door,
     http: HttpRequest,
     name: Named,
-    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="Only events with a higher sequence.")] = 0,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first.")] = 0.0,
+    after: Annotated[
+        int, Query(ge=0, le=2**63 - 1, description="Only events with a higher sequence number.")
+    ] = 0,
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first event.")
+    ] = 0.0,
 ) -> Response:
     """What happened to a pod."""
     state = http.app.state
@@ -88,7 +92,7 @@ async def pod_events(
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)
 def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
-    """Take a pod back; asking twice is fine."""
+    """Release a pod; idempotent."""
     return answer(verbs.release_pod(request, name), 202)
 
 
@@ -98,13 +102,13 @@ def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
 def extend_pod(
     request: Annotated[Request, may_with("pods:extend")], verbs: Door, name: Named, body: SmallBody
 ) -> Response:
-    """Give a pod's lease a later end."""
+    """Extend a pod's lease."""
     return answer(verbs.extend_pod(request, name, document(ExtendRequest, body).until), 202)
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)
 def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
-    """Try a pod again that FAILED, from where it failed."""
+    """Resume a FAILED pod where it failed."""
     return answer(verbs.retry_pod(request, name), 202)
 
 
@@ -114,7 +118,7 @@ def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
 def abandon_pod(
     request: Annotated[Request, may_with("pods:abandon")], verbs: Door, name: Named, body: SmallBody
 ) -> Response:
-    """End a release that doesn't come to an end: the receipt says so and is never clean. For operators."""
+    """End a release that can't finish: the receipt says so and is never clean. For operators."""
     return answer(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason), 202)
 
 

@@ -1,4 +1,4 @@
-"""`weft serve`: the API, and beside it a process that works on pods unless the settings say no."""
+"""`weft serve`: the API, and a worker process unless the settings say no."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("weft")
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens: `--listen HOST:0` takes any free port."""
+    """Reports the address it listens on: `--listen HOST:0` takes any free port."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -38,13 +38,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ServeSettings) -> int:
-    """Returns when a signal ends it; everything that it started is let go then.
+    """Returns when a signal ends it; everything that it started is stopped then.
 
-    Raises `InputError` if the address can't be listened on or the certificate can't be used, before anything is done.
+    Raises `InputError` if it can't listen on the address or use the certificate, before anything is done.
     """
     start_log(settings)
     log_request_ids()
-    # uvicorn raises the signal again when it has ended: then the rest must be let go too.
+    # uvicorn raises the signal again after its shutdown: the rest must be stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     check_certificate(settings.certificate)
     policy, keystone = Policy(settings.policy), identity(settings)
@@ -69,17 +69,17 @@ def serve(settings: ServeSettings) -> int:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that has the address; nobody is answered yet. Raises `InputError` if it can't be had."""
+    """A bound socket, not listening yet. Raises `InputError` if the address can't be used."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
-        # With the protocol given: without it asyncio leaves TCP_NODELAY off (40 ms a request).
+        # With the protocol given: without it asyncio leaves TCP_NODELAY off (40 ms per request).
         listener = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:
-        allowed = f"an address of this machine where nobody listens yet ({error.strerror or error})"
+        allowed = f"a free address of this machine ({error.strerror or error})"
         raise InputError("--listen", f"{host}:{port}", allowed) from None
     return listener
 

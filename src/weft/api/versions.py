@@ -1,4 +1,4 @@
-"""The version document at `/` and what watches a service asks: /healthz, /readyz, /metrics.
+"""The version document at `/` and monitoring: /healthz, /readyz, /metrics.
 
 Shape: OpenStack API SIG, "Microversion specification" and "Version discovery" (`versions` with id, status, links);
 keystoneauth1.discover reads it.
@@ -32,7 +32,7 @@ def _version(http: HttpRequest) -> dict[str, Any]:
 
 @router.get("/")
 async def versions(http: HttpRequest) -> dict[str, Any]:
-    """Versions of the API, as every OpenStack client discovers them."""
+    """API versions, as discovered by OpenStack clients."""
     return {"versions": [_version(http)]}
 
 
@@ -45,19 +45,19 @@ async def version(http: HttpRequest) -> dict[str, Any]:
 
 @router.get("/healthz", response_class=Response)
 async def healthz() -> Response:
-    """Whether the process answers at all."""
+    """Liveness: the process answers."""
     return Response("ok\n", media_type="text/plain")
 
 
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
 def readyz(verbs: Door) -> Response:
-    """Whether it can do its work: 503 if not, with the part that fails."""
+    """Readiness: 503 if it can't work, naming the failing part."""
     health = verbs.health()
     return answer(health, 200 if health.ready else 503)
 
 
 @router.get("/metrics", response_class=Response)
 def metrics(http: HttpRequest) -> Response:
-    """Prometheus' text format; counts only, nothing of any tenant."""
+    """Prometheus metrics; counts only, no tenant data."""
     registry = cast(Metrics, http.app.state.metrics).registry
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

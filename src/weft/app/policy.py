@@ -1,12 +1,12 @@
 """Who may do what: oslo.policy rules, as every OpenStack operator knows them.
 
-The operator is: role `admin` with system scope, which is what Keystone has for it; or role `admin` in the project
-`admin` of the domain whose id is `default`, both of which `keystone-manage bootstrap` makes. A project called
-`admin` in any other domain is a project like every other: whoever administers a domain names its projects. A role
-`admin` in any other project rules only that project. An operator who wants it otherwise overrides the rule
+An operator has the role `admin` with system scope, Keystone's concept for this; or the role `admin` in the project
+`admin` of the domain with the id `default`; `keystone-manage bootstrap` creates both. A project named
+`admin` in any other domain is an ordinary project: whoever administers a domain names its projects. The role
+`admin` in any other project applies to that project only. To change this, override the rule
 `operator` in a policy file (`--policy`), for example with `role:admin and system_scope:all`, or with
 `role:admin and project_id:<id>`. Checks may use roles, user_id, user_domain_id, project_id, project_name,
-project_domain_id and system_scope. The file is read once, at start.
+project_domain_id and system_scope. The file is read once, at startup.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _BASE = (
     oslo.RuleDefault(
         "system_reader",
         "system_scope:all and (role:reader or role:member or role:manager)",
-        "Operators who may only look.",
+        "Operators with read-only access.",
     ),
     oslo.RuleDefault(
         "project_reader",
         "(role:reader or role:member or role:manager or role:admin) and project_id:%(project_id)s",
-        "Whoever may look at a project's pods.",
+        "Readers of a project's pods.",
     ),
     oslo.RuleDefault(
         "project_member",
         "(role:member or role:manager or role:admin) and project_id:%(project_id)s",
-        "Whoever may order and release a project's pods.",
+        "Members who may order and release a project's pods.",
     ),
 )
 
@@ -63,19 +63,19 @@ _RULES = (
         "/v1/pods?all_projects=true",
     ),
     _documented(
-        "pods:show", _READER, "Show a pod; also decides whether it is known to be there.", "/v1/pods/{name}"
+        "pods:show", _READER, "Show a pod; without it the pod is reported as nonexistent.", "/v1/pods/{name}"
     ),
     _documented("pods:events", _READER, "Show what happened to a pod.", "/v1/pods/{name}/events"),
     _documented(
         "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
     ),
-    _documented("pods:plan", _READER, "Plan an order without touching anything.", "/v1/pods/plan", "POST"),
+    _documented("pods:plan", _READER, "Plan an order without changing anything.", "/v1/pods/plan", "POST"),
     _documented("pods:create", "rule:project_member", "Order a pod.", "/v1/pods", "POST"),
     _documented(
         "pods:create_exclusive",
         "rule:project_member",
-        "Order or plan a pod that keeps others off its leaves (exclusive, apart_from); asked besides pods:create "
-        "or pods:plan. One node of such a pod closes its whole leaf to others.",
+        "Order or plan a pod that keeps others off its leaves (exclusive, apart_from); required in addition to "
+        "pods:create or pods:plan. One node of such a pod closes its whole leaf to others.",
         "/v1/pods",
         "POST",
     ),
@@ -96,38 +96,36 @@ _RULES = (
     _documented(
         "pods:retry",
         "rule:project_member or rule:operator",
-        "Try a pod again that FAILED.",
+        "Resume a FAILED pod.",
         "/v1/pods/{name}/retry",
         "POST",
     ),
     _documented(
         "pods:abandon",
         "rule:operator",
-        "End a release that doesn't come to an end; its receipt is never clean.",
+        "End a release that can't finish; its receipt is never clean.",
         "/v1/pods/{name}/abandon",
         "POST",
     ),
-    _documented("capacity:show", _READER, "See what could be ordered, now and later.", "/v1/capacity"),
-    _documented(
-        "reservations:list", _OPERATOR_READS, "List what is set aside for projects.", "/v1/reservations"
-    ),
+    _documented("capacity:show", _READER, "See what can be ordered, now and later.", "/v1/capacity"),
+    _documented("reservations:list", _OPERATOR_READS, "List reservations.", "/v1/reservations"),
     _documented(
         "reservations:change",
         "rule:operator",
-        "Set nodes aside for a project, or end that.",
+        "Create and delete reservations.",
         "/v1/reservations",
         "POST",
     ),
     _documented(
         "site:show",
         _OPERATOR_READS,
-        "Show the site, its fabrics' managers, and where the cables differ.",
+        "Show the site, its fabrics' managers, and cabling differences.",
         "/v1/site",
     ),
     _documented(
         "site:apply",
         "rule:operator",
-        "Apply a site, or take the cables in as they were discovered.",
+        "Apply a site, or adopt the discovered cabling.",
         "/v1/site",
         "PUT",
     ),
@@ -135,19 +133,17 @@ _RULES = (
     _documented(
         "nodes:quarantine",
         "rule:operator",
-        "Put a node into quarantine, or take it out.",
+        "Quarantine a node, or clear it.",
         "/v1/nodes/{name}/quarantine",
         "PUT",
     ),
-    _documented(
-        "audit:check", _OPERATOR_READS, "Compare everything outside with what is owned.", "/v1/audit"
-    ),
-    _documented("audit:repair", "rule:operator", "Mend what is weft's.", "/v1/audit", "POST"),
+    _documented("audit:check", _OPERATOR_READS, "Compare cloud and fabric with what pods own.", "/v1/audit"),
+    _documented("audit:repair", "rule:operator", "Repair what is weft's.", "/v1/audit", "POST"),
     _documented("audit_log:list", _OPERATOR_READS, "Read who did what.", "/v1/audit-log"),
     _documented(
         "details:show",
         _OPERATOR_READS,
-        "See GUIDs, hosts' addresses and other projects' names inside plans, pods, events and errors.",
+        "See GUIDs, hosts' addresses and other projects' names in plans, pods, events and errors.",
         "/v1/pods/{name}",
     ),
 )
@@ -155,7 +151,7 @@ _RULES = (
 CHANGES = frozenset(
     rule.name for rule in _RULES if rule.operations[0]["method"] != "GET" and rule.name != "pods:plan"
 )
-"""Rules of what changes something."""
+"""Rules for requests that change something."""
 
 
 def list_rules() -> list[oslo.RuleDefault]:
@@ -164,10 +160,10 @@ def list_rules() -> list[oslo.RuleDefault]:
 
 
 class Policy:
-    """The rules in force.
+    """The effective rules.
 
-    Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names a rule that
-    there isn't, or has a check that can't be parsed or refers to an unknown rule.
+    Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names an unknown
+    rule, or has a check that can't be parsed or refers to an unknown rule.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -214,7 +210,7 @@ class Policy:
             )
             raise ForbiddenError(
                 f"{caller.user_name} may not do {rule}: roles in {scope} are {roles}; "
-                f"ask an operator for the role it needs, or sign in to another project"
+                f"ask an operator for the required role, or use another project"
             )
 
     def is_operator(self, caller: Caller) -> bool:

@@ -339,9 +339,9 @@ class RedactedVerbs:
         with self._errors(request):
             return self._verbs.compare_fabric(request, fabric)
 
-    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+    def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
         with self._errors(request):
-            return self._verbs.take_in_cables(request, fabric)
+            return self._verbs.adopt_cabling(request, fabric)
 
     def reservations(self, request: Request) -> list[ReservationView]:
         with self._errors(request):

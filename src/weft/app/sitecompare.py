@@ -10,7 +10,7 @@ from weft.generate.sitecsv import links_csv
 from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Site
-from weft.planning.fabric.diff import FabricDifference, fabric_differences, take_in
+from weft.planning.fabric.diff import FabricDifference, adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
 from weft.planning.site.check import check_site
 
@@ -53,7 +53,7 @@ def write_links(
 
     Returns how many links were written and what is still wrong with them, one sentence each.
     """
-    links = take_in(site, fabric, observed)
+    links = adopt_links(site, fabric, observed)
     path = Path(target)
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as out:

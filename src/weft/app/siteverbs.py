@@ -15,7 +15,7 @@ from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
-from weft.planning.fabric.diff import fabric_differences, take_in
+from weft.planning.fabric.diff import adopt_links, fabric_differences
 
 
 class SiteVerbs(Desk):
@@ -96,13 +96,13 @@ class SiteVerbs(Desk):
             differences=differences,
         )
 
-    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+    def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
         with self._logged(request, "site take in cables", fabric or "the only fabric"):
             self._policy.check("site:apply", request.caller)
             record = self._store.site()
             site = record.site
             name = self._fabric_name(site, fabric)
-            links = take_in(site, name, self._keeper.world().fabric(name).topology())
+            links = adopt_links(site, name, self._keeper.world().fabric(name).topology())
             # Checked as any site file is: what was discovered must make a good site too.
             changed = checked(site.model_copy(update={"links": links}))
             return site_view(self._store.apply_site(changed, request.caller.user_name, record.generation))

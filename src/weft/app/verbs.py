@@ -142,7 +142,7 @@ class Verbs(Protocol):
         """The cables of the site in force against those discovered now; None: the only fabric."""
         ...
 
-    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+    def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
         """Put a new generation of the site in force, with the cables as they were discovered now."""
         ...
 

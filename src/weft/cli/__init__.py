@@ -1,1 +1,1 @@
-"""Command line door; speaks to the API only."""
+"""The command line: a client of the API only."""

@@ -1,4 +1,4 @@
-"""`weft capacity` and `weft reservation`: what could be ordered, and what is set aside."""
+"""`weft capacity` and `weft reservation`: what can be ordered, and what is reserved."""
 
 from __future__ import annotations
 
@@ -12,43 +12,47 @@ from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    parser = leaf(subparsers, "capacity", capacity, "show what could be ordered now, and from when more")
+    parser = leaf(
+        subparsers, "capacity", capacity, "show what can be ordered now, and when more will be available"
+    )
     parser.add_argument(
         "--accelerator", metavar="TYPE", help="only nodes with accelerators of this type; ipu: IPUs"
     )
     parser.add_argument(
-        "--level", choices=("leaf", "pod", "hall", "building", "site"), help="only sizes inside one of these"
+        "--level",
+        choices=("leaf", "pod", "hall", "building", "site"),
+        help="only sizes within one domain of this level",
     )
     parser.add_argument(
-        "--duration", metavar="TIME", default="24h", help="for how long an order must be able to run (24h)"
+        "--duration", metavar="TIME", default="24h", help="how long an order must be able to run (24h)"
     )
-    parser.add_argument("--offline", action="store_true", help="of an empty site, with no server")
+    parser.add_argument("--offline", action="store_true", help="for an empty site, without a server")
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
-    commands = group(subparsers, "reservation", "set nodes aside for a project (operators)")
-    parser = leaf(commands, "create", create, "set nodes aside for a project")
+    commands = group(subparsers, "reservation", "reserve nodes for a project (operators)")
+    parser = leaf(commands, "create", create, "reserve nodes for a project")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
     parser.add_argument("--project", metavar="PROJECT", required=True, help="name or id of the project")
     parser.add_argument(
-        "--node", metavar="NODE", action="append", default=[], help="a node or IPU-Machine; again for more"
+        "--node", metavar="NODE", action="append", default=[], help="a node or IPU-Machine; repeatable"
     )
     parser.add_argument(
         "--leaf",
         metavar="LEAF",
         action="append",
         default=[],
-        help="all compute nodes of a leaf; again for more",
+        help="all compute nodes of a leaf; repeatable",
     )
-    parser.add_argument("--start", metavar="TIME", help="from when, such as 2027-01-31T18:00Z; none: now")
-    parser.add_argument("--end", metavar="TIME", help="until when; none: until it is deleted")
+    parser.add_argument("--start", metavar="TIME", help="start, such as 2027-01-31T18:00Z; default: now")
+    parser.add_argument("--end", metavar="TIME", help="end; default: until it is deleted")
     parser.add_argument("--reason", metavar="TEXT", help="why")
-    leaf(commands, "list", list_, "list what is set aside, now or later")
-    parser = leaf(commands, "delete", delete, "set aside no longer")
+    leaf(commands, "list", list_, "list reservations")
+    parser = leaf(commands, "delete", delete, "delete a reservation")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
 
 
 def capacity(args: argparse.Namespace) -> int:
     if args.offline != (args.site is not None):
-        raise InputError("--site", args.site, "--offline and --site FILE go together")
+        raise InputError("--site", args.site, "--offline and --site FILE require each other")
     found = _offline(args) if args.offline else _asked(args)
     if args.json:
         write_json(found)
@@ -98,13 +102,13 @@ def _text(found: Json) -> list[str]:
         lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
     for pod in found["ipus"]:
         free = f"{pod['free']} of {pod['machines']} IPU-Machines are free"
-        hosts = f"Poplar servers with room: {pod['poplar_servers']}"
+        hosts = f"Poplar servers with capacity: {pod['poplar_servers']}"
         lines += ["", f"IPUs of {pod['ipu_pod']} (cloud {pod['cloud']}): {free}, {hosts}"]
         one = {"now": pod["largest"]["count"], "later": _later(pod["soon"]), "where": pod["largest"]["where"]}
         lines += table(("now", "later", "where"), [one], "  ")
     if not found["rows"] and not found["ipus"]:
-        lines = ["", "no node could be ordered at all"]
-    queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "nobody is in the queue"
+        lines = ["", "no node can be ordered"]
+    queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "the queue is empty"
     return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
 
 
@@ -139,7 +143,7 @@ def create(args: argparse.Namespace) -> int:
         write_json(made)
     else:
         say(
-            f"{len(made['nodes'])} nodes are set aside for project {made['project_id']}: {', '.join(made['nodes'])}"
+            f"{len(made['nodes'])} nodes are reserved for project {made['project_id']}: {', '.join(made['nodes'])}"
         )
     return 0
 

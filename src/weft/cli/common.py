@@ -1,8 +1,8 @@
-"""What every command shares: options, the client, and how answers are written.
+"""Shared by all commands: options, the client, and output.
 
-Contract of a provider of commands: a module with `add_commands(subparsers)`, cheap to import (argparse only at
-the top, everything else inside the functions); each leaf parser sets `set_defaults(run=function)`, and
-`function(args) -> int` gives the exit code and raises `WeftError`.
+Contract of a command provider: a module with `add_commands(subparsers)`, cheap to import (only argparse at
+module level, everything else inside functions); each leaf parser sets `set_defaults(run=function)`, and
+`function(args) -> int` returns the exit code and raises `WeftError`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Subparsers = Any
 def leaf(
     subparsers: Subparsers, name: str, run: Run, help_: str, *, api: bool = True, json_: bool = True
 ) -> argparse.ArgumentParser:
-    """A command's parser with `run`, `--json` and, if it speaks to the API, the options to reach it."""
+    """A command's parser with `run`, `--json` and, if it uses the API, the connection options."""
     parser: argparse.ArgumentParser = subparsers.add_parser(name, help=help_, description=sentence(help_))
     parser.set_defaults(run=run)
     if json_:
@@ -39,7 +39,7 @@ def leaf(
 
 
 def group(subparsers: Subparsers, name: str, help_: str) -> Subparsers:
-    """A command that only has sub-commands; alone it shows its help."""
+    """A command with sub-commands; alone it prints its help."""
     parser: argparse.ArgumentParser = subparsers.add_parser(name, help=help_, description=sentence(help_))
     parser.set_defaults(run=_show_help(parser))
     return parser.add_subparsers(metavar="COMMAND", title="commands")
@@ -58,18 +58,18 @@ def sentence(help_: str) -> str:
 
 
 def connection(parser: argparse.ArgumentParser) -> None:
-    """Options to sign in and to find the API; SUPPRESS so that those before the command count too."""
+    """Options to authenticate and to find the API; SUPPRESS so that those before the command count too."""
     options = parser.add_argument_group("signing in")
     for name, metavar, text in (
         ("--os-cloud", "NAME", "name in clouds.yaml (OS_CLOUD; without it, OS_* as usual)"),
         ("--os-region-name", "NAME", "region of the catalog (OS_REGION_NAME)"),
-        ("--endpoint", "URL", "address of weft's API instead of the catalog's (WEFT_ENDPOINT)"),
+        ("--endpoint", "URL", "URL of weft's API, overriding the catalog (WEFT_ENDPOINT)"),
     ):
         options.add_argument(name, metavar=metavar, default=argparse.SUPPRESS, help=text)
 
 
 def client_of(args: argparse.Namespace) -> Client:
-    """The client that the command's options mean; `args.client` if the caller has one already (plugins)."""
+    """The client for the command's options; `args.client` if the caller provides one (plugins)."""
     ready = getattr(args, "client", None)
     if ready is not None:
         return ready
@@ -88,7 +88,7 @@ def write_json(value: object) -> None:
 
 
 def say(text: str = "") -> None:
-    """A line on stdout, without characters that would steer the terminal."""
+    """Print a line on stdout, without terminal control characters."""
     print(clean(text), flush=True)
 
 
@@ -98,12 +98,12 @@ def warn(text: str) -> None:
 
 
 def clean(text: str) -> str:
-    """Text from outside without control characters; line ends stay."""
+    """External text without control characters; line ends stay."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], indent: str = "") -> list[str]:
-    """Aligned columns with a heading, one line a row however long: made to be piped.
+    """Aligned columns with a heading, one line per row however long, so that they can be piped.
 
     Args:
         columns: keys of the rows; the headings are the same in capitals.
@@ -118,14 +118,14 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], indent: str
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> list[str]:
-    """`name  value` lines; what is empty is left out."""
+    """`name  value` lines; empty values are left out."""
     shown = [(name, cell(value)) for name, value in pairs if value not in (None, "", (), [], {})]
     width = max((len(name) for name, _ in shown), default=0)
     return [f"{name.ljust(width)}  {value}" for name, value in shown]
 
 
 def cell(value: Any) -> str:
-    """A value as a cell: lists by commas, nothing as `-`, times without parts of seconds."""
+    """A value as a table cell: lists comma-separated, None as `-`, times without fractions of seconds."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`weft completion`: a script for the shell, made from the parsers by shtab."""
+"""`weft completion`: a shell completion script, generated from the parsers by shtab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.cli.common import Subparsers, leaf
 
 def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(
-        subparsers, "completion", completion, "write a completion script for a shell", api=False, json_=False
+        subparsers, "completion", completion, "print a shell completion script", api=False, json_=False
     )
     parser.add_argument(
         "shell", choices=("bash", "zsh", "tcsh"), help='for bash: eval "$(weft completion bash)"'

@@ -1,4 +1,4 @@
-"""Waiting for a pod: what is being done, what is done, how long it takes."""
+"""Waiting for a pod: progress, results, elapsed time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from weft.client import Client
 
 _POLL = 3.0
-"""Seconds between looks at a pod's resources while they are shown live."""
+"""Seconds between reads of a pod's resources in the live display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is waited for.
+    """What to wait for.
 
     Attributes:
-        reached: state that ends the waiting well.
+        reached: state that ends the wait successfully.
         lost: states from which it can't be reached any more.
-        done: state of a resource that has got where it should.
+        done: final state of a resource.
     """
 
     reached: str
@@ -39,14 +39,14 @@ RELEASED = Goal("RELEASED", frozenset(), "absent")
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the waiting ended: the pod as last seen, and why it isn't where it was waited for (empty if it is)."""
+    """How the wait ended: the pod as last seen, and why the goal was missed (empty if it was reached)."""
 
     pod: Json
     missed: str = ""
 
 
 class Progress(Protocol):
-    """How waiting is shown."""
+    """How progress is shown."""
 
     longest_wait: float
 
@@ -69,9 +69,9 @@ def follow(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> End:
-    """Wait until the pod reaches the goal, can't reach it any more, or the time is up.
+    """Wait until the pod reaches the goal, can't reach it any more, or the timeout expires.
 
-    What is only temporary (the API restarts) doesn't end the waiting.
+    Temporary errors (the API restarts) don't end the wait.
     """
     deadline = clock() + timeout
     with progress:
@@ -95,11 +95,11 @@ def follow(
                 return End(pod, why)
             if clock() >= deadline:
                 onward = f"follow it with `weft pod events {pod['name']} --follow`"
-                return End(pod, f"{why}; the {timeout:.0f} s are up, it goes on by itself: {onward}")
+                return End(pod, f"{why}; timed out after {timeout:.0f} s, the pod continues: {onward}")
 
 
 class PlainProgress:
-    """One line for each event, with the time since the start."""
+    """One line per event, with the time since the start."""
 
     longest_wait = 20.0
 
@@ -129,7 +129,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A view that redraws itself on a terminal: kinds with what is done, what is in work, and the last events."""
+    """A live display on a terminal: progress by kind, and the last events."""
 
     longest_wait = _POLL
 
@@ -190,7 +190,7 @@ class LiveProgress:
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """How far one kind of resources is; `working` names up to three that are in work or in trouble."""
+    """Progress of one kind of resources; `working` names up to three that are in progress or in trouble."""
 
     kind: str
     done: int
@@ -199,7 +199,7 @@ class KindRow:
 
 
 def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
-    """Resources counted by kind, in the order in which the kinds first come."""
+    """Resources counted by kind, in order of first appearance."""
     kinds = dict.fromkeys(r["kind"] for r in resources)
     rows: list[KindRow] = []
     for kind in kinds:
@@ -215,7 +215,7 @@ def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
 
 
 def progress_for(goal: Goal, as_json: bool) -> Progress:
-    """Live on a terminal, lines elsewhere; on stderr if stdout is for JSON."""
+    """Live on a terminal, otherwise lines; on stderr if stdout is for JSON."""
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():
         return LiveProgress(goal, stream)

@@ -1,4 +1,4 @@
-"""`weft`: one command tree. Only the provider of the command that was named is imported, so that it starts quickly."""
+"""`weft`: one command tree. Only the provider of the given command is imported, for a fast start."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from weft.cli.common import Subparsers, connection, warn, write_json
 from weft.model.errors import InputErrors, RefusedError, WeftError
 
 PROVIDERS: dict[str, tuple[str, str]] = {
-    "pod": ("weft.cli.pod", "order pods, look at them, release them"),
-    "capacity": ("weft.cli.capacity", "show what could be ordered now, and from when more"),
-    "reservation": ("weft.cli.capacity", "set nodes aside for a project (operators)"),
+    "pod": ("weft.cli.pod", "order, show and release pods"),
+    "capacity": ("weft.cli.capacity", "show what can be ordered now, and when more will be available"),
+    "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
-    "node": ("weft.cli.operator", "look at nodes, keep them from being ordered"),
-    "fabric": ("weft.cli.operator", "look at fabrics"),
-    "place": ("weft.cli.place", "play a trace of orders on a simulated clock"),
+    "node": ("weft.cli.operator", "list nodes, quarantine and clear them"),
+    "fabric": ("weft.cli.operator", "show fabrics"),
+    "place": ("weft.cli.place", "simulate a trace of orders"),
     "audit": (
         "weft.cli.operator",
-        "compare everything outside with what is owned; exit 1 if anything is wrong",
+        "compare cloud and fabric with what pods own; exit 1 on findings",
     ),
     "audit-log": (
         "weft.cli.operator",
-        "show who did what, when, from where, with what outcome; the newest first",
+        "show who did what, when, from where, with what result; newest first",
     ),
     "receipt": ("weft.cli.receipt", "check receipts"),
-    "serve": ("weft.cli.serve", "run the HTTP API, and a worker in a process beside it"),
-    "worker": ("weft.cli.serve", "run only workers, beside a `weft serve` on the same database"),
-    "fabric-agent": ("weft.fabricagent.cli", "runs beside each subnet manager (OpenSM)"),
-    "completion": ("weft.cli.completion", "write a completion script for a shell"),
+    "serve": ("weft.cli.serve", "run the HTTP API and a worker process"),
+    "worker": ("weft.cli.serve", "run only workers, on the same database as `weft serve`"),
+    "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
+    "completion": ("weft.cli.completion", "print a shell completion script"),
 }
-"""Command -> module with `add_commands`, and the line for the help, so that the help imports no provider."""
+"""Command -> module with `add_commands`, and its help line, so that the help imports no provider."""
 ENTRY_POINTS = "weft.commands"
 """Entry points of further commands: the name is the command, the value a module with `add_commands`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code: 0 fine, 1 failed, found something or refused, 2 asked wrongly."""
+    """Run a command line; the exit code: 0 success, 1 failed, refused or with findings, 2 invalid request."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get("WEFT_DEBUG"))
     args: argparse.Namespace | None = None
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn("interrupted")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has enough, like `head`: not an error, but nothing more may be written.
+        # The reader of our output has enough, like `head`: not an error, but nothing more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except WeftError as error:
@@ -66,13 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         warn(
-            f"weft: a defect of weft's: {type(error).__name__}: {error}; WEFT_DEBUG=1 shows where, please report it"
+            f"weft: internal error: {type(error).__name__}: {error}; WEFT_DEBUG=1 shows the traceback; please report it"
         )
         return 1
 
 
 def report(error: WeftError, as_json: bool = False) -> int:
-    """Tell the user about an error; with `--json` its problem document on stdout too. Gives the exit code."""
+    """Report an error to the user; with `--json` also its problem document on stdout. Returns the exit code."""
     from weft.model.problems import exit_code, sentence, to_problem
 
     for one in error.errors if isinstance(error, InputErrors) else [error]:
@@ -91,7 +91,7 @@ def report(error: WeftError, as_json: bool = False) -> int:
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The parser for a command line; None: the whole tree, for completion and docs."""
     parser = argparse.ArgumentParser(
-        prog="weft", description="Orders accelerators with an isolated RDMA network from an OpenStack cloud."
+        prog="weft", description="Order accelerators with an isolated RDMA network from an OpenStack cloud."
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
     connection(parser)
@@ -134,7 +134,7 @@ def _provide(module: str, subparsers: Subparsers) -> None:
 
 
 def _provide_plugins(subparsers: Subparsers, command: str | None) -> None:
-    """Commands by entry points; one that can't be loaded is told and must not break the others."""
+    """Commands from entry points; one that can't be loaded is reported and must not break the others."""
     from importlib.metadata import entry_points
 
     found = entry_points(group=ENTRY_POINTS)

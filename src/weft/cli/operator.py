@@ -9,68 +9,70 @@ from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    commands = group(subparsers, "node", "look at nodes, keep them from being ordered")
+    commands = group(subparsers, "node", "list nodes, quarantine and clear them")
     parser = leaf(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument(
         "--state", metavar="STATE", help="only nodes in this state, such as free or quarantined"
     )
-    parser = leaf(commands, "quarantine", quarantine, "keep a node from being ordered")
+    parser = leaf(commands, "quarantine", quarantine, "take a node out of service")
     parser.add_argument("node", metavar="NODE")
     parser.add_argument(
         "--reason", metavar="TEXT", required=True, help="why; shown wherever the node is refused"
     )
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
-    commands = group(subparsers, "fabric", "look at fabrics")
+    commands = group(subparsers, "fabric", "show fabrics")
     leaf(
         commands,
         "status",
         fabric_status,
-        "show each fabric's managers and what is wrong; exit 1 if anything is",
+        "show each fabric's managers and problems; exit 1 if there are any",
     )
     parser = leaf(
         commands,
         "compare",
         compare,
-        "compare the site's cables with those discovered now; exit 1 if any differ",
+        "compare the site's cabling with the discovered one; exit 1 if it differs",
     )
-    parser.add_argument("fabric", metavar="FABRIC", nargs="?", help="name of the fabric; none: the only one")
     parser.add_argument(
-        "--take-in",
+        "fabric", metavar="FABRIC", nargs="?", help="name of the fabric; default: the only one"
+    )
+    parser.add_argument(
+        "--adopt",
         action="store_true",
-        help="put the cables as discovered in force, as a new generation of the site",
+        help="adopt the discovered cabling as a new generation of the site",
     )
     parser = leaf(
         subparsers,
         "audit",
         audit,
-        "compare everything outside with what is owned; exit 1 if anything is wrong",
+        "compare cloud and fabric with what pods own; exit 1 on findings",
     )
-    parser.add_argument("--repair", action="store_true", help="mend what is weft's")
+    parser.add_argument("--repair", action="store_true", help="repair what is weft's")
     parser.add_argument(
         "--unknown-pods",
         metavar="ID[,ID…]",
-        help="with --repair: remove what bears the mark of these pods too, which the database doesn't know (all: of "
-        "any); not after the database was restored from an older dump: they may be somebody's",
+        help="with --repair: also remove resources marked with these pods, unknown to the database (all: with "
+        "any); not after a restore of an older dump: the pods may be live",
     )
     parser.add_argument(
         "--accept",
         action="store_true",
-        help="after the database was restored from a dump, or made anew: place pods again, whatever is found",
+        help="after the database was restored or recreated: allow placement again, whatever is found",
     )
     parser = leaf(
         subparsers,
         "audit-log",
         audit_log,
-        "show who did what, when, from where, with what outcome; the newest first",
+        "show who did what, when, from where, with what result; newest first",
     )
-    parser.add_argument("--since", metavar="TIME", help="only from this time, such as 2027-01-31T18:00Z")
-    parser.add_argument("--user", metavar="USER", help="only of this user, by id or name")
-    parser.add_argument("--project", metavar="ID", help="only of this project, by id")
+    parser.add_argument("--since", metavar="TIME", help="only since this time, such as 2027-01-31T18:00Z")
+    parser.add_argument("--user", metavar="USER", help="only by this user, by id or name")
+    parser.add_argument("--project", metavar="ID", help="only in this project, by id")
     parser.add_argument("--action", metavar="ACTION", help="only this action, such as 'pod create'")
-    parser.add_argument("--after", metavar="N", type=int, help="only entries after this sequence")
-    parser.add_argument("--before", metavar="N", type=int, help="only entries before it: the next page")
-    parser.add_argument("--limit", metavar="N", type=int, help="at most so many (1 to 1000; default 1000)")
+    parser.add_argument("--after", metavar="N", type=int, help="only entries after this sequence number")
+    parser.add_argument("--before", metavar="N", type=int, help="only entries before it (next page)")
+    parser.add_argument("--limit", metavar="N", type=int, help="maximum number (1 to 1000; default 1000)")
 
 
 def node_list(args: argparse.Namespace) -> int:
@@ -126,11 +128,11 @@ def compare(args: argparse.Namespace) -> int:
     client = client_of(args)
     found = client.compare_fabric(args.fabric)
     differences = found["differences"]
-    if differences and args.take_in:
-        site = client.take_in_cables(args.fabric)
+    if differences and args.adopt:
+        site = client.adopt_cabling(args.fabric)
         found = client.compare_fabric(args.fabric)
         if not args.json:
-            say(f"cables taken in: generation {site['generation']} of site {site['name']} is in force")
+            say(f"cabling adopted: site {site['name']} is now at generation {site['generation']}")
         differences = found["differences"]
     if args.json:
         write_json(found)
@@ -147,11 +149,9 @@ def compare(args: argparse.Namespace) -> int:
 def audit(args: argparse.Namespace) -> int:
     unknown = [i.strip() for i in args.unknown_pods.split(",") if i.strip()] if args.unknown_pods else []
     if unknown and not args.repair:
-        raise InputError("--unknown-pods", args.unknown_pods, "it goes with --repair")
+        raise InputError("--unknown-pods", args.unknown_pods, "requires --repair")
     if args.accept and args.repair:
-        raise InputError(
-            "--accept", True, "it goes without --repair: first repair what is found, then accept it"
-        )
+        raise InputError("--accept", True, "can't be combined with --repair: repair first, then accept")
     report = client_of(args).accept_database() if args.accept else client_of(args).audit(args.repair, unknown)
     findings = report["findings"]
     left = [f for f in findings if not f.get("repaired")]
@@ -166,7 +166,7 @@ def audit(args: argparse.Namespace) -> int:
     columns = ("category", "kind", "where", "subject", "pod", "what", "repaired" if args.repair else "repair")
     say("\n".join(["", *table(columns, findings)]))
     if left:
-        how = "is still so after the repair" if args.repair else "`weft audit --repair` mends what is weft's"
+        how = "remain after the repair" if args.repair else "`weft audit --repair` repairs what is weft's"
         warn(f"weft: {len(left)} of {len(findings)} findings: {how}")
     return int(bool(left))
 

@@ -1,6 +1,6 @@
-"""Documents made from the code: commands, the API's routes, errors, and the policy rules with their sample file.
+"""Generated documents: commands, API routes, errors, and the policy rules with their sample file.
 
-`python -m weft.cli.pages` writes them into `docs/` of the working folder; a test says when that is due.
+`python -m weft.cli.pages` writes them into `docs/` of the working directory; a test fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _leaves(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, a
 
 
 def _shown(action: argparse.Action) -> bool:
-    """Whether an argument is the command's own: not help, nor the options to sign in that all have."""
+    """Whether an argument is the command's own: not help or a connection option."""
     hidden = ("-h", "--os-cloud", "--os-region-name", "--endpoint")
     branch = isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
     return not branch and not any(option in hidden for option in action.option_strings)
@@ -76,12 +76,12 @@ def openapi() -> dict[str, Any]:
     """The API's schema."""
     from weft.api.app import create_app
 
-    # The schema is made of the routes alone: nobody is asked for anything.
+    # The schema depends on the routes alone: no backend is needed.
     return create_app(cast(Any, None), cast(Any, None)).openapi()
 
 
 def routes() -> str:
-    """Every route with its parameters, body and answer."""
+    """Every route with its parameters, body and response."""
     lines = ["| request | what | parameters | body | answer |", "|---|---|---|---|---|"]
     for path, methods in openapi()["paths"].items():
         for method in _METHODS:
@@ -101,7 +101,7 @@ def _schema(part: dict[str, Any]) -> str:
 
 
 def problems() -> str:
-    """The one table of errors."""
+    """The table of errors."""
     lines = ["| `type` | status | exit code | meaning |", "|---|---|---|---|"]
     for row in TABLE:
         meaning = (row.error.__doc__ or "").splitlines()[0].split(". ")[0].rstrip(".")
@@ -127,12 +127,13 @@ def policy_sample() -> str:
     with redirect_stdout(out):
         generator.generate_sample(["--namespace", "weft"], cfg.ConfigOpts())
     return (
-        "# A file of your own for `weft serve --policy`: only the rules that you change.\n" + out.getvalue()
+        "# A policy file for `weft serve --policy`: include only the rules that you change.\n"
+        + out.getvalue()
     )
 
 
 def files(docs: Path) -> dict[Path, str]:
-    """Every document under `docs` that is made here, and what must be in it."""
+    """Every document under `docs` generated here, with its contents."""
     texts = {
         "cli:commands": commands(),
         "api:routes": routes(),
@@ -148,7 +149,7 @@ def files(docs: Path) -> dict[Path, str]:
 def main() -> int:
     docs = Path("docs")
     if not docs.is_dir():
-        print("run it in the project's folder: there is no docs/ here", file=sys.stderr)
+        print("run this in the project's root directory: there is no docs/ here", file=sys.stderr)
         return 2
     for path, text in files(docs).items():
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""`weft place`: what if; and `weft site design`: the fat-tree planner. Both work without a server."""
+"""`weft place`: what-if simulation; and `weft site design`: the fat-tree planner. Both work without a server."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ WEIGHTS = ("pod", "hall", "building")
 
 def add_commands(subparsers: Subparsers) -> None:
     """`place`."""
-    place = leaf(subparsers, "place", _place, "play a trace of orders on a simulated clock", api=False)
+    place = leaf(subparsers, "place", _place, "simulate a trace of orders", api=False)
     where = place.add_mutually_exclusive_group(required=True)
     where.add_argument("--site", metavar="FILE", help="site file (YAML)")
     where.add_argument(
         "--topology",
         metavar="FILE",
-        help="instead: a table of hosts (CSV), output of ibnetdiscover, or UFM's links (JSON)",
+        help="instead of a site: a table of hosts (CSV), output of ibnetdiscover, or UFM links (JSON)",
     )
     place.add_argument(
         "--columns",
         metavar="HOST,LEAF,POD,…",
         help="columns of a table of hosts, up to hall and building (ip,ASW,PSW)",
     )
-    place.add_argument("--fabric", metavar="NAME", help="fabric of the site; none: the only one")
-    place.add_argument("--cloud", metavar="NAME", help="cloud of the site; none: the only one")
+    place.add_argument("--fabric", metavar="NAME", help="fabric of the site; default: the only one")
+    place.add_argument("--cloud", metavar="NAME", help="cloud of the site; default: the only one")
     place.add_argument(
         "--orders",
         metavar="CSV",
@@ -48,40 +48,38 @@ def add_commands(subparsers: Subparsers) -> None:
         "--compare", default="weft", metavar="RULES", help="first-fit,best-fit,weft or some of them"
     )
     place.add_argument("--required", choices=(*LEVELS, "nearest"), default="site",
-                       help="level of orders without one; nearest: the nearest that could ever hold it")  # fmt: skip
+                       help="level for orders without one; nearest: the smallest that could hold it")  # fmt: skip
+    place.add_argument("--load", type=float, metavar="X", help="scale arrivals to this load (0.95)")
     place.add_argument(
-        "--load", type=float, metavar="X", help="stretch or squeeze arrivals to this load (0.95)"
+        "--patience", metavar="TIME", help="longest wait for fewer leaves (6h); default: the site's"
     )
     place.add_argument(
-        "--patience", metavar="TIME", help="most time to wait for fewer leaves (6h); none: the site's"
-    )
-    place.add_argument(
-        "--promises", type=int, metavar="N", help="waiting orders that get a start; none: the site's"
+        "--promises", type=int, metavar="N", help="waiting orders that get a booking; default: the site's"
     )
     for level in WEIGHTS:
         place.add_argument(
             f"--{level}-weight",
             type=float,
             metavar="X",
-            help=f"cost of a further {level} in leaves; none: the site's",
+            help=f"cost of a further {level} in leaves; default: the site's",
         )
     place.add_argument(
-        "--warm-up", default="0", metavar="TIME", help="time at the beginning that doesn't count"
+        "--warm-up", default="0", metavar="TIME", help="initial time excluded from the results"
     )
 
 
 def add_site_commands(subparsers: Subparsers) -> None:
     """`site design`."""
     design = leaf(
-        subparsers, "design", _design, "plan a fat tree: switches, cables, site file, picture", api=False
+        subparsers, "design", _design, "plan a fat tree: switches, cables, site file, diagram", api=False
     )
     design.add_argument("--servers", type=int, required=True, metavar="N")
-    design.add_argument("--radix", type=int, default=40, metavar="PORTS", help="ports of a switch (40)")
+    design.add_argument("--radix", type=int, default=40, metavar="PORTS", help="ports per switch (40)")
     design.add_argument("--oversubscription", type=float, default=1.0, metavar="X", help="1 is none")
-    design.add_argument("--rails", type=int, default=1, metavar="N", help="adapters of each server")
+    design.add_argument("--rails", type=int, default=1, metavar="N", help="adapters per server")
     design.add_argument("--name", default="site1", help="name of the site")
     design.add_argument("--fabric", default="ib0", help="name of the fabric")
-    design.add_argument("--output", metavar="FOLDER", help="write site.yaml, its tables and site.svg there")
+    design.add_argument("--output", metavar="DIR", help="write site.yaml, its tables and site.svg there")
 
 
 def _design(args: argparse.Namespace) -> int:
@@ -102,16 +100,14 @@ def _design(args: argparse.Namespace) -> int:
         there = [name for name in files if (folder / name).exists()]
         if there:
             raise InputError(
-                "--output", args.output, f"a folder without {', '.join(there)}: nothing is written over"
+                "--output", args.output, f"a directory without {', '.join(there)}: existing files are kept"
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
                 (folder / name).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise InputError(
-                "--output", args.output, f"a folder that can be written: {error.strerror}"
-            ) from None
+            raise InputError("--output", args.output, f"a writable directory: {error.strerror}") from None
         written = [str(folder / name) for name in files]
     if args.json:
         figures = {k: getattr(tree, k) for k in tree.__slots__ if k not in ("links", "switches")}
@@ -145,7 +141,7 @@ def _place(args: argparse.Namespace) -> int:
         check_uplinks(guaranteed, topology)
         if rules != ["weft"]:
             raise InputError(
-                "--compare", args.compare, "weft alone with bisection_gbps: other rules guarantee nothing"
+                "--compare", args.compare, "only weft with bisection_gbps: other rules guarantee nothing"
             )
     last = max(o.submitted for o in orders)
     if warm_up and warm_up >= last:
@@ -167,7 +163,7 @@ def _site(args: argparse.Namespace) -> Site | None:
 
 
 def _weights(args: argparse.Namespace, site: Site | None) -> Weights:
-    """The site's weights, and what the options say otherwise."""
+    """The site's weights, overridden by the options."""
     from weft.model.errors import InputError
     from weft.planning.place.choose import Weights
 
@@ -179,7 +175,7 @@ def _weights(args: argparse.Namespace, site: Site | None) -> Weights:
 
 
 def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
-    """The site's queue, and what the options say otherwise."""
+    """The site's queue, overridden by the options."""
     from weft.app.placefiles import seconds
     from weft.model.errors import InputError
     from weft.planning.queue.queue import QueueSettings
@@ -197,7 +193,7 @@ def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
 def _inputs(
     args: argparse.Namespace, site: Site | None
 ) -> tuple[Topology, dict[str, Traits], list[TraceOrder], dict[str, str]]:
-    """Where the nodes stand, what they are, the orders, and the leaves that are one project's own."""
+    """The topology, the nodes, the orders, and the leaves dedicated to a project."""
     from weft.app.placefiles import read_orders, read_topology
     from weft.model.errors import InputError
     from weft.planning.fabric.topology import Topology
@@ -212,7 +208,7 @@ def _inputs(
         traits = traits_of(site, topology)
         kind = Kind(_one_of("--cloud", args.cloud, tuple(site.clouds)))
         if not any(kind.refuses(x) is None for x in traits.values()):
-            allowed = f"a site with compute nodes of cloud {kind.cloud} that are cabled to {topology.fabric}"
+            allowed = f"a site with compute nodes of cloud {kind.cloud} connected to {topology.fabric}"
             raise InputError("--site", args.site, allowed)
     else:
         for option in ("fabric", "cloud"):
@@ -222,7 +218,7 @@ def _inputs(
         traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
     wide = args.required if args.required != "nearest" else None
     if wide and wide not in topology.levels:
-        raise InputError("--required", wide, f"one of {', '.join(topology.levels)}: there are no others")
+        raise InputError("--required", wide, f"one of {', '.join(topology.levels)}")
     owners = dedicated_leaves(site, topology) if site else {}
     empty = Engine(topology, traits, dedicated=owners)
     unused: list[str] = []
@@ -230,12 +226,12 @@ def _inputs(
     level = wide or (lambda ask: nearest(empty, ask))
     orders = read_orders(args.orders, kind, level, topology.levels, types, unused)
     if unused:
-        warn(f"weft: columns of {args.orders} that mean nothing here: {', '.join(unused)}")
+        warn(f"weft: columns of {args.orders} that are ignored: {', '.join(unused)}")
     if args.load is not None:
         if not 0.001 <= args.load <= 10:
             raise InputError("--load", args.load, "0.001 to 10")
         if not any(o.submitted for o in orders):
-            raise InputError("--load", args.load, "none where all orders are submitted at one time")
+            raise InputError("--load", args.load, "none if all orders are submitted at the same time")
         orders = at_load(topology, orders, args.load)
     return topology, traits, orders, owners
 
@@ -277,9 +273,9 @@ def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
     ]
     for line in table(list(rows[0]), rows):
         say(line)
-    say("broken: share of the free nodes that stand on leaves partly taken, over time")
+    say("fragmented: share of the free nodes on partly used leaves, over time")
     for o in outcomes:
         if o.turned_away:
             more = f" and {o.refused - MOST_NAMES} more" if o.refused > MOST_NAMES else ""
             never = ", ".join(o.turned_away[:MOST_NAMES]) + more
-            say(f"{o.policy}: refused, they could never start: {never}")
+            say(f"{o.policy}: refused because they could never start: {never}")

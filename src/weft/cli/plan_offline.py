@@ -1,4 +1,4 @@
-"""`weft pod plan --offline --site site.yaml -f pod.yaml [--json]`: a plan with no server at all."""
+"""`weft pod plan --offline --site site.yaml -f pod.yaml [--json]`: a plan without a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.planning.shapes.plantext import plan_text, refusal_text
 
 
 def plan_offline(order_path: str | Path, site_path: str | Path, as_json: bool = False) -> int:
-    """Print the plan, or the refusal; an order from `-` is read from standard input.
+    """Print the plan, or the refusal; `-` reads the order from standard input.
 
     Returns 0 for a plan, 1 for a refusal. Raises `InputErrors` (exit code 2).
     """

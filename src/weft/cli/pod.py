@@ -1,4 +1,4 @@
-"""`weft pod`: plan, order, look, release."""
+"""`weft pod`: plan, order, show, release."""
 
 from __future__ import annotations
 
@@ -30,42 +30,48 @@ _TIMEOUT = 1800.0
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    commands = group(subparsers, "pod", "order pods, look at them, release them")
-    parser = leaf(commands, "plan", plan, "show what an order would be, without touching anything")
+    commands = group(subparsers, "pod", "order, show and release pods")
+    parser = leaf(
+        commands, "plan", plan, "show the nodes and resources of an order without changing anything"
+    )
     _order_file(parser)
-    parser.add_argument("--offline", action="store_true", help="plan here, from a site file, with no server")
+    parser.add_argument(
+        "--offline", action="store_true", help="plan locally, from a site file, without a server"
+    )
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
     parser = leaf(commands, "create", create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
     parser = leaf(commands, "list", list_, "list pods")
-    parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
-    parser = leaf(commands, "show", show, "show everything of one pod")
+    parser.add_argument(
+        "--all-projects", action="store_true", help="list the pods of all projects (operators)"
+    )
+    parser = leaf(commands, "show", show, "show a pod in full")
     _name(parser)
     parser = leaf(commands, "events", events, "show what happened to a pod")
     _name(parser)
     parser.add_argument(
-        "--after", metavar="N", type=_number, default=0, help="only events after this sequence"
+        "--after", metavar="N", type=_number, default=0, help="only events after this sequence number"
     )
-    parser.add_argument("--follow", action="store_true", help="go on until the pod is released or failed")
-    parser = leaf(commands, "release", release, "take a pod back")
+    parser.add_argument("--follow", action="store_true", help="follow until the pod is released or failed")
+    parser = leaf(commands, "release", release, "release a pod")
     _name(parser)
     _waiting(parser, "RELEASED")
-    parser = leaf(commands, "extend", extend, "give a pod's lease a later end")
+    parser = leaf(commands, "extend", extend, "extend a pod's lease")
     _name(parser)
     parser.add_argument(
-        "--until", metavar="TIME", required=True, help="when the lease ends, such as 2027-01-31T18:00Z"
+        "--until", metavar="TIME", required=True, help="new end of the lease, such as 2027-01-31T18:00Z"
     )
-    parser = leaf(commands, "retry", retry, "try a pod again that FAILED, from where it failed")
+    parser = leaf(commands, "retry", retry, "resume a FAILED pod where it failed")
     _name(parser)
     _waiting(parser, "READY")
-    parser = leaf(commands, "abandon", abandon, "end a release that doesn't come to an end (operators)")
+    parser = leaf(commands, "abandon", abandon, "end a release that can't finish (operators)")
     _name(parser)
     parser.add_argument(
         "--reason",
         metavar="TEXT",
         required=True,
-        help="why; it stands in the receipt, which the pod's project may read",
+        help="why; appears in the receipt, which the pod's project may read",
     )
     _waiting(parser, "RELEASED")
     parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released pod")
@@ -81,21 +87,19 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 
 def _waiting(parser: argparse.ArgumentParser, state: str) -> None:
-    parser.add_argument(
-        "--wait", action="store_true", help=f"wait until it is {state}, and show the progress"
-    )
+    parser.add_argument("--wait", action="store_true", help=f"wait until it is {state}, showing progress")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=_seconds,
         default=_TIMEOUT,
-        help=f"wait at most so long (default {_TIMEOUT:.0f})",
+        help=f"timeout of --wait (default {_TIMEOUT:.0f})",
     )
 
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
 
 
@@ -105,13 +109,13 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
 
 
 def plan(args: argparse.Namespace) -> int:
     if args.offline != (args.site is not None):
-        raise InputError("--site", args.site, "--offline and --site FILE go together")
+        raise InputError("--site", args.site, "--offline and --site FILE require each other")
     if args.offline:
         from weft.cli.plan_offline import plan_offline
 
@@ -198,8 +202,8 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
         end = follow(client, pod, goal, after, args.timeout, progress_for(goal, args.json))
     except KeyboardInterrupt:
         warn(
-            f"pod {pod['name']} goes on by itself: follow it with `weft pod events {pod['name']} --follow`, "
-            f"take it back with `weft pod release {pod['name']}`"
+            f"pod {pod['name']} continues: follow it with `weft pod events {pod['name']} --follow`, "
+            f"release it with `weft pod release {pod['name']}`"
         )
         return 130
     pod = end.pod
@@ -218,7 +222,7 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
     elif pod.get("has_receipt"):
         say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
     else:
-        say(f"pod {pod['name']} is {pod['state']}: it had nothing yet")
+        say(f"pod {pod['name']} is {pod['state']}: it had no resources yet")
     return 0
 
 
@@ -247,7 +251,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def events(args: argparse.Namespace) -> int:
-    """With `--json --follow` one JSON object a line, as they come."""
+    """With `--json --follow` one JSON object per line, as events arrive."""
     client = client_of(args)
     found = client.pod_events(args.name, args.after)
     if not args.follow:
@@ -289,5 +293,5 @@ def receipt(args: argparse.Namespace) -> int:
 
 
 def to_json(order: Order) -> dict[str, Any]:
-    """Only what the file says: the server's defaults are the ones that count."""
+    """Only what the file contains: the server's defaults apply."""
     return order.model_dump(mode="json", exclude_unset=True)

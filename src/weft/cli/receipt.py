@@ -1,4 +1,4 @@
-"""`weft receipt verify`: the signature of a receipt, checked with no server."""
+"""`weft receipt verify`: verify a receipt's signature without a server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from weft.model.errors import InputError
 
 def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "receipt", "check receipts")
-    parser = leaf(commands, "verify", verify, "check a receipt's signature, with no server", api=False)
+    parser = leaf(commands, "verify", verify, "verify a receipt's signature, without a server", api=False)
     parser.add_argument("file", metavar="FILE", help="signed receipt (JSON); - for stdin")
     parser.add_argument(
         "--key",
         metavar="PUBKEY",
-        help="public key that must have signed it: base64, or a file with it in base64 or PEM; "
-        "without, the key inside the receipt",
+        help="expected public key: base64, or a file with it in base64 or PEM; "
+        "default: the key in the receipt",
     )
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Exit code 0 if the signature fits and all was clean, 1 if not."""
+    """Exit code 0 if the signature is valid and all was clean, 1 if not."""
     from weft.generate.receipts import verify as check
 
     document = _read(args.file)
@@ -46,7 +46,7 @@ def verify(args: argparse.Namespace) -> int:
     )
     say(f"signature: {'valid' if verdict.valid else 'NOT VALID'}: {verdict.reason}")
     if verdict.valid:
-        say(f"content: {'clean' if clean else 'NOT CLEAN: not every trace was seen to be gone'}")
+        say(f"content: {'clean' if clean else 'NOT CLEAN: not everything was seen gone'}")
     return 0 if good else 1
 
 
@@ -70,7 +70,7 @@ def show_receipt(signed: Json) -> None:
     if abandoned := receipt.get("abandoned"):
         say(f"abandoned by {abandoned['by']} at {abandoned['at']}: {abandoned['reason']}")
         if abandoned["kept"]:
-            say(f"given to nobody until seen free: {', '.join(abandoned['kept'])}")
+            say(f"not reused until seen free: {', '.join(abandoned['kept'])}")
     say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
     for item in receipt["items"]:
         for one in item.get("unread", ()):
@@ -81,9 +81,9 @@ def show_receipt(signed: Json) -> None:
     say("")
     say("\n".join(fields([("signed with", signed["algorithm"]), ("public key", signed["public_key"])])))
     if signed.get("corrections"):
-        warn("weft: something was found after the receipt was signed, though it says that it was gone")
+        warn("weft: resources that the receipt reports as gone were found after it was signed")
     if not receipt["clean"]:
-        warn("weft: the receipt is not clean: not every trace was seen to be gone")
+        warn("weft: the receipt is not clean: not everything was seen gone")
 
 
 def _read(file: str) -> Json:
@@ -100,7 +100,7 @@ def _read(file: str) -> Json:
 
 
 def _key(given: str) -> str:
-    """The key's text: of the file, if there is one of that name."""
+    """The key's text: from the file, if one of that name exists."""
     path = Path(given)
     try:
         return path.read_text(encoding="utf-8") if path.is_file() else given

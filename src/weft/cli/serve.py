@@ -1,4 +1,4 @@
-"""`weft serve` and `weft worker`: start the API and the workers; `weft.api.server` and `weft.app.wiring` do it."""
+"""`weft serve` and `weft worker`: start the API and the workers with `weft.api.server` and `weft.app.wiring`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "serve",
         serve,
-        "run the HTTP API, and a worker in a process beside it",
+        "run the HTTP API and a worker process",
         api=False,
         json_=False,
     )
     _common(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", default=_LISTEN, help=f"address (default {_LISTEN})")
     parser.add_argument(
-        "--policy", metavar="FILE", type=Path, help="the operator's own policy.yaml (docs/policy.yaml.sample)"
+        "--policy", metavar="FILE", type=Path, help="policy overrides (docs/policy.yaml.sample)"
     )
-    parser.add_argument(
-        "--public-url", metavar="URL", help="how clients reach the API, if a proxy is in front"
-    )
+    parser.add_argument("--public-url", metavar="URL", help="URL for clients, if a proxy is in front")
     parser.add_argument(
         "--tls-certificate",
         metavar="FILE",
@@ -42,13 +40,13 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM: its key")
     parser.add_argument(
-        "--no-worker", action="store_true", help="only answer requests; `weft worker` does the work"
+        "--no-worker", action="store_true", help="only serve requests; `weft worker` does the work"
     )
     parser = leaf(
         subparsers,
         "worker",
         worker,
-        "run only workers, beside a `weft serve` on the same database",
+        "run only workers, on the same database as `weft serve`",
         api=False,
         json_=False,
     )
@@ -60,7 +58,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="URL",
         default=os.environ.get("WEFT_DATABASE"),
-        help="postgresql://… (WEFT_DATABASE); without, an embedded PostgreSQL in the state directory",
+        help="postgresql://… (WEFT_DATABASE); default: an embedded PostgreSQL in the state directory",
     )
     parser.add_argument(
         "--state",
@@ -72,21 +70,21 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cloud-profile",
         metavar="NAME",
-        help="name in clouds.yaml of weft's own user (OS_CLOUD): for the site's cloud if it has only one; with "
-        "several, each cloud's own `profile` counts, and this one checks tokens",
+        help="profile of weft's service user in clouds.yaml (OS_CLOUD): used for the site's cloud if it has one; with "
+        "several, each cloud's own `profile` is used, and this one validates tokens",
     )
     parser.add_argument(
         "--site", metavar="FILE", type=Path, help="site file, applied if the database has none yet"
     )
     parser.add_argument(
-        "--workers", metavar="N", type=int, default=8, help="pods worked on at once (default 8)"
+        "--workers", metavar="N", type=int, default=8, help="pods processed concurrently (default 8)"
     )
     parser.add_argument(
         "--sweep-every",
         metavar="SECONDS",
         type=int,
         default=300,
-        help="how often to look for what came back after its receipt was signed (default 300)",
+        help="interval of the sweep for remains of released pods (default 300)",
     )
     parser.add_argument(
         "--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO", help="default INFO"
@@ -115,10 +113,10 @@ def _certificate(chain: Path | None, key: Path | None) -> tuple[Path, Path] | No
     if (chain is None) != (key is None):
         given = "--tls-key" if chain is None else "--tls-certificate"
         missing = "--tls-certificate" if chain is None else "--tls-key"
-        raise InputError(missing, None, f"it goes with {given}")
+        raise InputError(missing, None, f"required with {given}")
     for option, path in (("--tls-certificate", chain), ("--tls-key", key)):
         if path is not None and not path.is_file():
-            raise InputError(option, str(path), "a file that is there")
+            raise InputError(option, str(path), "an existing file")
     return (chain, key) if chain and key else None
 
 
@@ -135,16 +133,16 @@ def _settings(
     from weft.app.settings import ServeSettings
 
     if args.database and not args.database.startswith(("postgresql://", "postgres://")):
-        raise InputError("--database", args.database, "an address such as postgresql://user@host/weft")
+        raise InputError("--database", args.database, "a URL such as postgresql://user@host/weft")
     if not 1 <= args.workers <= 64:
         raise InputError("--workers", args.workers, "1 to 64")
     if not 10 <= args.sweep_every <= 86_400:
         raise InputError("--sweep-every", args.sweep_every, "10 to 86400 seconds")
     if public_url and not public_url.startswith(("http://", "https://")):
-        raise InputError("--public-url", public_url, "an address such as https://weft.example")
+        raise InputError("--public-url", public_url, "a URL such as https://weft.example")
     for option, path in (("--site", args.site), ("--policy", policy)):
         if path is not None and not path.is_file():
-            raise InputError(option, str(path), "a file that is there")
+            raise InputError(option, str(path), "an existing file")
     return ServeSettings(
         state=args.state,
         database=args.database,

@@ -1,4 +1,4 @@
-"""`weft site check|apply|show|design`: the site file, the fabric it describes, and the site in force."""
+"""`weft site check|apply|show|design`: the site file, the fabric it describes, and the current site."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """`site` and what is under it."""
+    """`site` and its sub-commands."""
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
     check.add_argument("file", metavar="FILE", help="site file (YAML)")
     check.add_argument(
-        "--fabric", metavar="TEXT", help="output of ibnetdiscover to compare with; - for standard input"
+        "--fabric", metavar="TEXT", help="output of ibnetdiscover to compare with; - for stdin"
     )
     check.add_argument(
-        "--fabric-name", metavar="NAME", help="which fabric of the site that is; none: the only one"
+        "--fabric-name", metavar="NAME", help="name of the fabric in the site; default: the only one"
     )
     check.add_argument(
         "--write-links",
         metavar="CSV",
-        help="with --fabric: take the discovered cables in and write all links of the site to this file",
+        help="with --fabric: adopt the discovered cabling and write all links of the site to this file",
     )
     check.add_argument(
         "--live",
         action="store_true",
-        help="ask the fabrics' agents too: which settings of the subnet managers isolation lacks (this host needs the"
+        help="also query the fabrics' agents for subnet manager settings that isolation lacks (this host needs the"
         " certificates that the site names)",
     )
-    apply = leaf(commands, "apply", _apply, "check a site file and put it in force")
+    apply = leaf(commands, "apply", _apply, "check a site file and activate it")
     apply.add_argument("file", metavar="FILE", help="site file (YAML)")
     apply.add_argument(
         "--base",
         metavar="N",
         type=int,
-        help="generation that the file was made from (weft site show); refused if another one is in force. "
-        "Without it: the one in force now",
+        help="generation that the file is based on (weft site show); refused if another one is active. "
+        "Default: the active one",
     )
-    leaf(commands, "show", _show, "show the site in force and its fabrics")
+    leaf(commands, "show", _show, "show the active site and its fabrics")
     place.add_site_commands(commands)
 
 
 def _check(args: argparse.Namespace) -> int:
-    """0: as it should be; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
+    """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
     from weft.app.livecheck import certificate_notes, check_live
     from weft.app.sitecompare import compare, write_links
     from weft.app.sitefile import load_site
@@ -59,7 +59,7 @@ def _check(args: argparse.Namespace) -> int:
     from weft.planning.site.check import hints
 
     if args.fabric is None and (args.fabric_name or args.write_links):
-        raise InputError("--fabric", None, "the output of ibnetdiscover is needed to compare with")
+        raise InputError("--fabric", None, "the output of ibnetdiscover to compare with")
     site = load_site(args.file, links_needed=args.write_links is None)
     differences: tuple[FabricDifference, ...] = ()
     written: int | None = None
@@ -94,12 +94,12 @@ def _check(args: argparse.Namespace) -> int:
 def _tell_live(live: LiveCheck) -> None:
     wrong = len(live.weaknesses)
     say(
-        f"live: {live.managers} subnet managers asked, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
+        f"live: {live.managers} subnet managers queried, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
     )
     for problem in live.problems:
         say(f"  problem: {problem}")
     for one in live.weaknesses:
-        say(f"  {one.fabric}, {one.manager}: {one.setting} is {one.found}, has to be {one.wanted}")
+        say(f"  {one.fabric}, {one.manager}: {one.setting} is {one.found}, must be {one.wanted}")
         say(f"    without it a tenant with root on a server can: {one.allows}")
 
 
@@ -111,7 +111,7 @@ def _tell(
     written: int | None,
 ) -> None:
     counts = ", ".join(f"{what} {number}" for what, number in _counts(site).items())
-    say(f"site {site.name}: the file is good: {counts}")
+    say(f"site {site.name}: the file is valid: {counts}")
     for note in notes:
         say(f"note: {note}")
     if args.fabric is not None:
@@ -147,7 +147,7 @@ def _apply(args: argparse.Namespace) -> int:
     if args.json:
         write_json(view)
     else:
-        say(f"site {view['name']} is in force, generation {view['generation']}")
+        say(f"site {view['name']} is active, generation {view['generation']}")
     return 0
 
 

@@ -10,7 +10,7 @@ from weft.model.errors import PermanentError
 
 
 def plan(value: Json) -> str:
-    """A plan: what was chosen, why, and what would be made."""
+    """A plan: what was chosen, why, and what would be created."""
     from pydantic import ValidationError
 
     from weft.model.plan import Plan
@@ -28,7 +28,7 @@ def plan(value: Json) -> str:
 
 
 def refusal(detail: Mapping[str, Any]) -> str:
-    """What explains a refused order: filters, quotas, and what would fit."""
+    """The explanation of a refused order: filters, quotas, and what would fit."""
     lines: list[str] = []
     for key, value in detail.items():
         if key == "explanation" and isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def _explanation(value: Mapping[str, Any]) -> list[str]:
 
 
 def pod(value: Json) -> list[str]:
-    """Everything of one pod."""
+    """A pod in full."""
     lines = fields(
         [
             *((name, value.get(key)) for name, key in _POD_FIELDS),
@@ -81,7 +81,7 @@ def pod(value: Json) -> list[str]:
         ]
     differences = [{"name": r["name"], **d} for r in resources for d in r.get("differences", ())]
     if differences:
-        lines += ["", "Not as wanted:", *table(("name", "field", "wanted", "observed"), differences, "  ")]
+        lines += ["", "Differences:", *table(("name", "field", "wanted", "observed"), differences, "  ")]
     return lines
 
 
@@ -94,7 +94,7 @@ _POD_FIELDS = (
     ("why", "reason"),
     ("since", "since"),
     ("ordered at", "created_at"),
-    ("place in the queue", "position"),
+    ("position in the queue", "position"),
     ("starts about", "expected_start"),
     ("lease ends", "lease_end"),
     ("site", "site"),

@@ -1,4 +1,4 @@
-"""`weft fabric-agent`: run the agent, or make its certificates."""
+"""`weft fabric-agent`: run the agent, or create its certificates."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from weft.model.errors import InputError, WeftError
 
 
 def add_commands(subparsers: Any) -> None:
-    """Add `fabric-agent` to a program's commands; each command's `run(args)` gives the exit code."""
+    """Add `fabric-agent` to a program's commands; each command's `run(args)` returns the exit code."""
     parser = subparsers.add_parser(
         "fabric-agent",
-        help="runs beside each subnet manager (OpenSM)",
-        description="Runs beside each OpenSM: writes weft's part of partitions.conf and reads the fabric itself.",
+        help="run the agent next to a subnet manager (OpenSM)",
+        description="Runs next to each OpenSM: writes weft's section of partitions.conf and reads the fabric.",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
     parser.add_argument("--verbose", action="store_true", help="log every request")
     parser.set_defaults(run=run_agent)
     commands = parser.add_subparsers(title="commands", metavar="certs")
-    certs = commands.add_parser("certs", help="make the agents' authority and certificates")
-    certs.add_argument("--dir", type=Path, required=True, metavar="DIR", help="folder for the PEM files")
+    certs = commands.add_parser("certs", help="create the agents' CA and certificates")
+    certs.add_argument("--dir", type=Path, required=True, metavar="DIR", help="directory for the PEM files")
     certs.add_argument(
         "--agent",
         action="append",
         default=[],
         metavar="NAME=HOST[,HOST...]",
-        help="an agent and the names or addresses that it is reached at; may be repeated",
+        help="an agent and its host names or addresses; repeatable",
     )
     certs.add_argument("--client", default="weft", metavar="NAME", help="common name of weft's certificate")
     certs.add_argument(
-        "--days", type=int, default=DAYS, help=f"how long the certificates are valid (default {DAYS})"
+        "--days", type=int, default=DAYS, help=f"validity of the certificates in days (default {DAYS})"
     )
-    certs.add_argument("--renew", action="store_true", help="make the certificates again that are there")
+    certs.add_argument("--renew", action="store_true", help="renew the existing certificates")
     certs.set_defaults(run=run_certs)
 
 
 def run_agent(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT. The simulator and the kernel give a client's place back only if it closes."""
+    """Serve until SIGTERM or SIGINT. The simulator and the kernel free a client's slot only if it closes."""
     with _said_plainly():
         if args.config is None:
             raise InputError("--config", None, "the agent's YAML file")
@@ -77,7 +77,7 @@ def run_agent(args: argparse.Namespace) -> int:
 
 
 def run_certs(args: argparse.Namespace) -> int:
-    """Make certificates; says which files were written."""
+    """Create certificates and print the files written."""
     with _said_plainly():
         agents: dict[str, list[str]] = {}
         for text in args.agent:
@@ -95,7 +95,7 @@ def run_certs(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _said_plainly() -> Any:
-    """Errors of the user are one line, never a traceback; then the caller goes on to `return 2`."""
+    """User errors are one line, never a traceback; the caller then returns 2."""
     try:
         yield
     except (WeftError, OSError) as error:

@@ -269,10 +269,10 @@ class FakeVerbs(FakeTime):
             fabric="ib", generation=1, discovered_nodes=6, discovered_cables=8, differences=self.differences
         )
 
-    def take_in_cables(self, request: Request, fabric: str | None = None) -> SiteView:
+    def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
         self._may(request, "site:apply", None)
         self.differences = ()
-        self._write(request, "site:take-in", fabric or "")
+        self._write(request, "site:adopt-cabling", fabric or "")
         return self.apply_site(request, self.site or {"name": "example"})
 
     def nodes(self, request: Request) -> list[NodeView]:

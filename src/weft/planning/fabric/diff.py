@@ -51,7 +51,7 @@ def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tup
     )
 
 
-def take_in(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
+def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
     """The site's links with those of this fabric as they were discovered, in canonical order.
 
     Only cables between things that the site knows are taken. The cables of a thing that was not discovered (switched
