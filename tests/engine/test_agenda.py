@@ -21,7 +21,8 @@ from weft.model.site import ProjectLimits, QueuePolicy
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.place.sharing import Terms
-from weft.planning.shapes.plan import request_of
+from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.resolve import resolve
 
 SITE = small_site()
 TOPOLOGY = Topology.of(SITE, "ib0")
@@ -101,7 +102,7 @@ class World:
         now, book = self.now.timestamp(), self.capacity().book()
         window = one.window(now)
         occupancy = book.occupancy(Occupancy(), one.project, now, now, window.end, str(one.id))
-        made = place(request_of(one.order, one.project, SITE), SITE, occupancy)
+        made = place(request_of(resolve(one.order, one.project, SITE)), SITE, occupancy)
         assert isinstance(made, Placement), "the queue and placement disagree"
         end = one.order.lease.ends(self.now)
         for node in made.held:
@@ -257,7 +258,7 @@ def test_uplinks_that_two_use_one_after_the_other_are_enough_for_a_third_beside_
 
 
 def fits_alone(one: Waiter) -> bool:
-    return isinstance(place(request_of(one.order, one.project, SITE), SITE, Occupancy()), Placement)
+    return isinstance(place(request_of(resolve(one.order, one.project, SITE)), SITE, Occupancy()), Placement)
 
 
 @given(steps)

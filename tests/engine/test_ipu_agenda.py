@@ -18,9 +18,8 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import QueuePolicy, Site
-from weft.planning.queue.lines import takes
-from weft.planning.shapes.ipu.room import is_place
-from weft.planning.shapes.plan import make_plan
+from weft.planning.place.slots import is_slot
+from weft.planning.shapes.plan import make_plan, takes
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NAMES = UUID(int=2)
@@ -62,8 +61,8 @@ class IpuWorld:
         )
 
     def capacity(self) -> Capacity:
-        alone = {name: row for name, row in self.holds.items() if not is_place(name)}
-        places = [row for name, row in self.holds.items() if is_place(name)]
+        alone = {name: row for name, row in self.holds.items() if not is_slot(name)}
+        places = [row for name, row in self.holds.items() if is_slot(name)]
         rows = sorted(self.promises.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
         return Capacity(alone, {}, UsedNumbers(), rows, places=places)
 

@@ -11,10 +11,10 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
+from weft.planning.place.slots import HOST, slot
 from weft.planning.queue.book import Book, Keep
 from weft.planning.shapes.ipu.capacity import ipu_capacity
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
-from weft.planning.shapes.ipu.room import HOST, place
 from weft.planning.shapes.plan import make_plan
 
 ONE: Site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
@@ -42,7 +42,7 @@ def two_pods() -> Site:
 
 SITE = two_pods()
 NAMES = [m.name for m in SITE.ipu_machines]
-PLACES = [place(n.name, i) for n in SITE.nodes for i in (1, 2)]
+PLACES = [slot(n.name, i) for n in SITE.nodes for i in (1, 2)]
 NOW = 100.0
 
 spans = st.tuples(st.integers(0, 300), st.integers(1, 300)).map(lambda s: (float(s[0]), float(sum(s))))
@@ -103,7 +103,7 @@ def planned(order: Order, book: Book, health: Occupancy, start: float, end: floa
     if not isinstance(made, Plan):
         return None
     hosts = {s.removeprefix(HOST): n for s, n in made.allotment.numbers.items() if s.startswith(HOST)}
-    return {*(n.node for n in made.placement.nodes), *(place(host, n) for host, n in hosts.items())}
+    return {*(n.node for n in made.placement.nodes), *(slot(host, n) for host, n in hosts.items())}
 
 
 @given(books(), healths(), orders, st.integers(0, 400), st.integers(1, 300))

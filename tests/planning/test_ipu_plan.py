@@ -19,9 +19,9 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
 from weft.model.site import Site
+from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.init import NOVA_LIMIT
 from weft.planning.shapes.ipu.plan import check_reach
-from weft.planning.shapes.ipu.room import place
 from weft.planning.shapes.plan import make_plan
 from weft.planning.shapes.plantext import plan_text
 
@@ -178,7 +178,7 @@ def test_what_is_used_up_is_refused(used: dict[str, range], sentence: str) -> No
 
 def places(**taken: int) -> dict[str, str]:
     """The first places of these hosts, held by a pod."""
-    return {place(host, n): "other" for host, count in taken.items() for n in range(1, count + 1)}
+    return {slot(host, n): "other" for host, count in taken.items() for n in range(1, count + 1)}
 
 
 @pytest.mark.parametrize(

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.ids import Duration, moment, span
+from weft.model.ids import Duration, span
 from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.model.views import (
-    CapacityRowView,
-    CapacityView,
-    IpuCapacityView,
-    LargestIpusView,
-    SoonIpusView,
-    SoonView,
-)
+from weft.model.views import CapacityView
 from weft.planning.queue.book import Book
-from weft.planning.queue.capacity import CapacityRow, capacity
-from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.plan import NOT_ORDERED, make_plan
+from weft.planning.shapes.resolve import SHAPES
+from weft.planning.shapes.shape import CapacityAsked, Shape
 
 PROJECT = "offline"
 """Project in a plan that was made without a cloud that could name one."""
-
-IPU = "ipu"
-"""What IPUs are called where types of accelerators are."""
 
 _BY_DRIVER = {"opensm": OPENSM}
 
@@ -52,62 +43,22 @@ def capacity_of(
     accelerator: str | None = None,
     level: Level | None = None,
 ) -> CapacityView:
-    """What could be ordered on every fabric and IPU-POD of a site. Raises `InputError` for what it doesn't have."""
-    types = {a.type for n in site.nodes if n.role == "compute" for a in n.accelerators}
-    if accelerator is not None and accelerator not in types | ({IPU} if site.ipu_pods else set()):
-        known = ", ".join(sorted(types) + ([IPU] if site.ipu_pods else [])) or "none"
+    """What could be ordered on a site. Raises `InputError` for what it doesn't have."""
+    types = sorted({t for shape in SHAPES for t in shape.accelerators(site)})
+    if accelerator is not None and accelerator not in types:
+        known = ", ".join(types) or "none"
         raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
-    if level is not None and accelerator == IPU and IPU not in types:
-        allowed = "left out with ipu: IPUs are always neighbours in one IPU-POD"
-        raise InputError("level", level, allowed)
     length, at = span(duration).total_seconds(), now.timestamp()
-    found = [
-        (fabric, row)
-        for fabric in sorted(site.fabrics)
-        for row in capacity(site, health, book, fabric, at, length, project).rows
-        if accelerator is None or (row.accelerators is not None and row.accelerators.type == accelerator)
-    ]
-    levels = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
-    if level is not None and level not in levels:
-        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels) or 'none'}")
-    rows = [_row(fabric, row, level) for fabric, row in found]
-    pods = (
-        ipu_capacity(site, health, book, at, length, project) if shows_ipus(site, accelerator, level) else ()
-    )
-    return CapacityView(at=now, duration=duration, rows=tuple(rows), ipus=tuple(map(_ipus, pods)))
+    asked = CapacityAsked(site, health, book, at, length, project, accelerator, level)
+    fields: dict[str, Any] = {}
+    for shape in shown_shapes(site, accelerator, level):
+        fields |= shape.capacity(asked)
+    return CapacityView.model_validate({"at": now, "duration": duration, "rows": (), **fields})
 
 
-def shows_ipus(site: Site, accelerator: str | None, level: Level | None) -> bool:
-    """Whether IPUs are among what is asked for: with a level they are not, since orders of IPUs know none."""
-    return bool(site.ipu_pods) and accelerator in (None, IPU) and level is None
-
-
-def _row(fabric: str, row: CapacityRow, level: Level | None) -> CapacityRowView:
-    return CapacityRowView(
-        fabric=fabric,
-        cloud=row.cloud,
-        accelerators=row.accelerators,
-        nodes=row.nodes,
-        free=row.free,
-        largest=tuple(x for x in row.largest if level in (None, x.level)),
-        soon=tuple(
-            SoonView(level=x.level, count=x.count, at=moment(x.at))
-            for x in row.soon
-            if level in (None, x.level)
-        ),
-    )
-
-
-def _ipus(row: IpuRow) -> IpuCapacityView:
-    return IpuCapacityView(
-        ipu_pod=row.ipu_pod,
-        cloud=row.cloud,
-        machines=row.machines,
-        free=row.free,
-        poplar_servers=row.poplar_servers,
-        largest=LargestIpusView(count=row.largest, where=row.where),
-        soon=tuple(SoonIpusView(count=n, at=moment(at)) for n, at in row.soon),
-    )
+def shown_shapes(site: Site, accelerator: str | None, level: Level | None) -> list[Shape]:
+    """Shapes that have rows for what is asked."""
+    return [shape for shape in SHAPES if shape.shows(site, accelerator, level)]
 
 
 def static_capabilities(site: Site) -> dict[str, Capabilities]:

@@ -30,8 +30,9 @@ from weft.model.views import EventView, PodSummary, PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import when
 from weft.planning.queue.extension import why_not_longer
-from weft.planning.queue.lines import takes
-from weft.planning.shapes.plan import NOT_ORDERED, resolve_cloud, resolve_flavor
+from weft.planning.shapes.plan import NOT_ORDERED, takes
+from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
+from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller
 
 LONGEST_WAIT = 30.0
@@ -215,8 +216,8 @@ class PodVerbs(Desk):
     def _ground(self, project: str, order: Order) -> Ground:
         site = self._store.site().site
         cloud = resolve_cloud(order, site)
-        machines = order.ipus is not None
-        ground = look_around(site, self._keeper.world(), cloud, machines, [(project, order)])
+        needs = Needs.of([resolve(order, project, site)])
+        ground = look_around(site, self._keeper.world(), cloud, needs)
         if error := ground.boot_error(project, order):
             raise error
         return ground

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from psycopg.errors import UniqueViolation
 
 from weft.app.desk import Desk, project_id
-from weft.app.offline import capacity_of, shows_ipus
+from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
@@ -22,6 +22,7 @@ from weft.model.views import CapacityView
 from weft.planning.fabric.topology import Topology
 from weft.planning.queue.book import when
 from weft.planning.queue.extension import closed_to
+from weft.planning.shapes.shape import all_of
 
 _ID = re.compile(r"[0-9a-f]{32}")
 """What Keystone's ids of projects look like."""
@@ -40,8 +41,11 @@ class TimeVerbs(Desk):
         caller = request.caller
         self._policy.check("capacity:show", caller, caller.project_id)
         site, world = self._store.site().site, self._keeper.world()
-        ipus = shows_ipus(site, accelerator, level)
-        grounds = [look_around(site, world, cloud, machines=ipus) for cloud in sorted(site.clouds)]
+        shapes = shown_shapes(site, accelerator, level)
+        grounds = [
+            look_around(site, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
+            for cloud in sorted(site.clouds)
+        ]
         held, now = self._store.capacity(), self._clock.now()
         view = capacity_of(
             site,

@@ -23,8 +23,9 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.book import Book, Keep, names, promised, when
 from weft.planning.queue.forecast import expected_starts
-from weft.planning.queue.lines import Where, timeline, wanted
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.shapes.resolve import resolve, shape_named
+from weft.planning.shapes.shape import Where
 
 EVERY = 30.0
 """Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""
@@ -128,7 +129,8 @@ def agenda(
     asked: dict[UUID, tuple[Where, Ask]] = {}
     for one in waiting:
         try:
-            asked[one.id] = wanted(one.order, one.project, site)
+            order = resolve(one.order, one.project, site)
+            asked[one.id] = order.where, order.ask
         except InputError as error:
             found.impossible[one.id] = str(error)
     promises = {p.name: p for p in book.promises}
@@ -149,7 +151,7 @@ def agenda(
             first = started[0].waiting.ask.pod
             found.start = next(w for w in mine if str(w.id) == first)
             return found
-        found.notes |= _notes(queue, [w for w in mine if w.id not in denied], now, forecast)
+        found.notes |= _notes(queue, where, [w for w in mine if w.id not in denied], now, forecast)
         book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
     return found
@@ -158,10 +160,9 @@ def agenda(
 def _queue(
     site: Site, book: Book, where: Where, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
-    settings = QueueSettings.of(site.queue)
-    if where.what == "ipus":
-        settings = replace(settings, patience=0.0)  # a run is a run: there is no better one to wait for
-    queue = Queue(timeline(book, site, where, health, now), settings)
+    shape = shape_named(where.shape)
+    line = shape.timeline(book, site, where.name, health, now)
+    queue = Queue(line, shape.queue(QueueSettings.of(site.queue)))
     holds: dict[str, int] = {}
     for lease in book.leases:
         holds[lease.project] = holds.get(lease.project, 0) + lease.counted
@@ -190,7 +191,10 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float
         queue.submit(waiting)
 
 
-def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> dict[UUID, Note]:
+def _notes(
+    queue: Queue, where: Where, mine: Sequence[Waiter], now: float, forecast: bool
+) -> dict[UUID, Note]:
+    units = shape_named(where.shape).units
     expected = expected_starts(queue, now) if forecast else {}
     rank = {w.ask.pod: n for n, w in enumerate((w for w in queue.ranked(now) if not w.fixed), start=1)}
     notes: dict[UUID, Note] = {}
@@ -214,7 +218,7 @@ def _notes(queue: Queue, mine: Sequence[Waiter], now: float, forecast: bool) -> 
         )
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
-            why += f", {promised(kept.nodes)}"
+            why += f", {promised(kept.nodes, units)}"
         notes[one.id] = Note(why, position, max(entry.start, now), kept)
     return notes
 

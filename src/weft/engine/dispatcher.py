@@ -8,7 +8,8 @@ one that dies in between has changed nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
@@ -28,7 +29,8 @@ from weft.model.ids import moment, span
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.queue.book import Keep
-from weft.planning.shapes.plan import resolve_cloud
+from weft.planning.shapes.resolve import resolve, resolve_cloud
+from weft.planning.shapes.shape import Needs, Resolved
 
 log = logging.getLogger(__name__)
 
@@ -253,8 +255,7 @@ class Dispatcher:
         found: dict[str, Ground | WeftError] = {}
         for cloud, ones in by_cloud.items():
             try:
-                orders = [(one.project, one.order) for one in ones]
-                found[cloud] = look_around(site, world, cloud, any(one.order.ipus for one in ones), orders)
+                found[cloud] = look_around(site, world, cloud, Needs.of(_resolved(ones, site)))
             except WeftError as error:
                 found[cloud] = error
         return found
@@ -266,6 +267,13 @@ def _cloud(one: Waiter, site: Site) -> str:
         return resolve_cloud(one.order, site)
     except InputError:
         return ""
+
+
+def _resolved(waiting: Iterable[Waiter], site: Site) -> Iterator[Resolved]:
+    """Those that can be: what the others name, the site doesn't have any more; planning says so."""
+    for one in waiting:
+        with suppress(InputError):
+            yield resolve(one.order, one.project, site)
 
 
 def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | None:

@@ -8,23 +8,19 @@ from dataclasses import dataclass, field, replace
 from weft.engine.capacity import Capacity
 from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_nodes
 from weft.engine.world import World
-from weft.model.errors import InputError, RefusedError, UnknownError, WeftError
+from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import PortKeys, crowded
-from weft.planning.queue.advice import advise, over_limit
-from weft.planning.queue.lines import timeline, wanted
+from weft.planning.queue.advice import advise
+from weft.planning.queue.book import Book
+from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
-from weft.planning.shapes.plan import (
-    boot_key,
-    fabrics_of,
-    make_plan,
-    resolve_cloud,
-    resolve_fabric,
-    resolve_flavor,
-)
+from weft.planning.shapes.plan import plan_of
+from weft.planning.shapes.resolve import resolve
+from weft.planning.shapes.shape import Needs, Resolved
 from weft.ports.occupants import OnHost
 
 
@@ -78,16 +74,13 @@ class Ground:
 
         Raises `InputError` for names that the site doesn't know.
         """
-        if order.ipus is not None:
-            return None
-        cloud = resolve_cloud(order, self.site)
-        flavor = resolve_flavor(order, self.site.clouds[cloud], cloud)
-        if silence := self.silent.get(_fabric(order, self.site, cloud)):
+        resolved = resolve(order, project, self.site)
+        if silence := self.silent.get(resolved.fabric):
             return silence
-        known = self.boots.get(boot_key(cloud, project, order.nodes.image, flavor))
+        known = self.boots.get(resolved.boots) if resolved.boots else {}
         if known is None:
             return UnknownError(
-                "look for hosts", f"cloud {cloud}", "it was not asked yet what the image needs"
+                "look for hosts", f"cloud {resolved.cloud}", "it was not asked yet what the image needs"
             )
         return known if isinstance(known, WeftError) else None
 
@@ -105,17 +98,15 @@ class Ground:
         book, health = capacity.book(), self.health(capacity)
         occupancy = book.occupancy(health, project, window.now, window.start, window.end, window.pod)
         used = with_segments(self.site, capacity.used, self.pkeys, self.segments)
-        made = self._make(pod_id, project, order, occupancy, used)
+        resolved = resolve(order, project, self.site)
+        made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
-            limit = self.site.queue.projects.get(project)
-            refused = over_limit(limit, book, project, order, window.start, window.end, window.pod)
-            return refused or made
-        if order.ipus is None and not made.explanation.filters:  # not a matter of nodes
+            return over_limit(resolved, book, window.start, window.end, window.pod) or made
+        if not resolved.shape.is_full(made):
             return made
-        where, ask = wanted(order, project, self.site)
-        line = timeline(book, self.site, where, health, window.now)
+        line = resolved.shape.timeline(book, self.site, resolved.where.name, health, window.now)
         line.cancel(window.pod)
-        return advise(made, line, ask, book, window.start, window.end, window.until, window.now)
+        return advise(made, line, resolved.ask, book, window.start, window.end, window.until, window.now)
 
     def without_occupied(self, plan: Plan) -> Ground | None:
         """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the ground without those nodes.
@@ -128,10 +119,10 @@ class Ground:
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:
         """Raise `RefusedError` for an order that would not fit even if nobody else were there."""
-        made = self._make(pod_id, project, order, Occupancy(), UsedNumbers())
-        limit = self.site.queue.projects.get(project)
+        resolved = resolve(order, project, self.site)
+        made = self._make(pod_id, resolved, Occupancy(), UsedNumbers())
         if isinstance(made, Plan):
-            made = over_limit(limit, Capacity({}, {}, UsedNumbers()).book(), project, order, 0, 1)
+            made = over_limit(resolved, Book(), 0, 1)
         if made is not None:
             raise refused(made)
 
@@ -145,37 +136,27 @@ class Ground:
             ]
             raise RefusedError(f"the project's quotas would be exceeded: {said}", {"quotas": quotas})
 
-    def _make(
-        self, pod_id: str, project: str, order: Order, occupancy: Occupancy, used: UsedNumbers
-    ) -> Plan | Refusal:
+    def _make(self, pod_id: str, order: Resolved, occupancy: Occupancy, used: UsedNumbers) -> Plan | Refusal:
         can = {name: fabric.capabilities for name, fabric in self.world.fabrics.items()}
-        return make_plan(pod_id, project, order, self.site, occupancy, used, can)
+        return plan_of(pod_id, order, occupancy, used, can)
 
 
 def refused(refusal: Refusal) -> RefusedError:
     return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
 
 
-def look_around(
-    site: Site, world: World, cloud: str, machines: bool = False, orders: Iterable[tuple[str, Order]] = ()
-) -> Ground:
-    """Ask a cloud, and the fabrics of the orders (without any: all of the cloud's), how they are.
+def look_around(site: Site, world: World, cloud: str, needs: Needs) -> Ground:
+    """Ask a cloud, and the managers of fabrics and accelerators that something there needs, how they are.
 
-    Raises `UnknownError` if the cloud can't be asked; a fabric that can't is in `Ground.silent`.
-
-    Args:
-        machines: ask the cloud's IPU-Machines too.
-        orders: (project, order) that it is for: what they boot may need something of the hosts.
+    Raises `UnknownError` if the cloud, or a manager of accelerators, can't be asked; a fabric is in `Ground.silent`.
     """
     down = down_nodes(site, world, cloud)
-    for name, reader in world.machines.items() if machines else ():
-        if site.ipu_pods[name].cloud == cloud:
-            down.update(reader.unfit())
+    for name in sorted(needs.managers & world.machines.keys()):
+        down.update(world.machines[name].unfit())
     pkeys: dict[str, frozenset[int]] = {}
     ports: list[tuple[PortKeys, int]] = []
     silent: dict[str, WeftError] = {}
-    orders = list(orders)
-    for name in _fabrics(site, cloud, orders):
+    for name in sorted(needs.fabrics):
         try:
             fabric = world.fabric(name)
             files = fabric.files()
@@ -187,45 +168,25 @@ def look_around(
         pkeys[name] = files.pkeys
         ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
     there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
-    boots = _boots(site, world, cloud, orders)
+    boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
     return Ground(site, world, down, pkeys, there, tuple(ports), boots, silent, segments)
 
 
-def _fabrics(site: Site, cloud: str, orders: Iterable[tuple[str, Order]]) -> list[str]:
-    """Fabrics that have to be asked: a silent one of nobody's order must not cost the others their time."""
-    found = {name for _, order in orders if order.ipus is None and (name := _fabric(order, site, cloud))}
-    return sorted(found) if orders else list(fabrics_of(site, cloud, None))
-
-
-def _fabric(order: Order, site: Site, cloud: str) -> str:
-    """The order's fabric; empty if it wants none, or names none that there is: planning says so."""
-    try:
-        flavor = site.clouds[cloud].flavors[resolve_flavor(order, site.clouds[cloud], cloud)]
-        return resolve_fabric(order, site, cloud, flavor.accelerators) if order.fabric.rdma else ""
-    except InputError:
-        return ""
-
-
 def _boots(
-    site: Site, world: World, cloud: str, orders: Iterable[tuple[str, Order]]
+    site: Site, world: World, cloud: str, orders: Iterable[Resolved]
 ) -> dict[str, Mapping[str, str] | WeftError]:
     """See `Ground.boots`. One project's image that can't be asked about stands in the way of its own orders only."""
     found: dict[str, Mapping[str, str] | WeftError] = {}
-    for project, order in orders:
-        try:
-            flavor = resolve_flavor(order, site.clouds[cloud], cloud)
-        except InputError:  # it names what the site doesn't have any more: planning says so
-            continue
-        key = boot_key(cloud, project, order.nodes.image, flavor)
-        if key in found or order.ipus is not None:
+    for order in orders:
+        if order.boots in found:
             continue
         try:
-            hosts = world.clouds[cloud].unfit(project, order.nodes.image, flavor)
+            hosts = world.clouds[cloud].unfit(order.project, order.order.nodes.image, order.flavor)
         except WeftError as error:
-            found[key] = error
+            found[order.boots] = error
             continue
-        found[key] = {
+        found[order.boots] = {
             n.name: hosts[n.nova_host] for n in site.nodes if n.cloud == cloud and n.nova_host in hosts
         }
     return found

@@ -24,6 +24,7 @@ from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
 from weft.planning.queue.book import when
+from weft.planning.shapes.resolve import shape_of
 
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class Store:
             numbers[PKEYS + plan.fabric] = plan.allotment.pkey
         for space, number in sorted(numbers.items()):
             tx.run("hold_number", space=space, number=number, pod_id=pod_id)
-        for plane, cidr in cut_for(plan).items():
+        for plane, cidr in shape_of(plan.order).cut(plan).items():
             tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, pod_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
@@ -403,17 +404,6 @@ class Store:
             row = tx.row("secret", name=name)
         assert row is not None
         return bytes(row["value"])
-
-
-def cut_for(plan: Plan) -> dict[str, str]:
-    """Plane -> subnet that was cut from the site's block: not what the order named, nor the IPU-POD's own."""
-    given, numbers = plan.order.network, plan.allotment
-    cut: dict[str, str] = {}
-    if given.rdma is None and plan.order.ipus is None and plan.order.fabric.rdma:
-        cut["rdma"] = numbers.rdma_cidr
-    if given.management is None:
-        cut["management"] = numbers.management_cidr
-    return cut
 
 
 def _readable(row: Row) -> PodRecord | UnreadableError:

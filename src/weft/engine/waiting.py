@@ -16,10 +16,10 @@ from weft.model.ids import moment
 from weft.model.order import Order
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.advice import over_limit
 from weft.planning.queue.book import promised, when
 from weft.planning.queue.extension import why_not_longer
-from weft.planning.queue.lines import wanted
+from weft.planning.shapes.limits import over_limit
+from weft.planning.shapes.resolve import resolve, shape_of
 
 
 def time_of(seconds: float) -> datetime | None:
@@ -48,10 +48,9 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     check_later(pod.name, end, until)
     later = until.timestamp()
     if promise:
-        where, _ = wanted(pod.order, pod.project_id, site)
-        limits = site.queue.projects.get(pod.project_id)
-        over = over_limit(limits, book, pod.project_id, pod.order, end, later, str(pod.id))
-        why = over.reason if over else why_not_longer(site, where.name, book, promise, later)
+        resolved = resolve(pod.order, pod.project_id, site)
+        over = over_limit(resolved, book, end, later, str(pod.id))
+        why = over.reason if over else why_not_longer(site, resolved.where.name, book, promise, later)
         if why is not None:
             raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
     longer = lease.model_copy(update={"duration": None, "end": until})
@@ -100,7 +99,7 @@ def insert_waiting(
     """
     now, later = tx.now(), window.start > window.now
     at = when(window.start)
-    reason = f"starts at {at}, {promised(nodes)}" if nodes else "in the queue"
+    reason = f"starts at {at}, {promised(nodes, shape_of(order).units)}" if nodes else "in the queue"
     store.insert_row(
         tx,
         order,

@@ -1,4 +1,4 @@
-"""For an order that is refused: from when it would fit, how short it would have to be, and what its project may have.
+"""For an order that is refused: from when it would fit, and how short it would have to be.
 
 The changes that would make it fit now are `weft.planning.place.would_fit`'s.
 """
@@ -6,14 +6,10 @@ The changes that would make it fit now are `weft.planning.place.would_fit`'s.
 from __future__ import annotations
 
 from weft.model.ids import moment
-from weft.model.ipusite import IPUS_PER_MACHINE
-from weft.model.order import Order
-from weft.model.placement import Explanation, Refusal
-from weft.model.site import ProjectLimits
+from weft.model.placement import Refusal
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book, when
 from weft.planning.queue.timeline import Timeline
-from weft.planning.shapes.ipu.room import is_place
 
 MOST_ENDS_TRIED = 8
 
@@ -52,43 +48,3 @@ def _latest_end(line: Timeline, ask: Ask, book: Book, start: float, end: float, 
 def when_at_most(seconds: float) -> str:
     """A time for people, rounded down."""
     return moment(seconds // 60 * 60).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def over_limit(
-    limits: ProjectLimits | None,
-    book: Book,
-    project: str,
-    order: Order,
-    start: float,
-    end: float,
-    but: str = "",
-) -> Refusal | None:
-    """Why the project may not have so many nodes at once, counting what it holds and was promised in the window."""
-    if limits is None or limits.max_nodes is None:
-        return None
-    has = len(
-        {
-            node
-            for keep in (*book.leases, *book.promises)
-            if keep.project == project and keep.name != but and keep.overlaps(start, end)
-            for node in keep.nodes
-            if not is_place(node)
-        }
-    )
-    count, spare = order.ipus.machines if order.ipus else order.nodes.count, order.nodes.spare
-    most = limits.max_nodes
-    if has + count + spare <= most:
-        return None
-    wanted = f"{count + spare} more are wanted" + (f", {spare} of them spare" if spare else "")
-    reason = f"the project has {has} of the {most} nodes that it may have at once; {wanted}"
-    left = most - has - spare
-    change = (_fewer(order, left),) if left > 0 else ()
-    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
-
-
-def _fewer(order: Order, most: int) -> str:
-    """The largest order with so many nodes or IPU-Machines."""
-    if order.ipus is None:
-        return f"count: {most} instead of {order.nodes.count}"
-    fits = 1 << most.bit_length() - 1
-    return f"ipus.count: {fits * IPUS_PER_MACHINE} instead of {order.ipus.count}"

@@ -18,8 +18,8 @@ from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.filters import terms_of
 from weft.planning.place.sharing import NO_TERMS, Terms
+from weft.planning.place.slots import is_slot
 from weft.planning.queue.timeline import Timeline
-from weft.planning.shapes.ipu.room import is_place
 
 GIVING_BACK = 60.0
 """Seconds that a pod whose lease is over, or whose release was asked for, is taken to need until its nodes are free."""
@@ -70,7 +70,7 @@ class Keep:
     @property
     def counted(self) -> int:
         """Nodes and IPU-Machines among them: places on shared hosts don't count against a project's limit."""
-        return sum(not is_place(n) for n in self.nodes)
+        return sum(not is_slot(n) for n in self.nodes)
 
     def overlaps(self, start: float, end: float) -> bool:
         return self.start < end and self.end > start
@@ -211,11 +211,9 @@ def when(seconds: float) -> str:
     return moment(ceil(min(seconds, LAST_MOMENT.timestamp()) / 60) * 60).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def promised(nodes: Iterable[str]) -> str:
-    """How many nodes, or IPU-Machines, are promised, for people."""
-    every = list(nodes)
-    alone = [n for n in every if not is_place(n)]
-    return f"{'nodes' if alone == every else 'IPU-Machines'} promised: {len(alone)}"
+def promised(nodes: Iterable[str], units: str) -> str:
+    """How many nodes, or machines, are promised, for people."""
+    return f"{units} promised: {sum(not is_slot(n) for n in nodes)}"
 
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:

@@ -15,11 +15,10 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
-from weft.planning.shapes.crew import Crew, crew_of
-from weft.planning.shapes.gpu.graph import in_order, podgraph
-from weft.planning.shapes.ipu.graph import ipu_graph
-from weft.planning.shapes.ipu.plan import parts_of
+from weft.planning.shapes.gpu.graph import in_order
 from weft.planning.shapes.orderdiff import order_change
+from weft.planning.shapes.resolve import shape_of
+from weft.planning.shapes.shape import Crew
 from weft.planning.words import some
 
 
@@ -37,19 +36,18 @@ def make_change(
 
     Args:
         plan: in force.
-        occupancy, leaving, remove: as of `weft.planning.shapes.crew.crew_of`.
+        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.crew.crew_of`.
 
     Returns a `Refusal` if there is no room for more nodes.
     Raises `InputError` for what is wrong in itself, `ConflictError` if a node that stays isn't in the site any more.
     """
     asked = order_change(plan, order, site)
-    if asked.order.ipus is None:
-        crew = crew_of(plan, asked.order, site, occupancy, leaving, remove)
-    else:
-        crew = Crew(plan.placement, plan.allotment)
+    shape = shape_of(plan.order)
+    crew = shape.crew(plan, asked.order, site, occupancy, leaving, remove)
     if isinstance(crew, Refusal):
         return crew
-    graph = _merged(plan, _graph(plan, asked.order, crew, site), crew)
+    now = {"order": asked.order, "placement": crew.placement, "allotment": crew.allotment}
+    graph = _merged(plan, shape.graph(plan.model_copy(update=now), site), crew)
     change = PodChange(
         generation=plan.generation,
         fields=asked.fields,
@@ -59,24 +57,9 @@ def make_change(
     )
     if change.nothing:
         return plan.model_copy(update={"change": change})
-    update = {
-        "generation": plan.generation + 1,
-        "order": asked.order,
-        "placement": crew.placement,
-        "allotment": crew.allotment,
-        "graph": graph,
-        "change": change.model_copy(update={"generation": plan.generation + 1}),
-    }
-    return plan.model_copy(update=update)
-
-
-def _graph(plan: Plan, order: Order, crew: Crew, site: Site) -> Graph:
-    """What is wanted now, by the function that made the plan."""
-    if order.ipus is not None:
-        parts = parts_of(plan, site)
-        return ipu_graph(plan.pod_id, order, parts, crew.allotment, site, plan.cloud, plan.flavor)
-    where = plan.cloud, plan.fabric, plan.flavor
-    return podgraph(plan.pod_id, order, crew.placement, crew.allotment, site, *where)
+    generation = plan.generation + 1
+    change = change.model_copy(update={"generation": generation})
+    return plan.model_copy(update={**now, "generation": generation, "graph": graph, "change": change})
 
 
 def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:

@@ -1,6 +1,6 @@
 """Two orders of one pod, field by field: what changes, and what can't while the pod is there. Pure.
 
-Closed by default: a field that isn't in `CHANGEABLE` can't be changed in place.
+Closed by default: a field that the shape doesn't name as `changeable` can't be changed in place.
 """
 
 from __future__ import annotations
@@ -13,25 +13,8 @@ from weft.model.change import FieldChange, Impossible
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.shapes.plan import resolve_cloud, resolve_flavor
+from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
 
-CHANGEABLE = frozenset(
-    {
-        "nodes.count",
-        "nodes.spare",
-        "locality.required",
-        "locality.preferred",
-        "locality.preferences",
-        "access.ssh_from",
-        "access.floating_ip",
-        "network.router",
-        "lease.end",
-        "lease.duration",
-    }
-)
-"""Fields that a pod takes over while it goes on."""
-IPUS_CHANGEABLE = CHANGEABLE - {"nodes.count", "nodes.spare"}
-"""The same of a pod of IPUs: its V-IPU cluster and the ring or chain of machines under it are made as a whole."""
 MEANINGLESS = frozenset({"name", "queue"})
 """Fields that say nothing of a pod that is there: what it is found by, and whether it would have waited."""
 
@@ -71,7 +54,7 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
     Raises `InputError` for names that the site doesn't know.
     """
     before, after = _flat(_named(plan, plan.order, site)), _flat(_named(plan, order, site))
-    may = CHANGEABLE if plan.order.ipus is None else IPUS_CHANGEABLE
+    may = shape_of(plan.order).changeable
     fields: list[FieldChange] = []
     impossible: list[Impossible] = []
     document = _named(plan, order, site)
@@ -107,7 +90,7 @@ def _named(plan: Plan, order: Order, site: Site) -> dict[str, Any]:
         document["cloud"] = plan.cloud
         if resolve_flavor(order, site.clouds[cloud], cloud) == plan.flavor:
             document["nodes"] |= {"flavor": plan.flavor, "accelerators": None}
-    if order.ipus is None and order.fabric.name is None:
+    if order.fabric.name is None and plan.fabric in site.fabrics:
         document["fabric"]["name"] = plan.fabric
     if order.access.ssh_key is not None:  # its comment is its owner's business
         document["access"]["ssh_key"] = " ".join(order.access.ssh_key.split()[:2])

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 
-from weft.model.ids import format_pkey
 from weft.model.kinds import every_kind
 from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import NetworkSpec, PartitionSpec, Resource, ServerSpec
-from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK, RDMA_NETWORK
-from weft.planning.shapes.ipu.graph import DATA_NETWORK
+from weft.model.resources import NetworkSpec, Resource, ServerSpec
+from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK
+from weft.planning.shapes.resolve import shape_of
 from weft.planning.words import some
 
 MOST_NODES = 40
@@ -65,23 +64,14 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def _nodes(plan: Plan) -> Iterator[str]:
-    locality, placement, ipus = plan.order.locality, plan.placement, plan.order.ipus
-    spare = f" and {len(placement.spares)} spare" if placement.spares else ""
-    on = f"on fabric {plan.fabric}" if plan.order.fabric.rdma else "on no fabric"
-    where = f"cloud {plan.cloud} {on}, flavor {plan.flavor}"
-    yield (
-        f"IPU-Machines: {len(placement.nodes)} ({ipus.count} IPUs) of IPU-POD {plan.fabric}; "
-        f"Poplar servers: {plan.order.nodes.count} of cloud {plan.cloud}, flavor {plan.flavor}."
-        if ipus is not None
-        else f"Nodes: {len(placement.nodes)}{spare} of {where}; "
-        f"all within one {placement.level} (required {locality.required}, preferred {locality.preferred})."
-    )
+    shape, placement = shape_of(plan.order), plan.placement
+    yield shape.headline(plan)
     if plan.order.lease.end is not None:
         yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
     if len(placement.nodes) > MOST_NODES:
         yield from _by_leaf(placement)
         return
-    rows = [["#", "machine", "rack", "switch", "IPU-POD"] if ipus else ["#", "node", "rack", "leaf", "pod"]]
+    rows = [list(shape.columns)]
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
     rows += [["spare", n.node, n.rack or "-", n.leaf, n.pod] for n in placement.spares]
     yield from table(rows)
@@ -129,23 +119,12 @@ def _leaves(candidate: Candidate) -> str:
 
 
 def _numbers(plan: Plan) -> Iterator[str]:
-    numbers, resources = plan.allotment, plan.graph.by_key()
-    on = {k: r.spec.physical_network for k, r in resources.items() if isinstance(r.spec, NetworkSpec)}
-    count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
-    members = f", {count} full members" if count else ""
-    if not plan.order.fabric.rdma:
-        rows = [["RDMA network", "none"]]
-    elif numbers.pkey is None:
-        vlan = numbers.numbers[f"data/{plan.fabric}"]
-        rows = [["IPU data", f"VLAN {vlan} on {on[DATA_NETWORK]}, {numbers.rdma_cidr}"]]
-    else:
-        rows = [
-            ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}{members}"],
-            ["RDMA network", f"segment {numbers.pkey} on {on[RDMA_NETWORK]}, {numbers.rdma_cidr}"],
-        ]
-    management = f"VLAN {numbers.vlan} on {on[MANAGEMENT_NETWORK]}, {numbers.management_cidr}"
+    network = plan.graph.by_key()[MANAGEMENT_NETWORK].spec
+    assert isinstance(network, NetworkSpec)
+    numbers = plan.allotment
+    management = f"VLAN {numbers.vlan} on {network.physical_network}, {numbers.management_cidr}"
     yield "Numbers:"
-    yield from table([*rows, ["management", management]])
+    yield from table([*shape_of(plan.order).numbers(plan), ["management", management]])
 
 
 def _resources(plan: Plan) -> Iterator[str]:

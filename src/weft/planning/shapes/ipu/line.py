@@ -18,11 +18,12 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Words
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
+from weft.planning.place.slots import HOST, slot
 from weft.planning.place.view import View
 from weft.planning.queue.book import Book
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.windows import check_window
-from weft.planning.shapes.ipu.room import HOST, Host, Picked, hosts_of, machines_of, pick, place
+from weft.planning.shapes.ipu.room import Host, Picked, hosts_of, machines_of, pick
 from weft.planning.shapes.ipu.run import Row, rows, stretches
 
 
@@ -64,7 +65,7 @@ class IpuTimeline(Timeline):
         self._poplars, self._controllers = (hosts_of(site, r, cloud) for r in ("poplar", "controller"))
         members = {name: [m.name for m in machines_of(site, name)] for name in pods}
         for host in (*self._poplars, *self._controllers):
-            members[HOST + host.name] = [place(host.name, n) for n in range(1, host.servers + 1)]
+            members[HOST + host.name] = [slot(host.name, n) for n in range(1, host.servers + 1)]
         leaves = {leaf: tuple(names) for leaf, names in members.items() if names}
         stands = {name: Stand(name, leaf, NO_POD) for leaf, names in leaves.items() for name in names}
         super().__init__(Engine(Topology(f"IPUs of {cloud}", stands, leaves, {NO_POD: tuple(leaves)}, {})))
@@ -138,7 +139,7 @@ class IpuTimeline(Timeline):
         if picked is None:
             return None
         names = [m.name for m in picked.run.machines]
-        names += [place(h.node.name, h.free[0]) for h in (*picked.poplars, picked.controller)]
+        names += [slot(h.node.name, h.free[0]) for h in (*picked.poplars, picked.controller)]
         bits = tuple(sorted(self.engine.numbers.masks(names).items()))
         left_over = picked.run.stretch - len(picked.run.positions)
         return self.engine.decided(view, ask, bits, 0, left_over, 1, free=0)

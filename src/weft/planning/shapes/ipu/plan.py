@@ -22,9 +22,11 @@ from weft.model.resources import (
 )
 from weft.model.site import Site
 from weft.planning.fabric.segments import check_given, cut, lowest_free, management_size
+from weft.planning.place.slots import HOST
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
-from weft.planning.shapes.ipu.room import HOST, Host, Picked, free_places, hosts_of, most_room
+from weft.planning.shapes.ipu.room import Host, Picked, free_slots, hosts_of, most_room
 from weft.planning.shapes.ipu.run import choose_run
+from weft.planning.shapes.shape import Resolved
 
 POPLAR_SERVERS = 16
 """Most of one pod: so many addresses are kept for them (`weft.planning.shapes.ipu.check.KEPT`)."""
@@ -33,18 +35,10 @@ CONTROLLER_ADDRESSES_FROM = 1
 
 
 def make_ipu_plan(
-    pod_id: str,
-    project: str,
-    order: Order,
-    wanted: IpusOrder,
-    site: Site,
-    cloud: str,
-    flavor: str,
-    occupancy: Occupancy,
-    used: UsedNumbers,
+    pod_id: str, resolved: Resolved, wanted: IpusOrder, occupancy: Occupancy, used: UsedNumbers
 ) -> Plan | Refusal:
-    """As `weft.planning.shapes.plan.make_plan`, with cloud and flavor resolved."""
-    check_ipu_order(order, wanted, site, cloud)
+    """As `weft.planning.shapes.plan.make_plan`."""
+    order, site, cloud, flavor = resolved.order, resolved.site, resolved.cloud, resolved.flavor
     chosen = _choose(wanted, order.nodes.count, site, cloud, occupancy)
     if isinstance(chosen, Refusal):
         return chosen
@@ -65,7 +59,7 @@ def make_ipu_plan(
     check_reach(graph, site, name)
     return Plan(
         pod_id=pod_id,
-        project=project,
+        project=resolved.project,
         site=site.name,
         order=order,
         cloud=cloud,
@@ -145,7 +139,7 @@ def choose_hosts(
     what = {"poplar": "Poplar servers", "controller": "nodes for V-IPU controllers"}[role]
     there = [n for n in hosts_of(site, role, cloud) if n.ipu_pod in (None, ipu_pod)]
     taken = occupancy.busy.keys() | occupancy.reserved.keys()
-    hosts = [free_places(n, taken) for n in there]
+    hosts = [free_slots(n, taken) for n in there]
     told = [(h, _unfit(h, occupancy)) for h in hosts]
     fit = [h for h, why in told if why is None]
     if found := most_room(fit, ipu_pod, count):

@@ -1,7 +1,6 @@
-"""What an order of IPUs needs besides IPU-Machines: places on shared hosts; and the best of all that is free together.
+"""What an order of IPUs needs besides IPU-Machines: slots of shared hosts; and the best of all that is free together.
 
-A place is one of the `servers` of a Poplar server or of a node for V-IPU controllers. It is held and promised like a
-node, under a name that no node can have: `host/<node>/<number>`.
+A Poplar server, and a node for V-IPU controllers, has `servers` slots.
 """
 
 from __future__ import annotations
@@ -12,25 +11,13 @@ from dataclasses import dataclass
 from weft.model.ipusite import IpuMachine
 from weft.model.site import Node, Site
 from weft.planning.fabric.topology import natural
+from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.run import Row, Run, runs
-
-HOST = "host/"
-"""Prefix of a host's numbers: `host/<node>` is their space, `host/<node>/<number>` a place."""
-
-
-def place(host: str, number: int) -> str:
-    """Name of a place."""
-    return f"{HOST}{host}/{number}"
-
-
-def is_place(name: str) -> bool:
-    """Whether this is a place on a shared host, and not a node or an IPU-Machine that a pod has alone."""
-    return name.startswith(HOST)
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A shared host and the numbers of its places that are free, the lowest first."""
+    """A shared host and the numbers of its slots that are free, the lowest first."""
 
     node: Node
     free: tuple[int, ...]
@@ -56,9 +43,9 @@ def machines_of(site: Site, ipu_pod: str) -> tuple[IpuMachine, ...]:
     return tuple(sorted(mine, key=lambda m: m.position))
 
 
-def free_places(node: Node, taken: Container[str]) -> Host:
-    """The host with the places that aren't taken."""
-    return Host(node, tuple(n for n in range(1, node.servers + 1) if place(node.name, n) not in taken))
+def free_slots(node: Node, taken: Container[str]) -> Host:
+    """The host with the slots that aren't taken."""
+    return Host(node, tuple(n for n in range(1, node.servers + 1) if slot(node.name, n) not in taken))
 
 
 def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ...]:

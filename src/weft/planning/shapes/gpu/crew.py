@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import LEVELS, Order
 from weft.model.placement import Explanation, Occupancy, PlacedNode, Placement, PlacementRequest, Refusal
-from weft.model.plan import Allotment, Plan
+from weft.model.plan import Plan
 from weft.model.resources import PortSpec
 from weft.model.site import Site
 from weft.planning.fabric.segments import management_size, rdma_size
@@ -22,22 +21,14 @@ from weft.planning.place.engine import Engine
 from weft.planning.place.filters import carried, others
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
-from weft.planning.shapes.plan import request_of
+from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.shape import Crew, Resolved
 from weft.planning.words import first_names, some
-
-
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """The pod's nodes after a change, and their numbers."""
-
-    placement: Placement
-    allotment: Allotment
 
 
 def crew_of(
     plan: Plan,
-    order: Order,
-    site: Site,
+    resolved: Resolved,
     occupancy: Occupancy,
     leaving: Collection[str],
     remove: Collection[str],
@@ -53,7 +44,8 @@ def crew_of(
     Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
     that would stay isn't in the site any more.
     """
-    request = request_of(order, plan.project, site)
+    order, site = resolved.order, resolved.site
+    request = request_of(resolved)
     topology = Topology.of(site, plan.fabric)
     nodes, spares = _without(plan, order, remove)
     for one in (*nodes, *spares):

@@ -1,0 +1,47 @@
+"""What placement is asked for an order of nodes."""
+
+from __future__ import annotations
+
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.placement import PlacementRequest
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.placement import check_uplinks
+from weft.planning.shapes.shape import Resolved
+
+
+def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
+    """What an order boots, as `PlacementRequest.boot` names it: images and flavors are seen from a project."""
+    return f"{cloud}/{project}/{flavor}/{image}"
+
+
+def least_hcas(order: Order) -> int:
+    """Adapters on the fabric that each node must have."""
+    return (order.fabric.hcas_per_node or 1) if order.fabric.rdma else 0
+
+
+def request_of(resolved: Resolved) -> PlacementRequest:
+    """Raises `InputError` for what is wrong with the order itself."""
+    order, project = resolved.order, resolved.project
+    if project in order.locality.apart_from:
+        allowed = "other projects: pods of one project may always share a leaf"
+        raise InputError("locality.apart_from", project, allowed)
+    check_uplinks(order.fabric.bisection_gbps, Topology.of(resolved.site, resolved.fabric))
+    return PlacementRequest(
+        pod=order.name,
+        project=project,
+        count=order.nodes.count,
+        cloud=resolved.cloud,
+        fabric=resolved.fabric,
+        hcas_per_node=least_hcas(order),
+        accelerators=resolved.accelerators,
+        boot=resolved.boots,
+        required=order.locality.required,
+        preferred=order.locality.preferred,
+        slice=order.locality.slice,
+        preferences=order.locality.preferences,
+        spare=order.nodes.spare,
+        apart_from=order.locality.apart_from,
+        exclusive=order.locality.exclusive,
+        bisection_gbps=order.fabric.bisection_gbps,
+    )

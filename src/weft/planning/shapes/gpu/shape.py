@@ -1,0 +1,269 @@
+"""Pods of whole nodes with their own accelerators and adapters, on one fabric or on none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from weft.model.errors import InputError
+from weft.model.fabric import Capabilities
+from weft.model.ids import format_pkey, moment
+from weft.model.order import Level, Order
+from weft.model.placement import Explanation, Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.resources import Graph, NetworkSpec, PartitionSpec
+from weft.model.site import AcceleratorCount, Node, Site
+from weft.model.views import CapacityRowView, SoonView
+from weft.planning.fabric.segments import allot, check_given
+from weft.planning.fabric.topology import NO_FABRIC
+from weft.planning.kept import kept
+from weft.planning.place.ask import Ask
+from weft.planning.place.placement import place
+from weft.planning.queue.book import Book
+from weft.planning.queue.capacity import capacity
+from weft.planning.queue.queue import QueueSettings
+from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.gpu.crew import crew_of
+from weft.planning.shapes.gpu.graph import RDMA_NETWORK, members, podgraph
+from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
+from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+from weft.planning.words import one_of
+
+CHANGEABLE = frozenset(
+    {
+        "nodes.count",
+        "nodes.spare",
+        "locality.required",
+        "locality.preferred",
+        "locality.preferences",
+        "access.ssh_from",
+        "access.floating_ip",
+        "network.router",
+        "lease.end",
+        "lease.duration",
+    }
+)
+
+
+class GpuShape:
+    """See `weft.planning.shapes.shape.Shape`, and the module's docstring."""
+
+    name = "nodes"
+    units = "nodes"
+    changeable = CHANGEABLE
+    columns = ("#", "node", "rack", "leaf", "pod")
+
+    def is_of(self, order: Order) -> bool:
+        return order.ipus is None
+
+    def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
+        accelerators = site.clouds[cloud].flavors[flavor].accelerators
+        return Resolved(
+            order=order,
+            project=project,
+            site=site,
+            shape=self,
+            cloud=cloud,
+            flavor=flavor,
+            accelerators=accelerators,
+            fabric=resolve_fabric(order, site, cloud, accelerators),
+            boots=boot_key(cloud, project, order.nodes.image, flavor),
+        )
+
+    # -- in time
+
+    def place_of(self, order: Resolved) -> str:
+        return order.fabric
+
+    def ask(self, order: Resolved) -> Ask:
+        return Ask.of(request_of(order))
+
+    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
+        return book.timeline(site, name, health, now)
+
+    def queue(self, settings: QueueSettings) -> QueueSettings:
+        return settings
+
+    # -- the plan
+
+    def plan(
+        self,
+        pod_id: str,
+        order: Resolved,
+        occupancy: Occupancy,
+        used: UsedNumbers,
+        capabilities: Mapping[str, Capabilities],
+    ) -> Plan | Refusal:
+        asked, site, cloud, fabric = order.order, order.site, order.cloud, order.fabric
+        if not asked.fabric.rdma and asked.network.rdma is not None:
+            allowed = "nothing, since fabric is none: the pod has no RDMA network"
+            raise InputError("network.rdma", str(asked.network.rdma), allowed)
+        # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
+        check_given(asked.network, asked.nodes.count, least_hcas(asked))
+        refused = _not_possible(asked, fabric, capabilities.get(fabric))
+        if refused is not None:
+            return refused
+        placement = place(request_of(order), site, occupancy)
+        if isinstance(placement, Refusal):
+            return placement
+        inside = members(asked, [n.node for n in placement.nodes], site, fabric)
+        rails = max(len(m.hcas) for m in inside)
+        numbered = fabric if asked.fabric.rdma else None
+        allotment = allot(site, cloud, numbered, asked.network, used, len(inside), rails)
+        if isinstance(allotment, Refusal):
+            return allotment
+        return Plan(
+            pod_id=pod_id,
+            project=order.project,
+            site=site.name,
+            order=asked,
+            cloud=cloud,
+            fabric=fabric,
+            flavor=order.flavor,
+            placement=placement,
+            allotment=allotment,
+            graph=podgraph(pod_id, asked, placement, allotment, site, cloud, fabric, order.flavor),
+        )
+
+    def is_full(self, refusal: Refusal) -> bool:
+        return bool(refusal.explanation.filters)
+
+    def fewer(self, order: Order, most: int) -> str:
+        return f"count: {most} instead of {order.nodes.count}"
+
+    def cut(self, plan: Plan) -> dict[str, str]:
+        given, numbers = plan.order.network, plan.allotment
+        cut = {"rdma": numbers.rdma_cidr} if given.rdma is None and plan.order.fabric.rdma else {}
+        return cut | ({"management": numbers.management_cidr} if given.management is None else {})
+
+    # -- a change of the order
+
+    def crew(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        remove: Collection[str],
+    ) -> Crew | Refusal:
+        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
+        return crew_of(plan, resolved, occupancy, leaving, remove)
+
+    def graph(self, plan: Plan, site: Site) -> Graph:
+        where = plan.cloud, plan.fabric, plan.flavor
+        return podgraph(plan.pod_id, plan.order, plan.placement, plan.allotment, site, *where)
+
+    # -- for people
+
+    def headline(self, plan: Plan) -> str:
+        locality, placement = plan.order.locality, plan.placement
+        spare = f" and {len(placement.spares)} spare" if placement.spares else ""
+        on = f"on fabric {plan.fabric}" if plan.order.fabric.rdma else "on no fabric"
+        where = f"cloud {plan.cloud} {on}, flavor {plan.flavor}"
+        return (
+            f"Nodes: {len(placement.nodes)}{spare} of {where}; all within one {placement.level} "
+            f"(required {locality.required}, preferred {locality.preferred})."
+        )
+
+    def numbers(self, plan: Plan) -> Iterator[list[str]]:
+        numbers, resources = plan.allotment, plan.graph.by_key()
+        if numbers.pkey is None:
+            yield ["RDMA network", "none"]
+            return
+        count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
+        members = f", {count} full members" if count else ""
+        yield ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}{members}"]
+        rdma = resources[RDMA_NETWORK].spec
+        assert isinstance(rdma, NetworkSpec)
+        yield ["RDMA network", f"segment {numbers.pkey} on {rdma.physical_network}, {numbers.rdma_cidr}"]
+
+    # -- capacity
+
+    def accelerators(self, site: Site) -> frozenset[str]:
+        return frozenset(a.type for n in site.nodes if n.role == "compute" for a in n.accelerators)
+
+    def needs(self, site: Site, cloud: str) -> Needs:
+        return Needs(fabrics=frozenset(fabrics_of(site, cloud, None)))
+
+    def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
+        return accelerator is None or accelerator in self.accelerators(site)
+
+    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
+        return {"rows": tuple(_capacity(asked))}
+
+
+GPU = GpuShape()
+
+
+def resolve_fabric(order: Order, site: Site, cloud: str, accelerators: AcceleratorCount | None) -> str:
+    """The order's fabric, or the only one that the nodes it could have are on; `NO_FABRIC` if it wants none."""
+    if not order.fabric.rdma:
+        return NO_FABRIC
+    given = order.fabric.name
+    if given is not None:
+        return one_of("fabric.name", given, sorted(site.fabrics), f"fabrics of site {site.name}")
+    found = fabrics_of(site, cloud, accelerators)
+    if not found:
+        raise InputError(
+            "fabric.name", given, f"no node of cloud {cloud} with what is ordered is on a fabric at all"
+        )
+    return one_of("fabric.name", None, found, "the nodes that could be had are on several fabrics")
+
+
+@kept
+def fabrics_of(site: Site, cloud: str, accelerators: AcceleratorCount | None) -> tuple[str, ...]:
+    """Fabrics of the nodes that have these accelerators."""
+    nodes = [n for n in site.nodes if n.role == "compute" and n.cloud == cloud and has(n, accelerators)]
+    return tuple(sorted({h.fabric for n in nodes for h in n.hcas}))
+
+
+def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
+    """Whether the node has at least these accelerators."""
+    if accelerators is None:
+        return True
+    return sum(a.type == accelerators.type for a in node.accelerators) >= accelerators.count
+
+
+def _not_possible(order: Order, fabric: str, can: Capabilities | None) -> Refusal | None:
+    """What the fabric's manager can't do, by its own word."""
+    if order.fabric.hcas != "shared":
+        return None
+    if can is None:
+        why = "what its manager can do is not known"
+    elif not can.virtual_functions:
+        why = can.why_no_virtual_functions
+    else:
+        why = "the site describes no virtual functions"
+    reason = f"shared adapters are not possible on fabric {fabric}: {why}"
+    return Refusal(
+        reason=reason,
+        explanation=Explanation(considered=0, chosen=reason),
+        would_fit=("fabric.hcas: dedicated (whole adapters, one server a node)",),
+    )
+
+
+def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
+    """A row for each kind of node of each fabric."""
+    site, level = asked.site, asked.level
+    times = asked.now, asked.duration, asked.project
+    found = [
+        (fabric, row)
+        for fabric in sorted(site.fabrics)
+        for row in capacity(site, asked.health, asked.book, fabric, *times).rows
+        if asked.accelerator is None or (row.accelerators and row.accelerators.type == asked.accelerator)
+    ]
+    levels: Sequence[str] = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
+    if level is not None and level not in levels:
+        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels) or 'none'}")
+    for fabric, row in found:
+        soon = [x for x in row.soon if level in (None, x.level)]
+        yield CapacityRowView(
+            fabric=fabric,
+            cloud=row.cloud,
+            accelerators=row.accelerators,
+            nodes=row.nodes,
+            free=row.free,
+            largest=tuple(x for x in row.largest if level in (None, x.level)),
+            soon=tuple(SoonView(level=x.level, count=x.count, at=moment(x.at)) for x in soon),
+        )

@@ -1,0 +1,170 @@
+"""Pods of IPUs: neighbouring IPU-Machines of one IPU-POD, Poplar servers and a V-IPU controller of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from weft.model.errors import InputError
+from weft.model.fabric import Capabilities
+from weft.model.ids import moment
+from weft.model.ipuorder import IpusOrder
+from weft.model.ipusite import IPUS_PER_MACHINE
+from weft.model.order import Level, Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.resources import Graph, NetworkSpec
+from weft.model.site import Site
+from weft.model.views import IpuCapacityView, LargestIpusView, SoonIpusView
+from weft.planning.place.ask import Ask
+from weft.planning.queue.book import Book
+from weft.planning.queue.queue import QueueSettings
+from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
+from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
+from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
+from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
+from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+
+TYPE = "ipu"
+"""What IPUs are called where types of accelerators are."""
+CHANGEABLE = frozenset(
+    {
+        "access.ssh_from",
+        "access.floating_ip",
+        "network.router",
+        "lease.end",
+        "lease.duration",
+    }
+)
+"""A V-IPU cluster and the ring or chain of machines under it are made as a whole."""
+
+
+class IpuShape:
+    """See `weft.planning.shapes.shape.Shape`, and the module's docstring."""
+
+    name = "ipus"
+    units = "IPU-Machines"
+    changeable = CHANGEABLE
+    columns = ("#", "machine", "rack", "switch", "IPU-POD")
+
+    def is_of(self, order: Order) -> bool:
+        return order.ipus is not None
+
+    def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
+        check_ipu_order(order, _ipus(order), site, cloud)
+        return Resolved(order, project, site, self, cloud, flavor, managers=_pods_of(site, cloud))
+
+    # -- in time
+
+    def place_of(self, order: Resolved) -> str:
+        return order.cloud
+
+    def ask(self, order: Resolved) -> Ask:
+        return IpuAsk.for_order(order.order, order.project)
+
+    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
+        return IpuTimeline.of(book, site, name, health, now)
+
+    def queue(self, settings: QueueSettings) -> QueueSettings:
+        return replace(settings, patience=0.0)  # a run is a run: there is no better one to wait for
+
+    # -- the plan
+
+    def plan(
+        self,
+        pod_id: str,
+        order: Resolved,
+        occupancy: Occupancy,
+        used: UsedNumbers,
+        capabilities: Mapping[str, Capabilities],
+    ) -> Plan | Refusal:
+        return make_ipu_plan(pod_id, order, _ipus(order.order), occupancy, used)
+
+    def is_full(self, refusal: Refusal) -> bool:
+        return True
+
+    def fewer(self, order: Order, most: int) -> str:
+        fits = 1 << most.bit_length() - 1
+        return f"ipus.count: {fits * IPUS_PER_MACHINE} instead of {_ipus(order).count}"
+
+    def cut(self, plan: Plan) -> dict[str, str]:
+        # The data network's subnet is the IPU-POD's own.
+        own = plan.order.network.management is None
+        return {"management": plan.allotment.management_cidr} if own else {}
+
+    # -- a change of the order
+
+    def crew(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        remove: Collection[str],
+    ) -> Crew | Refusal:
+        return Crew(plan.placement, plan.allotment)
+
+    def graph(self, plan: Plan, site: Site) -> Graph:
+        parts = parts_of(plan, site)
+        return ipu_graph(plan.pod_id, plan.order, parts, plan.allotment, site, plan.cloud, plan.flavor)
+
+    # -- for people
+
+    def headline(self, plan: Plan) -> str:
+        return (
+            f"IPU-Machines: {len(plan.placement.nodes)} ({_ipus(plan.order).count} IPUs) of IPU-POD {plan.fabric}; "
+            f"Poplar servers: {plan.order.nodes.count} of cloud {plan.cloud}, flavor {plan.flavor}."
+        )
+
+    def numbers(self, plan: Plan) -> Iterator[list[str]]:
+        data = plan.graph.by_key()[DATA_NETWORK].spec
+        assert isinstance(data, NetworkSpec)
+        yield ["IPU data", f"VLAN {data.segment} on {data.physical_network}, {plan.allotment.rdma_cidr}"]
+
+    # -- capacity
+
+    def accelerators(self, site: Site) -> frozenset[str]:
+        return frozenset({TYPE} if site.ipu_pods else ())
+
+    def needs(self, site: Site, cloud: str) -> Needs:
+        return Needs(managers=frozenset(_pods_of(site, cloud)))
+
+    def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
+        # With a level alone they aren't among what is asked for: orders of IPUs know none.
+        return bool(site.ipu_pods) and (accelerator == TYPE or (accelerator is None and level is None))
+
+    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
+        if asked.level is not None:
+            allowed = "left out with ipu: IPUs are always neighbours in one IPU-POD"
+            raise InputError("level", asked.level, allowed)
+        site, health, book = asked.site, asked.health, asked.book
+        rows = ipu_capacity(site, health, book, asked.now, asked.duration, asked.project)
+        return {"ipus": tuple(map(_row, rows))}
+
+
+IPU = IpuShape()
+
+
+def _ipus(order: Order) -> IpusOrder:
+    if order.ipus is None:
+        raise ValueError(f"order {order.name} has no IPUs")
+    return order.ipus
+
+
+def _pods_of(site: Site, cloud: str) -> tuple[str, ...]:
+    return tuple(sorted(name for name, pod in site.ipu_pods.items() if pod.cloud == cloud))
+
+
+def _row(row: IpuRow) -> IpuCapacityView:
+    return IpuCapacityView(
+        ipu_pod=row.ipu_pod,
+        cloud=row.cloud,
+        machines=row.machines,
+        free=row.free,
+        poplar_servers=row.poplar_servers,
+        largest=LargestIpusView(count=row.largest, where=row.where),
+        soon=tuple(SoonIpusView(count=n, at=moment(at)) for n, at in row.soon),
+    )

@@ -1,0 +1,36 @@
+"""What a project may have at once."""
+
+from __future__ import annotations
+
+from weft.model.placement import Explanation, Refusal
+from weft.planning.place.slots import is_slot
+from weft.planning.queue.book import Book
+from weft.planning.shapes.shape import Resolved
+
+
+def over_limit(resolved: Resolved, book: Book, start: float, end: float, but: str = "") -> Refusal | None:
+    """Why the project may not have so many nodes at once, counting what it holds and was promised in the window.
+
+    Args:
+        but: a pod that isn't counted.
+    """
+    limits, project = resolved.site.queue.projects.get(resolved.project), resolved.project
+    if limits is None or limits.max_nodes is None:
+        return None
+    has = len(
+        {
+            node
+            for keep in (*book.leases, *book.promises)
+            if keep.project == project and keep.name != but and keep.overlaps(start, end)
+            for node in keep.nodes
+            if not is_slot(node)
+        }
+    )
+    wanted, spare, most = resolved.ask.counted, resolved.order.nodes.spare, limits.max_nodes
+    if has + wanted <= most:
+        return None
+    more = f"{wanted} more are wanted" + (f", {spare} of them spare" if spare else "")
+    reason = f"the project has {has} of the {most} nodes that it may have at once; {more}"
+    left = most - has - spare
+    change = (resolved.shape.fewer(resolved.order, left),) if left > 0 else ()
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)

@@ -1,0 +1,61 @@
+"""An order with everything decided that it leaves open, once: its shape, cloud, flavor and fabric."""
+
+from __future__ import annotations
+
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.site import Cloud, Site
+from weft.planning.shapes.gpu.shape import GPU
+from weft.planning.shapes.ipu.shape import IPU
+from weft.planning.shapes.shape import Resolved, Shape
+from weft.planning.words import one_of
+
+SHAPES: tuple[Shape, ...] = (IPU, GPU)
+"""All that there are; an order is of the first that has it."""
+
+
+def shape_of(order: Order) -> Shape:
+    return next(shape for shape in SHAPES if shape.is_of(order))
+
+
+def shape_named(name: str) -> Shape:
+    """The shape of a `Where`."""
+    return next(shape for shape in SHAPES if shape.name == name)
+
+
+def resolve(order: Order, project: str, site: Site) -> Resolved:
+    """Raises `InputError` for a name in the order that the site doesn't know, or that must be given and isn't."""
+    cloud = resolve_cloud(order, site)
+    flavor = resolve_flavor(order, site.clouds[cloud], cloud)
+    return shape_of(order).resolved(order, project, site, cloud, flavor)
+
+
+def resolve_cloud(order: Order, site: Site) -> str:
+    """The order's cloud, or the only one."""
+    return one_of("cloud", order.cloud, sorted(site.clouds), f"clouds of site {site.name}")
+
+
+def resolve_flavor(order: Order, cloud: Cloud, name: str) -> str:
+    """The order's flavor, or the smallest one of the cloud that has the accelerators."""
+    wanted = order.nodes.accelerators
+    if wanted is None:
+        known = ", ".join(sorted(cloud.flavors)) or "none"
+        if order.nodes.flavor not in cloud.flavors:
+            raise InputError("nodes.flavor", order.nodes.flavor, f"flavors of cloud {name}: {known}")
+        return order.nodes.flavor
+    offers = sorted(
+        (f.accelerators.count, flavor)
+        for flavor, f in cloud.flavors.items()
+        if f.accelerators is not None and f.accelerators.type == wanted.type
+    )
+    for count, flavor in offers:
+        if count >= wanted.count:
+            return flavor
+    has = sorted(
+        {f"{f.accelerators.count} x {f.accelerators.type}" for f in cloud.flavors.values() if f.accelerators}
+    )
+    raise InputError(
+        "nodes.accelerators",
+        f"{wanted.count} x {wanted.type}",
+        f"no flavor of cloud {name} has them; its flavors have: {', '.join(has) or 'no accelerators'}",
+    )

@@ -1,0 +1,248 @@
+"""What a shape of pods is: whole GPU nodes on a fabric, IPUs with their Poplar servers, what comes next.
+
+An order is resolved once; everything that differs from shape to shape is asked of the `Shape` in what that gives.
+Shapes have rooms of their own beside this module, and know nothing of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from weft.model.fabric import Capabilities
+from weft.model.order import Level, Order
+from weft.model.placement import Occupancy, Placement, Refusal
+from weft.model.plan import Allotment, Plan, UsedNumbers
+from weft.model.resources import Graph
+from weft.model.site import AcceleratorCount, Site
+from weft.planning.place.ask import Ask
+from weft.planning.queue.book import Book
+from weft.planning.queue.queue import QueueSettings
+from weft.planning.queue.timeline import Timeline
+
+
+class Where(NamedTuple):
+    """What an order is placed in, which has a timeline and a queue of its own.
+
+    Attributes:
+        shape: name of the shape.
+        name: of the shape's own: a fabric, a cloud.
+    """
+
+    shape: str
+    name: str
+
+
+class Needs(NamedTuple):
+    """What must be found out in a cloud before something can be placed there.
+
+    Attributes:
+        fabrics: whose managers must be asked.
+        managers: of accelerators that stand apart, by the names that the site gives them.
+        boots: orders whose images and flavors may need something of the hosts.
+    """
+
+    fabrics: frozenset[str] = frozenset()
+    managers: frozenset[str] = frozenset()
+    boots: tuple[Resolved, ...] = ()
+
+    @classmethod
+    def of(cls, orders: Iterable[Resolved]) -> Needs:
+        """A silent fabric of nobody's order must not cost the others their time."""
+        every = tuple(orders)
+        return cls(
+            frozenset(o.fabric for o in every if o.fabric in o.site.fabrics),
+            frozenset(m for o in every for m in o.managers),
+            tuple(o for o in every if o.boots),
+        )
+
+
+def all_of(needs: Iterable[Needs]) -> Needs:
+    """Everything that any of them names."""
+    every = list(needs)
+    return Needs(
+        frozenset(name for n in every for name in n.fabrics),
+        frozenset(name for n in every for name in n.managers),
+        tuple(order for n in every for order in n.boots),
+    )
+
+
+class Crew(NamedTuple):
+    """The nodes of a pod after a change of its order, and their numbers."""
+
+    placement: Placement
+    allotment: Allotment
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An order with everything decided that it leaves open.
+
+    Attributes:
+        cloud, flavor: by their names in the site.
+        accelerators: of each node, as the flavor has them.
+        fabric: whose nodes it gets, as placement calls it; empty: its nodes are of none. If the site has it, its
+            manager must answer before the order can be placed.
+        managers: of accelerators that stand apart, by the names that the site gives them: what is out of order there
+            must be known before it can be placed.
+        boots: what is booted, as `PlacementRequest.boot` names it; empty: no host need be asked whether it can.
+    """
+
+    order: Order
+    project: str
+    site: Site
+    shape: Shape
+    cloud: str
+    flavor: str
+    accelerators: AcceleratorCount | None = None
+    fabric: str = ""
+    managers: tuple[str, ...] = ()
+    boots: str = ""
+
+    @property
+    def where(self) -> Where:
+        return Where(self.shape.name, self.shape.place_of(self))
+
+    @property
+    def ask(self) -> Ask:
+        """What is asked of the timeline. Raises `InputError` for what is wrong in itself."""
+        return self.shape.ask(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAsked:
+    """What could be ordered: the arguments of `weft.planning.queue.capacity.capacity`, and what is asked for.
+
+    Attributes:
+        accelerator: type; None: any.
+        level: inside one of these; None: any.
+    """
+
+    site: Site
+    health: Occupancy
+    book: Book
+    now: float
+    duration: float
+    project: str = ""
+    accelerator: str | None = None
+    level: Level | None = None
+
+
+class Shape(Protocol):
+    """One shape of pods. Pure; holds nothing."""
+
+    @property
+    def name(self) -> str:
+        """One word, such as `nodes`."""
+        ...
+
+    @property
+    def units(self) -> str:
+        """What a pod has alone, for people: `nodes`."""
+        ...
+
+    @property
+    def changeable(self) -> frozenset[str]:
+        """Fields of an order that a pod takes over while it goes on."""
+        ...
+
+    def is_of(self, order: Order) -> bool:
+        """Whether the order is of this shape; of several the first in `SHAPES` has it."""
+        ...
+
+    def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
+        """Raises `InputError` for what is wrong with the order itself, or that the site doesn't know."""
+        ...
+
+    # -- in time
+
+    def place_of(self, order: Resolved) -> str:
+        """`Where.name`."""
+        ...
+
+    def ask(self, order: Resolved) -> Ask: ...
+
+    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
+        """The book as a timeline of `Where.name`; `health` is what is out of order."""
+        ...
+
+    def queue(self, settings: QueueSettings) -> QueueSettings:
+        """The site's settings as they are for its queue."""
+        ...
+
+    # -- the plan
+
+    def plan(
+        self,
+        pod_id: str,
+        order: Resolved,
+        occupancy: Occupancy,
+        used: UsedNumbers,
+        capabilities: Mapping[str, Capabilities],
+    ) -> Plan | Refusal:
+        """See `weft.planning.shapes.plan.make_plan`."""
+        ...
+
+    def is_full(self, refusal: Refusal) -> bool:
+        """Whether the order was refused for want of room, so that another time may do."""
+        ...
+
+    def fewer(self, order: Order, most: int) -> str:
+        """The largest order with so many nodes or machines, for people."""
+        ...
+
+    def cut(self, plan: Plan) -> dict[str, str]:
+        """Plane -> subnet that was cut from the site's block: not what the order or the site gave."""
+        ...
+
+    # -- a change of the order
+
+    def crew(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        remove: Collection[str],
+    ) -> Crew | Refusal:
+        """See `weft.planning.shapes.gpu.crew.crew_of`."""
+        ...
+
+    def graph(self, plan: Plan, site: Site) -> Graph:
+        """Everything that is wanted by a plan's order, placement and numbers."""
+        ...
+
+    # -- for people
+
+    def headline(self, plan: Plan) -> str:
+        """What it takes, in one sentence."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Of the table of nodes: its number, name, rack, leaf and block, as this shape calls them."""
+        ...
+
+    def numbers(self, plan: Plan) -> Iterator[list[str]]:
+        """Name and text of the numbers that aren't the management network's."""
+        ...
+
+    # -- capacity
+
+    def accelerators(self, site: Site) -> frozenset[str]:
+        """Types that can be had."""
+        ...
+
+    def needs(self, site: Site, cloud: str) -> Needs:
+        """What must be known to say what could be ordered in a cloud."""
+        ...
+
+    def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
+        """Whether it could have rows for a type of accelerator and inside a level; None: any."""
+        ...
+
+    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
+        """Its fields of `CapacityView`. Raises `InputError` for a level that it has none of."""
+        ...
