@@ -35,7 +35,7 @@ def fill(made: Parts, state: Path, pods: int) -> None:
     """So many pods of four nodes, each with all rows that an order writes."""
     site = make_site(settings(), Layout(state=state, cache=state, ports=1))
     made.store.apply_site(site, "bench")
-    can = Capabilities(virtual_functions=False, max_pkeys_per_port=126, reads_wire=True)
+    can = Capabilities(virtual_functions=False)
     capabilities = dict.fromkeys(site.fabrics, can)
     order = Order.model_validate(
         {"name": "pod-0000", "nodes": {"count": NODES_A_POD, "flavor": "gpu8", "image": "tiny"}}
@@ -59,7 +59,9 @@ def _copy(plan: Plan, number: int) -> Plan:
             "pod_id": str(UUID(int=number + 1)),
             "order": plan.order.model_copy(update={"name": f"pod-{number:04}"}),
             "placement": plan.placement.model_copy(update={"nodes": nodes}),
-            "allotment": plan.allotment.model_copy(update={"pkey": number + 1, "vlan": number + 1}),
+            "allotment": plan.allotment.model_copy(
+                update={"numbers": dict.fromkeys(plan.allotment.numbers, number + 1)}
+            ),
         }
     )
 

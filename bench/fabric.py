@@ -18,9 +18,10 @@ from typing import Any
 
 from weft.drivers.opensm import OpenSm
 from weft.model.owner import Owner
-from weft.model.resources import PartitionSpec, Resource, Status
+from weft.model.resources import Resource, Status
 from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
+from weft.testing.fabric import segment
 from weftlab.fabric import Place, fabric_jobs
 from weftlab.fabric.files import description
 from weftlab.layout import Layout, free_ports
@@ -58,8 +59,8 @@ def _row(name: str, value: float, unit: str, goal: str, met: bool | None, agains
 
 
 def _measure(place: Place, site: Any) -> tuple[list[float], list[float]]:
-    members = tuple(n.hcas[0].port_guid for n in site.nodes[:MEMBERS])
-    spec = PartitionSpec(pkey=0x101, members=members)
+    members = [n.hcas[0].port_guid for n in site.nodes[:MEMBERS]]
+    spec = segment(0x101, members)
     wanted = Resource(key="partition", name="weft-bench", where=FABRIC, spec=spec)
     driver = OpenSm(site, FABRIC, NoLedger())
     own: list[float] = []

@@ -47,7 +47,7 @@ def test_a_queued_order_says_where_it_stands(api: Client, verbs: FakeVerbs) -> N
     assert (made.status_code, made.json()["state"], made.json()["position"]) == (202, "PENDING", 1)
     shown = api.get("/v1/pods").json()["pods"][0]
     assert shown["expected_start"] == "2027-01-31T12:00:00Z" and "waits for room" in shown["reason"]
-    assert shown["pkey"] is None
+    assert shown["segment"] is None
     gone = api.post("/v1/pods/train/release").json()
     assert (gone["state"], gone["has_receipt"]) == ("RELEASED", False)
 

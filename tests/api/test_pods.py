@@ -31,7 +31,7 @@ def test_a_plan_touches_nothing(api: Client) -> None:
     """POST /v1/pods/plan answers with a plan and leaves no pod."""
     plan = api.post("/v1/pods/plan", json=ORDER)
     assert plan.status_code == 200
-    assert plan.json()["allotment"]["pkey"] == "0x65"
+    assert plan.json()["allotment"]["segment"] == "0x65"
     assert api.get("/v1/pods").json() == {"pods": []}
 
 

@@ -25,7 +25,7 @@ def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) 
     own, cloud = connection(lab, "team-a"), connection(lab, "operator")
     (server,) = [s for s in own.compute.servers() if s.name.startswith(name)]
     _disguise(own, server.id, name)
-    key = 0x8000 | int(pod["pkey"], 16)
+    key = 0x8000 | int(pod["segment"], 16)
 
     released = tenant.weft("pod", "release", "mine", "--wait")
     assert released.code == 0, released.err

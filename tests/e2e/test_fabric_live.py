@@ -65,11 +65,11 @@ def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) 
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("steady", 1, "--wait").code == 0
     pod = tenant.weft("pod", "show", "steady", "--json").json
-    key = 0x8000 | int(pod["pkey"], 16)
+    key = 0x8000 | int(pod["segment"], 16)
     outsider = lab.site.node_by_name["gpu15"].hcas[0].port_guid
     faults.write_key(outsider, 20, key)
     found = operator.weft("audit", "--json")
-    assert found.code == 1 and any(f["kind"] == "p_key" for f in found.json["findings"]), found.out
+    assert found.code == 1 and any(f["kind"] == "membership" for f in found.json["findings"]), found.out
     repaired = operator.weft("audit", "--repair", "--json")
     assert repaired.json["findings"] and all(f["repaired"] for f in repaired.json["findings"]), repaired.out
     assert key not in faults.read_keys(outsider)[0]

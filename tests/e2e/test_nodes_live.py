@@ -68,7 +68,7 @@ def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: Peo
     pod = tenant.weft("pod", "show", "moves", "--json").json
     home = pod["placed"][0]["node"]
     server = server_of(lab, pod, home)
-    assert with_key(lab, pod["pkey"]) == {home}
+    assert with_key(lab, pod["segment"]) == {home}
 
     member, admin = connection(lab, "team-a"), connection(lab, "operator")
     flavor = member.compute.find_flavor("gpu1").id
@@ -89,7 +89,7 @@ def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: Peo
     assert not placed & {home, away}
     assert rival.weft("pod", "release", "others").code == 0
     wait_for(lambda: tenant.weft("pod", "show", "moves", "--json").json["state"] == "DEGRADED")
-    wait_for(lambda: with_key(lab, pod["pkey"]) == set())
+    wait_for(lambda: with_key(lab, pod["segment"]) == set())
     assert "isn't on its host" in tenant.weft("pod", "show", "moves", "--json").json["reason"]
     assert tenant.weft("pod", "release", "moves", "--wait").code == 0
 

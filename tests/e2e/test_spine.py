@@ -52,12 +52,14 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
         "hostdev_physical"
     }
     rdma = next(n for n in cloud.network.networks() if n.name == f"{mark}network-rdma")
-    assert rdma.provider_segmentation_id == int(pod["pkey"], 16) and rdma.provider_physical_network == "ibnet"
+    assert (
+        rdma.provider_segmentation_id == int(pod["segment"], 16) and rdma.provider_physical_network == "ibnet"
+    )
 
     site = load_site(lab.site_path)
     fabric = OpenSm(site, "ib0", NoLedger())
     members = {h.port_guid for n in pod["placed"] for h in site.node_by_name[n["node"]].hcas_on("ib0")}
-    key = 0x8000 | int(pod["pkey"], 16)
+    key = 0x8000 | int(pod["segment"], 16)
     tables = fabric.tables()
     assert {g for g, t in tables.items() if key in t.keys} == members
     assert {g for g, t in tables.items() if key in (t.leaf_keys or ())} == members

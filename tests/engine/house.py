@@ -41,6 +41,7 @@ QUICK = LoopSettings(
     first_delay=0.0,
     last_delay=0.0,
     late=0.0,
+    fabric_age=0.0,
 )
 ORDER = Order.model_validate({"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}})
 
@@ -65,7 +66,9 @@ class House:
             database.clock = clock.now
         self.time = DatabaseClock(database, self.clock)
         self.store = Store(database)
-        self.fabric = FakeFabric(self.site, "ib0", ledger=FabricLedger(database, "ib0"))
+        self.fabric = FakeFabric(
+            self.site, "ib0", ledger=FabricLedger(database, "ib0", self.site.fabrics["ib0"].words)
+        )
         self.world = World(
             resources={"lab": self.cloud, "ib0": self.fabric},
             fabrics={"ib0": self.fabric},

@@ -64,13 +64,13 @@ def test_its_numbers_are_given_to_nobody(house: House) -> None:
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
     assert signed.receipt.abandoned.kept == (
-        f"pkey/ib0 {pod.plan.allotment.pkey}",
-        f"vlan/lab {pod.plan.allotment.vlan}",
+        f"segment/ib0 {pod.plan.segment}",
+        f"vlan/lab {pod.plan.vlan}",
     )
     assert signed.receipt.quarantined == ()
     again = house.ready()
-    assert again.plan.allotment.pkey != pod.plan.allotment.pkey
-    assert again.plan.allotment.vlan != pod.plan.allotment.vlan
+    assert again.plan.segment != pod.plan.segment
+    assert again.plan.vlan != pod.plan.vlan
 
 
 def test_a_fabric_that_can_not_be_read_keeps_the_nodes_and_the_key(house: House) -> None:
@@ -85,7 +85,7 @@ def test_a_fabric_that_can_not_be_read_keeps_the_nodes_and_the_key(house: House)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
     assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
-    assert signed.receipt.abandoned.kept == (f"pkey/ib0 {pod.plan.allotment.pkey}",)
+    assert signed.receipt.abandoned.kept == (f"segment/ib0 {pod.plan.segment}",)
 
 
 def test_nodes_that_others_have_by_now_are_left_alone(house: House) -> None:

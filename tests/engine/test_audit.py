@@ -111,7 +111,7 @@ def test_a_missing_server_is_found_and_made_by_repair(house: House) -> None:
 def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
     """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop mends it."""
     pod = house.ready()
-    house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.allotment.pkey)
+    house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.segment)
     assert "different" in categories(check(house))
     report = check(house, repair=True)
     assert report.findings and all(f.repaired for f in report.findings)
@@ -121,8 +121,8 @@ def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
 def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
     """A key of a live pod written to a port that is no member: another pod's members share it."""
     pod = house.ready()
-    house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.allotment.pkey)
-    found = [f for f in check(house).findings if f.kind == "p_key"]
+    house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.segment)
+    found = [f for f in check(house).findings if f.kind == "membership"]
     assert found and "no member" in found[0].what
     report = check(house, repair=True)
     assert report.findings and all(f.repaired for f in report.findings)
@@ -135,7 +135,7 @@ def test_somebody_elses_partition_is_foreign_and_its_key_is_not_given_out(house:
         manager.text = f"{manager.text}storage={foreign:#x} : {an_outsider(house):#018x}=full ;\n"
     house.fabric.wire.sweep()
     assert {f.category for f in check(house).findings} == {"foreign"}
-    assert house.ready().plan.allotment.pkey == foreign + 1
+    assert house.ready().plan.segment == foreign + 1
     report = check(house, repair=True)
     assert [f.repaired for f in report.findings if f.category == "foreign"] == [False] * len(report.findings)
 
@@ -195,7 +195,7 @@ def test_a_key_without_a_pod_is_found_after_release(house: House) -> None:
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    key = 0x8000 | pod.plan.allotment.pkey
+    key = 0x8000 | pod.plan.segment
     assert not any(key in t.keys for t in house.fabric.tables().values())
     house.fabric.write_key(an_outsider(house), key)
     assert categories(check(house)) & {"foreign", "orphan"}

@@ -17,10 +17,11 @@ from weft.model.order import Order
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
-from weft.model.resources import PartitionSpec, Resource
+from weft.model.resources import Resource
 from weft.model.site import FabricManager
 from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
+from weft.testing.fabric import segment
 
 
 def _without_keys(tables: Tables) -> Tables:
@@ -59,7 +60,7 @@ def _order(name: str) -> Order:
 
 def _members(house: House, pod: PodRecord) -> int:
     """How many of the pod's ports have its key as full members."""
-    key = FULL_MEMBER | (pod.plan.allotment.pkey or 0)
+    key = FULL_MEMBER | (pod.plan.segment or 0)
     ports = [h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas]
     tables = house.fabric.tables(ports)
     return sum(key in tables[g].keys for g in ports)
@@ -78,12 +79,11 @@ def _released(house: House, pod: PodRecord) -> Receipt:
 
 
 def _keys_in_use(house: House) -> frozenset[int]:
-    return house.store.capacity().used.pkeys.get("ib0", frozenset())
+    return house.store.capacity().used.segments.get("ib0", frozenset())
 
 
 def _partition(house: House, pkey: int, *members: int) -> Resource:
-    spec = PartitionSpec(pkey=pkey, members=members)
-    return Resource(key="partition", name="weft-partition", where="ib0", spec=spec)
+    return Resource(key="partition", name="weft-partition", where="ib0", spec=segment(pkey, members))
 
 
 def _replaced(house: House) -> None:
@@ -171,13 +171,13 @@ def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
     assert receipt.clean and item.result == "clean" and any("sm2" in u for u in item.unread)
     assert "sm1" in item.seen and "sm2" not in item.seen
     second = house.ready(_order("second"))
-    assert second.plan.allotment.pkey != pod.plan.allotment.pkey
+    assert second.plan.segment != pod.plan.segment
     _keeper(house).tend()
-    assert pod.plan.allotment.pkey in _keys_in_use(house)
+    assert pod.plan.segment in _keys_in_use(house)
     assert any("stay held" in p and "0x101" in p for p in house.fabric.status().problems)
     sm2.reachable = True
     _keeper(house).tend()
-    assert pod.plan.allotment.pkey not in _keys_in_use(house)
+    assert pod.plan.segment not in _keys_in_use(house)
     assert sm2.text == house.fabric.manager("sm1").text
     assert str(pod.id) not in (sm2.text or "") and house.fabric.status().problems == ()
 
@@ -191,14 +191,14 @@ def test_a_standby_that_can_not_write_is_the_same(house: House) -> None:
     [item] = [i for i in receipt.items if i.plane == "partition"]
     assert receipt.clean and any("sm2" in u and "still has" in u for u in item.unread)
     _keeper(house).tend()
-    assert pod.plan.allotment.pkey in _keys_in_use(house)
+    assert pod.plan.segment in _keys_in_use(house)
     # Another order must not take what the standby still has for something that the master has lost.
     second = house.ready(_order("second"))
-    assert second.plan.allotment.pkey != pod.plan.allotment.pkey
+    assert second.plan.segment != pod.plan.segment
     assert str(pod.id) not in (house.fabric.manager("sm1").text or "")
     sm2.writable = True
     _keeper(house).tend()
-    assert pod.plan.allotment.pkey not in _keys_in_use(house)
+    assert pod.plan.segment not in _keys_in_use(house)
 
 
 def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> None:

@@ -44,7 +44,7 @@ def test_from_order_to_receipt(house: IpuHouse) -> None:
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things() and not house.vipu.unfit()
     signed = house.store.receipt(pod.id)
-    assert signed is not None and signed.receipt.clean and signed.receipt.pkey == ""
+    assert signed is not None and signed.receipt.clean and signed.receipt.segment == ""
     planes = {i.plane for i in signed.receipt.items}
     assert planes >= {
         "vipu_user",

@@ -36,7 +36,7 @@ def test_an_order_becomes_ready_and_everything_is_there(house: House) -> None:
     kinds = {t.kind for t in house.cloud.things()}
     assert Kind.SERVER in kinds and Kind.NETWORK in kinds
     members = {h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0")}
-    key = 0x8000 | (pod.plan.allotment.pkey or 0)
+    key = 0x8000 | (pod.plan.segment or 0)
     with_key = {guid for guid, table in house.fabric.tables().items() if key in table.keys}
     assert with_key == members and len(members) == 4
     assert all(r.state is RowState.SETTLED for r in house.store.resources(pod.id))
@@ -48,7 +48,7 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things()
-    assert not any((pod.plan.allotment.pkey or 0) | 0x8000 in t.keys for t in house.fabric.tables().values())
+    assert not any((pod.plan.segment or 0) | 0x8000 in t.keys for t in house.fabric.tables().values())
     receipt = house.store.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert {i.plane for i in receipt.receipt.items} >= {
@@ -78,7 +78,7 @@ def test_two_pods_never_share(house: House) -> None:
     second = house.ready(ORDER.model_copy(update={"name": "other"}))
     assert not set(first.nodes) & set(second.nodes)
     a, b = first.plan.allotment, second.plan.allotment
-    assert a.pkey != b.pkey and a.vlan != b.vlan
+    assert first.plan.segment != second.plan.segment and first.plan.vlan != second.plan.vlan
     assert a.rdma_cidr != b.rdma_cidr and a.management_cidr != b.management_cidr
 
 

@@ -24,11 +24,11 @@ def test_from_order_to_receipt_without_a_fabric(house: House) -> None:
     """No partition, no P_Key, no port on the fabric; the receipt is signed all the same."""
     pod = house.ready(plain())
     kinds = {r.kind for r in house.store.resources(pod.id)}
-    assert "partition" not in kinds and "server" in kinds
+    assert "segment" not in kinds and "server" in kinds
     keys = {r.key for r in house.store.resources(pod.id)}
     assert not any("rdma" in key for key in keys) and "network/management" in keys
     assert {key for key in keys if key.startswith("port/")} == {f"port/{n}/management" for n in pod.nodes}
-    assert pod.plan.allotment.pkey is None and not pod.plan.allotment.rdma_cidr
+    assert pod.plan.segment is None and not pod.plan.allotment.rdma_cidr
     assert "on no fabric" in plan_text(pod.plan) and "RDMA network  none" in plan_text(pod.plan)
     house.release(pod)
     house.run(pod, PodState.RELEASED)

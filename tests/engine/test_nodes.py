@@ -122,7 +122,7 @@ def visit(house: House, pod: PodRecord) -> PodRecord:
 
 def members(house: House, pod: PodRecord) -> set[str]:
     """Nodes with the pod's key on the wire, as full member, on all their ports."""
-    key = 0x8000 | (pod.plan.allotment.pkey or 0)
+    key = 0x8000 | (pod.plan.segment or 0)
     tables = house.fabric.tables()
     return {
         n.name for n in house.site.nodes if n.hcas and all(key in tables[h.port_guid].keys for h in n.hcas)
@@ -131,7 +131,7 @@ def members(house: House, pod: PodRecord) -> set[str]:
 
 def keyless(house: House, pod: PodRecord, node: str) -> bool:
     """Neither the node's ports nor their leaf ports have the key, in either membership."""
-    pkey = pod.plan.allotment.pkey or 0
+    pkey = pod.plan.segment or 0
     tables = [house.fabric.tables()[h.port_guid] for h in house.site.node_by_name[node].hcas]
     return not any({pkey, 0x8000 | pkey} & (t.keys | (t.leaf_keys or frozenset())) for t in tables)
 

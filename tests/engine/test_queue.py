@@ -45,7 +45,7 @@ def test_an_order_waits_and_starts_when_another_is_released(house: House) -> Non
     assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, nodes promised: 4"
     assert waiting.expected_start == datetime(2026, 11, 21, 16, tzinfo=UTC)
     shown = next(p for p in house.service.list_pods(house.request()) if p.name == "second")
-    assert (shown.position, shown.nodes, shown.pkey) == (1, 4, None)
+    assert (shown.position, shown.nodes, shown.segment) == (1, 4, None)
     assert house.service.show_pod(house.request(), "second").placed == ()
     release(house, first)
     house.worker.tend_queue()

@@ -50,10 +50,10 @@ def test_an_idle_spare_is_clean_and_one_with_a_key_is_not(house: House) -> None:
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     auditor = Auditor(house.store, house.world, house.site, house.clock)
     assert auditor.check().findings == ()
-    assert pod.plan.allotment.pkey is not None
+    assert pod.plan.segment is not None
     port = house.site.node_by_name[pod.spares[0]].hcas[0].port_guid
-    house.fabric.write_key(port, FULL_MEMBER | pod.plan.allotment.pkey)
-    found = [f for f in auditor.check().findings if f.kind == "p_key"]
+    house.fabric.write_key(port, FULL_MEMBER | pod.plan.segment)
+    found = [f for f in auditor.check().findings if f.kind == "membership"]
     assert [(f.category, f.pod) for f in found] == [("different", "train")]
     assert found[0].subject.startswith(pod.spares[0]) and "is no member" in found[0].what
 

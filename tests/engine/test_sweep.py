@@ -95,12 +95,12 @@ def test_what_comes_back_under_a_known_id_is_found_whatever_its_mark_says(house:
 def test_a_key_that_comes_back_is_taken_off_again(house: House) -> None:
     """A standby with an old file writes the P_Key of a pod that is long gone."""
     pod = released(house)
-    key = 0x8000 | (pod.plan.allotment.pkey or 0)
+    key = 0x8000 | (pod.plan.segment or 0)
     guid = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0].port_guid
     house.fabric.write_key(guid, key)
     sweep(house)
     assert not any(key in t.keys for t in house.fabric.tables().values())
-    assert "P_Key" in alarms(house, pod)[0]
+    assert "segment 0x" in alarms(house, pod)[0]
     sweep(house)
     assert corrections(house, pod)[0].gone_at is not None
 
@@ -125,7 +125,7 @@ def test_the_next_pods_own_is_not_taken_for_the_last_ones(house: House) -> None:
     """Same nodes, same P_Key, same names: what is there is the new pod's."""
     old = released(house)
     new = house.ready()
-    assert (new.nodes, new.plan.allotment.pkey) == (old.nodes, old.plan.allotment.pkey)
+    assert (new.nodes, new.plan.segment) == (old.nodes, old.plan.segment)
     assert sweep(house) == []
     assert alarms(house, old) == [] and house.service.audit(house.operator).findings == ()
     assert house.store.find_pod(str(new.id), None).state is PodState.READY
@@ -199,7 +199,7 @@ def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: Hou
     house.clock.sleep(1.0)
     house.run(pod, PodState.RELEASED)
     sweep(house)
-    assert house.store.capacity().used.vlans["lab"] == {pod.plan.allotment.vlan}
+    assert house.store.capacity().used.vlans["lab"] == {pod.plan.vlan}
     for network in house.cloud.things(Kind.NETWORK):
         house.cloud.lose(network)
     sweep(house)

@@ -28,8 +28,8 @@ def test_foreign_networks_numbers_are_given_to_nobody(house: House) -> None:
     stranger(house, vlan.physical_network, vlan.segments.first)
     stranger(house, rail.physical_network, rail.segments.first)
     pod = house.ready()
-    assert pod.plan.allotment.vlan == vlan.segments.first + 1
-    assert pod.plan.allotment.pkey == rail.segments.first + 1
+    assert pod.plan.vlan == vlan.segments.first + 1
+    assert pod.plan.segment == rail.segments.first + 1
 
 
 @pytest.mark.parametrize("kind", ["management", "rdma"])
@@ -44,19 +44,19 @@ def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> 
     pod = house.order()
     stranger(house, place, first)
     after = house.run(pod, PodState.READY)
-    numbers = after.plan.allotment
-    assert (numbers.vlan if kind == "management" else numbers.pkey) == first + 1
+    numbers = after.plan
+    assert (numbers.vlan if kind == "management" else numbers.segment) == first + 1
     assert {house.cloud.thing(f"network/{n}").fields["segment"] for n in ("management", "rdma")} == {
         numbers.vlan,
-        numbers.pkey,
+        numbers.segment,
     }
-    assert [k for k in house.fabric.partitions() if k in rail.segments] == [numbers.pkey]
+    assert [k for k in house.fabric.partitions() if k in rail.segments] == [numbers.segment]
     said = [e.message for e in house.store.events(pod.id, 0) if "in use by somebody else" in e.message]
     assert len(said) == 1
     assert after.nodes == pod.nodes
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    assert not house.store.capacity().used.vlans and not house.store.capacity().used.pkeys
+    assert not house.store.capacity().used.vlans and not house.store.capacity().used.segments
 
 
 def test_a_release_asked_meanwhile_wins(house: House) -> None:

@@ -11,12 +11,13 @@ from typing import Protocol
 
 from weft.drivers.opensm import OpenSm
 from weft.model.errors import UnknownError
+from weft.model.ids import parse_guid
 from weft.model.owner import Owner
-from weft.model.resources import Observed, PartitionSpec, Resource
+from weft.model.resources import Observed, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.ledger import Ledger, NoLedger
 from weft.ports.resources import Scope
-from weft.testing.fabric import FakeFabric
+from weft.testing.fabric import FakeFabric, segment
 from weftlab.fabric import Faults, fabric_jobs
 from weftlab.layout import Layout, free_ports
 from weftlab.site import FABRIC, make_site, settings
@@ -60,8 +61,14 @@ def partition(pkey: int, members: Sequence[int], key: str = "partition") -> Reso
         key=key,
         name=f"weft-{key}",
         where=FABRIC,
-        spec=PartitionSpec(pkey=pkey, members=tuple(sorted(members))),
+        spec=segment(pkey, members),
     )
+
+
+def parsed(resource: Resource) -> set[int]:
+    """Port GUIDs of its members."""
+    assert isinstance(resource.spec, SegmentSpec)
+    return {parse_guid(port) for port in resource.spec.ports}
 
 
 def host_ports(site: Site) -> list[int]:

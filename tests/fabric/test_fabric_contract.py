@@ -9,11 +9,12 @@ from fabric_rig import FABRIC, FOREIGN, FakeRig, Rig, host_ports, partition, sco
 
 from weft.drivers.opensm import OpenSm
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.fabric import ManagerState, Membership
-from weft.model.ids import DEFAULT_PKEY
+from weft.model.fabric import ManagerState
+from weft.model.fabrictypes import Mode
+from weft.model.ids import DEFAULT_PKEY, format_guid
 from weft.model.resources import Kind, Status
 from weft.model.site import FabricManager
-from weft.planning.fabric.portkeys import crowded
+from weft.planning.fabric.portkeys import full
 from weft.ports.ledger import NoLedger
 
 
@@ -105,8 +106,8 @@ def test_foreign_octets_stay_as_they_are(rig: Rig) -> None:
     assert text.startswith(before) and text.endswith(after)
     assert rig.driver.tables([ports[6]])[ports[6]].keys == {0x7FFF, 0xA001}
     assert rig.driver.partitions()[0x2001].members == {
-        ports[6]: Membership.FULL,
-        ports[7]: Membership.LIMITED,
+        ports[6]: Mode.FULL,
+        ports[7]: Mode.LIMITED,
     }
 
 
@@ -169,7 +170,7 @@ def test_marked_and_removed(rig: Rig) -> None:
     """The audit sees what bears the mark with its pod, and can remove it; another pod's it can't."""
     rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     [thing] = rig.driver.marked("lab", [])
-    assert (thing.kind, thing.id, thing.owner) == (Kind.PARTITION, "0x101", scope().owner)
+    assert (thing.kind, thing.id, thing.owner) == (Kind.SEGMENT, "0x101", scope().owner)
     assert rig.driver.marked("another-site", []) == []
     rig.driver.delete(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     rig.driver.create(scope(2), [partition(0x101, host_ports(rig.site)[:2])], {})
@@ -203,7 +204,6 @@ def test_virtual_functions_are_refused_by_capability(rig: Rig) -> None:
     """The reason is in the driver's capabilities, for the planner to say."""
     capabilities = rig.driver.capabilities
     assert not capabilities.virtual_functions and "virtual" in capabilities.why_no_virtual_functions
-    assert capabilities.reads_wire
 
 
 def test_a_fabric_without_agents_is_unknown() -> None:
@@ -228,12 +228,12 @@ def test_a_port_whose_table_is_full_is_known(rig: Rig) -> None:
     rig.hup("sm1")
     rig.driver.create(scope(), [partition(0x101, ports[:1])], {})
     until("the last key is there", lambda: 0x8101 in rig.driver.tables([ports[0]])[ports[0]].keys)
-    suspects = crowded(rig.site, FABRIC, rig.driver.partitions())
-    entries = rig.driver.entries([p.guid for p in suspects])
-    assert {p.guid for p in suspects} == set(ports) == set(entries)
-    assert set(entries.values()) == {64}
-    assert [p.guid for p in suspects if p.full(entries[p.guid], ())] == ports[:1]
-    assert not any(p.full(entries[p.guid], {0x101}) for p in suspects)
+    tight = rig.driver.usage().tight
+    assert {p.port for p in tight} == {format_guid(g) for g in ports}
+    assert {p.entries for p in tight} == {64}
+    words = rig.site.fabrics[FABRIC].words
+    assert [p.port for p in tight if full(p, words, ())] == [format_guid(ports[0])]
+    assert not any(full(p, words, {0x101}) for p in tight)
     more = partition(0x102, ports[:2])
     rig.driver.create(scope(2), [more], {})
     until("it has found its way", lambda: 0x8102 in rig.driver.tables([ports[1]])[ports[1]].keys)

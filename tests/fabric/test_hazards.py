@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import pytest
-from fabric_rig import RealRig, Rig, host_ports, partition, scope, seen, until
+from fabric_rig import RealRig, Rig, host_ports, parsed, partition, scope, seen, until
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Observed, PartitionSpec, Resource, Status
+from weft.model.resources import Observed, Resource, SegmentSpec, Status
 
 OPEN = {0xFFFF}
 
@@ -83,7 +83,7 @@ def test_missing_file(rig: Rig) -> None:
     assert "missing" in _problems(rig)
     assert "sm1" in _unsettled(rig, wanted).reason
     _put_right(rig, wanted)
-    others = [g for g in host_ports(rig.site) if g not in wanted.spec.members]  # pyright: ignore
+    others = [g for g in host_ports(rig.site) if g not in parsed(wanted)]
     assert all(rig.driver.tables([g])[g].keys == {0x7FFF} for g in others)
 
 
@@ -254,11 +254,11 @@ class Book:
     """What the database would say: the partition of pod 1 is wanted."""
 
     def __init__(self, wanted: Resource) -> None:
-        assert isinstance(wanted.spec, PartitionSpec)
+        assert isinstance(wanted.spec, SegmentSpec)
         self._wanted = {scope().mark(wanted.key): wanted.spec}
         self.told: list[tuple[Owner, str]] = []
 
-    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+    def wanted(self) -> Mapping[Mark, SegmentSpec]:
         return self._wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

@@ -17,7 +17,7 @@ from weft.generate.partitions_conf import (
     split,
 )
 from weft.model.errors import InputError
-from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 
@@ -226,5 +226,5 @@ def test_expected_tables() -> None:
 def test_configured_partitions() -> None:
     """By key, with the membership of each named GUID; the default one too."""
     configured = parse(DEFAULT + "A=0x8001 : 0xa=full, 0xb;\n", "lab").configured()
-    assert configured[1].members == {0xA: Membership.FULL, 0xB: Membership.LIMITED}
-    assert configured[0x7FFF].members == {0xA: Membership.FULL, 0xB: Membership.FULL}
+    assert configured[1].members == {0xA: Mode.FULL, 0xB: Mode.LIMITED}
+    assert configured[0x7FFF].members == {0xA: Mode.FULL, 0xB: Mode.FULL}

@@ -8,10 +8,11 @@ from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, base_section
 from weft.model.agentapi import AgentPartitions, ConfiguredPartition, WeftPartitionDocument
 from weft.model.errors import UnknownError
-from weft.model.fabric import ManagerState, Membership
+from weft.model.fabric import ManagerState
+from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import PartitionSpec
+from weft.testing.fabric import segment
 
 
 def mark(pod: int) -> Mark:
@@ -27,7 +28,7 @@ def file(
     *documents: WeftPartitionDocument, foreign: int = 0, state: ManagerState = ManagerState.STANDBY
 ) -> AgentPartitions:
     keys = [d.pkey for d in documents] + ([foreign] if foreign else [])
-    configured = [ConfiguredPartition(pkey=k, name="", members={"0x1": Membership.FULL}) for k in keys]
+    configured = [ConfiguredPartition(pkey=k, name="", members={"0x1": Mode.FULL}) for k in keys]
     return AgentPartitions(
         state=state, digest="d", foreign_digest="f", weft=documents, configured=tuple(configured)
     )
@@ -40,7 +41,7 @@ def base(
     over: tuple[int, ...] = (),
 ) -> Base:
     read = {f"sm{i}": f for i, f in enumerate((master, *standbys), 1)}
-    specs = {mark(p): PartitionSpec(pkey=0x100 + p, members=(p,)) for p in wanted}
+    specs = {mark(p): segment(0x100 + p, (p,)) for p in wanted}
     known = dict.fromkeys(map(mark, wanted), False) | dict.fromkeys(map(mark, over), True)
     return base_section(Files(read, {}), "sm1", specs, known)
 

@@ -7,7 +7,7 @@ import pytest
 from weft.drivers.opensm.sight import EMPTY, Sight
 from weft.model.agentapi import Paths, PortReading, Tables
 from weft.model.errors import UnknownError
-from weft.model.fabric import PathProbe
+from weft.model.subnet import PathProbe
 
 OWN = 100
 

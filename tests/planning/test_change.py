@@ -17,7 +17,7 @@ from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.model.resources import Kind, PartitionSpec, PortSpec
+from weft.model.resources import Kind, PortSpec, SegmentSpec
 from weft.model.site import Site
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.changetext import change_text
@@ -114,9 +114,9 @@ def test_the_partition_is_exactly_the_nodes_that_are_wanted() -> None:
     for ordered in (order(5), order(4), order(1)):
         plan = changed(plan, ordered)
         spec = plan.graph.by_key()["partition"].spec
-        assert isinstance(spec, PartitionSpec)
-        assert spec.members == tuple(
-            sorted(h.port_guid for n in names(plan) for h in site.node_by_name[n].hcas)
+        assert isinstance(spec, SegmentSpec)
+        assert [m.port for m in spec.members] == sorted(
+            h.port_id for n in names(plan) for h in site.node_by_name[n].hcas
         )
 
 

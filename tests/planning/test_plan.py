@@ -35,7 +35,7 @@ BUSY = Occupancy(
     ),
 )
 USED = UsedNumbers(
-    pkeys={"ib": frozenset({101, 102})},
+    segments={"ib": frozenset({101, 102})},
     vlans={"main": frozenset({1000})},
     rdma_cidrs={"main": frozenset({"10.128.0.0/24"})},
     management_cidrs={"main": frozenset({"10.16.0.0/24"})},
@@ -106,7 +106,7 @@ def test_a_plan_takes_nothing_that_is_taken() -> None:
     nodes = {n.node for n in found.placement.nodes}
     assert not nodes & {*BUSY.busy, *BUSY.quarantined}
     numbers = found.allotment
-    assert (numbers.pkey, numbers.vlan, numbers.rdma_cidr, numbers.management_cidr) == (
+    assert (found.segment, found.vlan, numbers.rdma_cidr, numbers.management_cidr) == (
         103,
         1001,
         "10.128.1.0/24",
@@ -218,12 +218,11 @@ def test_no_node_on_a_fabric_is_told() -> None:
     [
         ({}, "what its manager can do is not known"),
         (
-            {"ib": Capabilities(virtual_functions=False, why_no_virtual_functions="it has no vports",
-                                max_pkeys_per_port=128, reads_wire=True)},
+            {"ib": Capabilities(virtual_functions=False, why_no_virtual_functions="it has no vports")},
             "it has no vports",
         ),
         (
-            {"ib": Capabilities(virtual_functions=True, max_pkeys_per_port=128, reads_wire=True)},
+            {"ib": Capabilities(virtual_functions=True)},
             "the site describes no virtual functions",
         ),
     ],
@@ -244,7 +243,7 @@ def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
     assert isinstance(found, Refusal)
     assert "16" in found.reason
     assert any("16" in change for change in found.would_fit)
-    none_left = UsedNumbers(pkeys={"ib": frozenset(range(101, 227))})
+    none_left = UsedNumbers(segments={"ib": frozenset(range(101, 227))})
     assert isinstance(plan(order(1), used=none_left), Refusal)
 
 

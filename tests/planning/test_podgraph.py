@@ -8,6 +8,7 @@ import pytest
 from smallsite import POD_ID, order, small_site
 
 from weft.model.errors import ConflictError, InputError
+from weft.model.fabrictypes import Mode
 from weft.model.order import Order
 from weft.model.placement import Explanation, PlacedNode, Placement
 from weft.model.plan import Allotment
@@ -17,18 +18,23 @@ from weft.model.resources import (
     KeyPairSpec,
     Kind,
     NetworkSpec,
-    PartitionSpec,
     PortSpec,
     Resource,
     RouterSpec,
     SecurityGroupSpec,
+    SegmentSpec,
     ServerSpec,
     SubnetSpec,
 )
 from weft.model.site import Site
 from weft.planning.shapes.gpu.graph import in_order, podgraph
 
-NUMBERS = Allotment(pkey=101, vlan=1000, rdma_cidr="10.128.0.0/24", management_cidr="10.16.0.0/24")
+NUMBERS = Allotment(
+    segment="0x65",
+    rdma_cidr="10.128.0.0/24",
+    management_cidr="10.16.0.0/24",
+    numbers={"segment/ib": 101, "vlan/main": 1000},
+)
 
 
 def placed(*names: str) -> Placement:
@@ -76,10 +82,11 @@ def test_the_partition_has_exactly_the_nodes_adapters() -> None:
     """All adapters of the chosen nodes on the fabric, sorted, and nobody else; it lives on the fabric."""
     resource = graph(order(2), "gpu02", "gpu01").by_key()["partition"]
     spec = resource.spec
-    assert isinstance(spec, PartitionSpec)
+    assert isinstance(spec, SegmentSpec)
     site = small_site()
-    wanted = sorted(h.port_guid for n in ("gpu01", "gpu02") for h in site.node_by_name[n].hcas)
-    assert (resource.where, spec.pkey, list(spec.members)) == ("ib", 101, wanted)
+    wanted = sorted((h.port_id, Mode.FULL) for n in ("gpu01", "gpu02") for h in site.node_by_name[n].hcas)
+    assert (resource.where, spec.number, spec.named) == ("ib", 101, "P_Key 0x65")
+    assert [(m.port, m.mode) for m in spec.members] == wanted
 
 
 def test_fewer_adapters_mean_fewer_ports_and_the_same_members() -> None:
@@ -87,9 +94,9 @@ def test_fewer_adapters_mean_fewer_ports_and_the_same_members() -> None:
     ordered = order(1, fabric={"hcas_per_node": 1})
     found = graph(ordered, "gpu01").by_key()
     assert {k for k in found if k.startswith("port/")} == {"port/gpu01/management", "port/gpu01/mlx5_0"}
-    partition = found["partition"].spec
-    assert isinstance(partition, PartitionSpec)
-    assert len(partition.members) == 4
+    segment = found["partition"].spec
+    assert isinstance(segment, SegmentSpec)
+    assert len(segment.members) == 4
 
 
 def test_networks_and_subnets_are_what_the_fabric_wants() -> None:
@@ -200,7 +207,7 @@ def test_names_are_made_of_the_pods_id_and_the_key() -> None:
     """A lost answer is found again by a name that depends on nothing else."""
     for resource in graph(order(1), "gpu01").resources:
         assert resource.name == f"weft-1f0c9a3b-{resource.key.replace('/', '-')}"
-        assert resource.where == ("ib" if resource.kind is Kind.PARTITION else "main")
+        assert resource.where == ("ib" if resource.kind is Kind.SEGMENT else "main")
 
 
 def test_a_replacement_in_the_same_place_moves_nobody() -> None:
@@ -226,9 +233,9 @@ def test_nodes_with_unequal_adapters_keep_their_strides() -> None:
     port = found.by_key()["port/gpu03/mlx5_0"].spec
     assert isinstance(port, PortSpec)
     assert port.address == "10.128.0.9"
-    partition = found.by_key()["partition"].spec
-    assert isinstance(partition, PartitionSpec)
-    assert len(partition.members) == 9
+    segment = found.by_key()["partition"].spec
+    assert isinstance(segment, SegmentSpec)
+    assert len(segment.members) == 9
 
 
 def test_a_node_that_left_the_site_is_a_conflict() -> None:

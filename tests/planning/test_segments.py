@@ -34,23 +34,29 @@ def numbers(
 def test_the_lowest_free_numbers_are_given() -> None:
     """Nothing used: the first of each; a gap is filled before the end is used."""
     assert numbers() == Allotment(
-        pkey=101, vlan=1000, rdma_cidr="10.128.0.0/24", management_cidr="10.16.0.0/24"
+        segment="0x65",
+        rdma_cidr="10.128.0.0/24",
+        management_cidr="10.16.0.0/24",
+        numbers={"segment/ib": 101, "vlan/main": 1000},
     )
     used = UsedNumbers(
-        pkeys={"ib": frozenset({101, 103}), "other": frozenset({102})},
+        segments={"ib": frozenset({101, 103}), "other": frozenset({102})},
         vlans={"main": frozenset({1000, 1001, 1003})},
         rdma_cidrs={"main": frozenset({"10.128.0.0/24", "10.128.2.0/24"})},
         management_cidrs={"main": frozenset({"10.16.0.0/23"})},
     )
     assert numbers(used) == Allotment(
-        pkey=102, vlan=1002, rdma_cidr="10.128.1.0/24", management_cidr="10.16.2.0/24"
+        segment="0x66",
+        rdma_cidr="10.128.1.0/24",
+        management_cidr="10.16.2.0/24",
+        numbers={"segment/ib": 102, "vlan/main": 1002},
     )
 
 
 @pytest.mark.parametrize(
     ("used", "reason"),
     [
-        (UsedNumbers(pkeys={"ib": frozenset(range(101, 227))}),
+        (UsedNumbers(segments={"ib": frozenset(range(101, 227))}),
          "fabric ib: all P_Keys of its range 101 to 226 are in use"),
         (UsedNumbers(vlans={"main": frozenset(range(1000, 1200))}),
          "cloud main: all management VLANs 1000 to 1199 are in use"),

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from weft.model.fabrictypes import FABRIC_TYPES
 from weft.model.order import KEY_PAIR_NAMES
 from weft.model.pod import PodState
 
@@ -34,14 +35,14 @@ _GAPS = {
     "user": r"[\w.@-]{1,64}",
     "span": r"[1-9]\d{0,6}[smhd]",
     "state": "|".join(PodState),
-    "kind": r"partition|network|subnet|router|security_group|key_pair|port|floating_ip|server|vipu_[a-z]+",
+    "kind": r"partition|segment|network|subnet|router|security_group|key_pair|port|floating_ip|server|vipu_[a-z]+",
     "level": r"node|leaf|pod|hall|building|site",
     "place": r"(?:cloud|fabric|IPU-POD) [A-Za-z0-9][A-Za-z0-9._-]{0,62}",
     "field": r"[a-z_]{1,40}",
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",
     "cidr": r"[0-9./]{7,18}",
     "id": r"[0-9a-f-]{36}|0x[0-9a-f]{1,4}|weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
-    "space": r"(?:pkey|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+    "space": r"(?:segment|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
 }
 
 
@@ -101,9 +102,9 @@ _EVENTS = _forms(
     "seen free, and given back: …",
     "{space} {n} is in use by somebody else: it has {n} now",
     "{kind} {id} is in {node} after the pod was released, though the receipt says that it was gone",
-    "P_Key {id} is on fabric {node} after the pod was released, though the receipt says that it was gone",
+    "segment {id} is on fabric {node} after the pod was released, though the receipt says that it was gone",
     "{kind} {id} is gone: …",
-    "P_Key {id} is on no port of {node} any more",
+    "segment {id} is on no port of {node} any more",
 )
 _LEADS = _forms(
     "{state}: …",
@@ -156,7 +157,7 @@ _REFUSALS = _forms(
     ),
     "{place}: all its management VLANs are in use",
     "{place}: all VLANs of its data network are in use",
-    "{place}: all P_Keys of its range {n} to {n} are in use",
+    *(f"{{place}}: all {t.words} of its range {{n}} to {{n}} are in use" for t in FABRIC_TYPES.values()),
     "{place}: all management VLANs {n} to {n} are in use",
     "{place}: all addresses for V-IPU controllers are in use",
     "{place}: no free subnet of {n} addresses is left…",

@@ -7,7 +7,7 @@ from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
 from weft.model.errors import WeftError
 from weft.model.views import Health
-from weft.ports.fabric import FabricReader
+from weft.ports.fabric import FabricDriver
 
 
 class Service(PodVerbs, SiteVerbs, TimeVerbs):
@@ -32,13 +32,11 @@ class Service(PodVerbs, SiteVerbs, TimeVerbs):
         return Health(ready=ready, checks=checks | {f"fabric {n}": said for n, said in fabrics.items()})
 
 
-def _fabric(fabric: FabricReader) -> str:
+def _fabric(fabric: FabricDriver) -> str:
     """How a fabric's managers are, in words that anybody may read."""
     try:
-        files = fabric.files()
+        told = fabric.told()
     except WeftError:
-        return "unknown: no master subnet manager answers"
-    behind = len(files.unread)
-    return (
-        f"ok, but {behind} of {behind + len(files.read)} subnet managers can't be asked" if behind else "ok"
-    )
+        return "unknown: no manager that rules it answers"
+    behind = len(told.unread)
+    return f"ok, but {behind} of {behind + len(told.read)} managers can't be asked" if behind else "ok"

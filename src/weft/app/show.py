@@ -6,7 +6,6 @@ from weft.engine.capacity import Capacity
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.siteparts import SiteRecord
 from weft.model.fabric import FabricStatus
-from weft.model.ids import format_pkey
 from weft.model.ipusite import IpuMachine
 from weft.model.resources import FloatingIPSpec, PortSpec, ServerSpec
 from weft.model.site import Node, Site
@@ -27,7 +26,7 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         created_at=pod.created_at,
         nodes=pod.order.nodes.count,
         fabric=plan.fabric if plan else None,
-        pkey=format_pkey(plan.allotment.pkey) if plan and plan.allotment.pkey is not None else None,
+        segment=plan.allotment.segment if plan else None,
         lease_end=pod.lease_end,
         position=pod.position,
         expected_start=pod.expected_start,
@@ -35,7 +34,7 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         site=plan.site if plan else site,
         cloud=plan.cloud if plan else pod.order.cloud,
         flavor=plan.flavor if plan else pod.order.nodes.flavor,
-        vlan=plan.allotment.vlan if plan else None,
+        vlan=plan.vlan if plan else None,
         order=pod.order,
         placed=plan.placement.nodes if plan else (),
         spares=plan.placement.spares if plan else (),

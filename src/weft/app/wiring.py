@@ -34,6 +34,7 @@ from weft.engine.sweep import Sweeper, SweepSettings
 from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, PermanentError
+from weft.model.fabrictypes import FabricType
 from weft.model.site import Site
 from weft.ports.ledger import Ledger
 from weft.ports.podkeys import PodKeys
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("weft")
 
 
-def build_world(site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str], Ledger]) -> World:
+def build_world(
+    site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str, FabricType], Ledger]
+) -> World:
     """Drivers of everything that the site names; `ledger` gives a fabric's. Opens no connection."""
     sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
-    fabrics = {name: OpenSm(site, name, ledger(name)) for name in site.fabrics}
+    fabrics = {name: OpenSm(site, name, ledger(name, fabric.words)) for name, fabric in site.fabrics.items()}
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
     return World(

@@ -234,7 +234,18 @@ def list_(args: argparse.Namespace) -> int:
     project = ("project_id",) if args.all_projects else ()
     waits = [p for p in pods if p.get("position") or p.get("expected_start")]
     queue = ("position", "expected_start") if waits else ()
-    columns = ("name", *project, "state", "nodes", "fabric", "pkey", "since", *queue, "lease_end", "reason")
+    columns = (
+        "name",
+        *project,
+        "state",
+        "nodes",
+        "fabric",
+        "segment",
+        "since",
+        *queue,
+        "lease_end",
+        "reason",
+    )
     say("\n".join(table(columns, pods)))
     return 0
 

@@ -62,7 +62,7 @@ def show_receipt(signed: Json) -> None:
         "released_at",
         "nodes",
         "spares",
-        "pkey",
+        "segment",
         "clean",
         "quarantined",
     )

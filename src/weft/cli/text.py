@@ -101,6 +101,6 @@ _POD_FIELDS = (
     ("cloud", "cloud"),
     ("flavor", "flavor"),
     ("fabric", "fabric"),
-    ("P_Key", "pkey"),
+    ("segment", "segment"),
     ("VLAN", "vlan"),
 )

@@ -21,14 +21,12 @@ from weft.engine.traces import Traces
 from weft.engine.verifier import verify
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, WeftError
-from weft.model.fabric import PortTable
-from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
+from weft.model.fabric import PortSeen
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import PartitionSpec
+from weft.model.resources import SegmentSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
-from weft.planning.fabric.check import port_name
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING})
@@ -133,9 +131,9 @@ class Auditor:
             self._find("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
         just: dict[str, set[int]] = {}
         for pod in self._store.released_pods(outside.began_at):
-            if pod.plan.allotment.pkey is not None:
-                just.setdefault(pod.plan.fabric, set()).add(pod.plan.allotment.pkey)
-        self._just_released = {fabric: frozenset(keys) for fabric, keys in just.items()}
+            if pod.plan.segment is not None:
+                just.setdefault(pod.plan.fabric, set()).add(pod.plan.segment)
+        self._just_released = {fabric: frozenset(numbers) for fabric, numbers in just.items()}
 
     # -- pods' own ----------------------------------------------------------------------------------------------
 
@@ -144,7 +142,7 @@ class Auditor:
             for pod, records in self._pods.values():
                 if pod.state not in AT_REST or pod.wanted != "present":
                     continue
-                verdict = verify(pod, records, self._world, self._site, pool)
+                verdict = verify(pod, records, self._world, pool)
                 for plane, number in verdict.looked_at.items():
                     self._checked[plane] = self._checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(pod):
@@ -276,7 +274,7 @@ class Auditor:
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def _check_wire(self, name: str, wire: Wire) -> None:
-        """Keys inside weft's range that no partition of a live pod explains."""
+        """Numbers inside weft's range that no segment of a live pod explains."""
         mine = self._site.fabrics[name].segments
         for problem in [
             *wire.status.problems,
@@ -285,51 +283,48 @@ class Auditor:
             self._find(
                 "different", "fabric manager", name, name, problem, repair="the fabric's operator must look"
             )
-        owned = {spec.pkey: (pod, set(spec.members)) for pod, spec in self._partitions(name)}
-        told = {s.thing.id for s in self._strays if s.thing.where == name}
+        owned = {spec.number: (pod, spec.ports) for pod, spec in self._segments(name)}
+        snapshot, words = wire.snapshot, self._site.fabrics[name].words
+        told = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
         gone = self._just_released.get(name, frozenset())
-        self._checked[f"host ports of {name}"] = len(wire.tables)
-        self._checked[f"partitions of {name}"] = len(wire.partitions)
-        for pkey, partition in sorted(wire.partitions.items()):
-            if pkey in mine and pkey not in owned and pkey not in gone and format_pkey(pkey) not in told:
-                text = f"partition {partition.name or '(no name)'} is not weft's and lies inside weft's range"
-                self._find("foreign", "partition", name, format_pkey(pkey), text, repair=_NOT_OURS)
-        for guid, table in sorted(wire.tables.items()):
-            if table.unreachable:
-                port = port_name(self._site, guid)
-                self._find("unknown", "p_key", name, port, table.unreachable, id=format_guid(guid))
-                continue
-            self._check_port(name, guid, table, owned)
+        self._checked[f"host ports of {name}"] = len(snapshot.ports)
+        self._checked[f"segments of {name}"] = len(snapshot.segments)
+        for number, segment in sorted(snapshot.segments.items()):
+            if number in mine and number not in owned and number not in gone and number not in told:
+                text = f"segment {segment or '(no name)'} is not weft's and lies inside weft's range"
+                self._find("foreign", "segment", name, words.text(number), text, repair=_NOT_OURS)
+        for port in sorted(snapshot.ports.values(), key=lambda p: p.port):
+            if port.unread:
+                self._find("unknown", "membership", name, port.name, port.unread, id=port.port)
+            else:
+                self._check_port(name, port, owned)
 
     def _check_port(
-        self, fabric: str, guid: int, table: PortTable, owned: dict[int, tuple[PodRecord, set[int]]]
+        self, fabric: str, port: PortSeen, owned: dict[int, tuple[PodRecord, frozenset[str]]]
     ) -> None:
-        mine = self._site.fabrics[fabric].segments
-        leaf = frozenset(table.leaf_keys or ())
-        keys = {k & ~FULL_MEMBER for k in table.keys | leaf} & set(mine.numbers())
-        for pkey in sorted(keys - self._just_released.get(fabric, frozenset())):
-            pod, members = owned.get(pkey, (None, set[int]()))
-            if guid in members:
+        mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
+        just = self._just_released.get(fabric, frozenset())
+        for number in sorted(n for n in port.numbers if n in mine and n not in just):
+            pod, members = owned.get(number, (None, frozenset[str]()))
+            if port.port in members:
                 continue
-            port = port_name(self._site, guid)
-            on_leaf = not {pkey, FULL_MEMBER | pkey} & table.keys
-            where = f"{table.leaf}[{table.leaf_port}] of {port}" if on_leaf else port
-            what: dict[str, Any] = {"id": f"{format_guid(guid)} {format_pkey(pkey)}"}
+            where, text = next(p.name for p in port.places if number in p.numbers), words.named(number)
+            what: dict[str, Any] = {"id": f"{port.port} {words.text(number)}"}
             if pod is not None:
-                text = f"{where} has {format_pkey(pkey)} of pod {pod.name} and is no member"
+                text = f"{where} has {text} of pod {pod.name} and is no member"
                 what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop repairs it"}
-                self._find("different", "p_key", fabric, port, text, **what)
+                self._find("different", "membership", fabric, port.name, text, **what)
             else:
-                text = f"{where} has {format_pkey(pkey)}, inside weft's range, and no live pod holds that key"
-                self._find("foreign", "p_key", fabric, port, text, repair=_NOT_OURS, **what)
+                text = f"{where} has {text}, inside weft's range, and no live pod holds that number"
+                self._find("foreign", "membership", fabric, port.name, text, repair=_NOT_OURS, **what)
 
-    def _partitions(self, fabric: str) -> list[tuple[PodRecord, PartitionSpec]]:
+    def _segments(self, fabric: str) -> list[tuple[PodRecord, SegmentSpec]]:
         """What live pods have, or are about to have or lose, on a fabric."""
         return [
             (pod, r.resource.spec)
             for pod, records in self._pods.values()
             for r in records
-            if isinstance(r.resource.spec, PartitionSpec)
+            if isinstance(r.resource.spec, SegmentSpec)
             and r.resource.where == fabric
             and r.state is not RowState.ABSENT
         ]

@@ -11,6 +11,7 @@ from weft.engine.database import Row, Tx
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
+from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import NO_TERMS, Terms
 from weft.planning.queue.book import Book, Keep
@@ -27,7 +28,7 @@ class Capacity:
         holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and what the
             pod asks of its leaves: apart_from, exclusive, bisection_gbps.
         quarantines: node -> row of node, reason, since, pod_id.
-        used: P_Keys, VLANs and subnets of live pods.
+        used: numbers and subnets of live pods.
         promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and what the pod will ask of its leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of places on shared hosts.
@@ -97,8 +98,9 @@ def _terms(row: Row) -> Terms:
     return Terms(row["project_id"], frozenset(row["apart_from"]), row["exclusive"], row["bisection_gbps"])
 
 
-PKEYS, VLANS = "pkey/", "vlan/"
-"""Prefixes of the spaces that numbers are held in: `pkey/<fabric>`, `vlan/<cloud>`; others: `Allotment.numbers`."""
+def _under(prefix: str, numbers: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
+    """What is held in the spaces of one prefix, by the rest of their names."""
+    return {s.removeprefix(prefix): frozenset(n) for s, n in numbers.items() if s.startswith(prefix)}
 
 
 def read_capacity(tx: Tx) -> Capacity:
@@ -117,10 +119,10 @@ def read_capacity(tx: Tx) -> Capacity:
         places=tx.rows("place_holds"),
         gone=frozenset(r["outside_id"] for r in tx.rows("servers_gone", since=tx.now() - GONE_FOR)),
         used=UsedNumbers(
-            pkeys={s.removeprefix(PKEYS): frozenset(n) for s, n in numbers.items() if s.startswith(PKEYS)},
-            vlans={s.removeprefix(VLANS): frozenset(n) for s, n in numbers.items() if s.startswith(VLANS)},
+            segments=_under(SEGMENT, numbers),
+            vlans=_under(VLAN, numbers),
             rdma_cidrs={cloud: frozenset(n) for cloud, n in subnets["rdma"].items()},
             management_cidrs={cloud: frozenset(n) for cloud, n in subnets["management"].items()},
-            spaces={s: frozenset(n) for s, n in numbers.items() if not s.startswith((PKEYS, VLANS))},
+            spaces={s: frozenset(n) for s, n in numbers.items() if not s.startswith((SEGMENT, VLAN))},
         ),
     )

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from psycopg.types.json import Jsonb
 
+from weft.model import earlier
 from weft.model.base import Document
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -32,7 +33,13 @@ def _with_node(resource: Fields) -> Fields:
     return {**resource, "node": rest.split("/")[0] if of_a_node else ""}
 
 
-STEPS: tuple[Step, ...] = (Step("resources name their node", {Resource: _with_node}),)
+STEPS: tuple[Step, ...] = (
+    Step("resources name their node", {Resource: _with_node}),
+    Step(
+        "partitions are segments, their numbers are of spaces",
+        {Resource: earlier.partition_to_segment, Plan: earlier.allotment_to_spaces},
+    ),
+)
 """In the order of time; never changed, only added to."""
 
 

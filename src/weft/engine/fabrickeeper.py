@@ -1,7 +1,7 @@
 """Keeps the fabrics' managers level, with nobody's order: a standby that was away must not take over with an old file.
 
 It looks at every fabric from time to time. Each manager that can be reached is brought to what the database wants; and
-the P_Keys of released pods that a manager could not be shown to have forgotten are free again once it was.
+the numbers of released pods that a manager could not be shown to have forgotten are free again once it was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from weft.engine.database import Database
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import ManagerFiles
+from weft.model.fabric import Told
+from weft.ports.fabric import KeepsStandbys
 
 log = logging.getLogger(__name__)
 
@@ -65,18 +66,19 @@ class FabricKeeper:
         """One look at every fabric; one that can't be asked stands in no other's way."""
         for name, fabric in sorted(self._world().fabrics.items()):
             try:
-                self._give_back(name, fabric.level())
+                told = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.told()
+                self._give_back(name, told)
             except WeftError as error:
                 log.warning("fabric %s can't be brought level: %s", name, error)
 
-    def _give_back(self, fabric: str, files: ManagerFiles) -> None:
-        there = {name: list(partitions) for name, partitions in files.read.items()}
+    def _give_back(self, fabric: str, told: Told) -> None:
+        there = {name: list(numbers) for name, numbers in told.read.items()}
         with self._database.transaction() as tx:
-            for manager in {row["manager"] for row in tx.rows("stale_keys", fabric=fabric)}:
-                if manager in files.unread:
+            for manager in {row["manager"] for row in tx.rows("stale_numbers", fabric=fabric)}:
+                if manager in told.unread:
                     continue
                 rows = tx.rows(
-                    "give_back_stale_keys", fabric=fabric, manager=manager, there=there.get(manager, [])
+                    "give_back_stale_numbers", fabric=fabric, manager=manager, there=there.get(manager, [])
                 )
                 if rows:
                     tx.run("hurry_queue")

@@ -9,11 +9,12 @@ from weft.engine.capacity import Capacity
 from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_nodes
 from weft.engine.world import World
 from weft.model.errors import RefusedError, UnknownError, WeftError
+from weft.model.fabric import TightPort
 from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.planning.fabric.portkeys import PortKeys, crowded
+from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.queue.advice import advise
 from weft.planning.queue.book import Book
 from weft.planning.shapes.limits import over_limit
@@ -48,21 +49,21 @@ class Ground:
 
     Attributes:
         down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
-        pkeys: fabric -> P_Keys that any of its managers is told of, somebody else's inside weft's range included.
+        told: fabric -> numbers that any of its managers is told of, somebody else's inside weft's range included.
         segments: physical network -> VLANs of the cloud's networks on it, anybody's.
         silent: fabric -> why it can't be asked: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
             known. What was not asked about isn't here.
         on_nodes: node -> what the cloud lists on its host, where that is anything or isn't known. A little old.
-        ports: host ports that may have no entry left for a further P_Key, and how many entries their tables have.
+        ports: host ports that may have no entry left for a further segment.
     """
 
     site: Site
     world: World
     down: dict[str, str]
-    pkeys: dict[str, frozenset[int]]
+    told: dict[str, frozenset[int]]
     on_nodes: Mapping[str, OnHost] = field(default_factory=dict[str, OnHost])
-    ports: tuple[tuple[PortKeys, int], ...] = ()
+    ports: tuple[TightPort, ...] = ()
     boots: Mapping[str, Mapping[str, str] | WeftError] = field(
         default_factory=dict[str, Mapping[str, str] | WeftError]
     )
@@ -97,7 +98,7 @@ class Ground:
         """
         book, health = capacity.book(), self.health(capacity)
         occupancy = book.occupancy(health, project, window.now, window.start, window.end, window.pod)
-        used = with_segments(self.site, capacity.used, self.pkeys, self.segments)
+        used = with_segments(self.site, capacity.used, self.told, self.segments)
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
@@ -153,24 +154,21 @@ def look_around(site: Site, world: World, cloud: str, needs: Needs) -> Ground:
     down = down_nodes(site, world, cloud)
     for name in sorted(needs.managers & world.machines.keys()):
         down.update(world.machines[name].unfit())
-    pkeys: dict[str, frozenset[int]] = {}
-    ports: list[tuple[PortKeys, int]] = []
+    told: dict[str, frozenset[int]] = {}
+    ports: list[TightPort] = []
     silent: dict[str, WeftError] = {}
     for name in sorted(needs.fabrics):
         try:
-            fabric = world.fabric(name)
-            files = fabric.files()
-            suspects = crowded(site, name, files.in_force)
-            entries = fabric.entries([p.guid for p in suspects]) if suspects else {}
+            usage = world.fabric(name).usage()
         except WeftError as error:
             silent[name] = error
             continue
-        pkeys[name] = files.pkeys
-        ports += [(p, entries[p.guid]) for p in suspects if p.guid in entries]
+        told[name] = usage.numbers
+        ports += usage.tight
     there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
-    return Ground(site, world, down, pkeys, there, tuple(ports), boots, silent, segments)
+    return Ground(site, world, down, told, there, tuple(ports), boots, silent, segments)
 
 
 def _boots(
@@ -195,7 +193,7 @@ def _boots(
 def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupancy:
     """What is out of order now, on all these grounds."""
     down: dict[str, str] = {}
-    full: dict[int, FullPort] = {}
+    full: dict[tuple[str, str], FullPort] = {}
     unfit: dict[str, Mapping[str, str]] = {}
     for ground in grounds:
         down |= {
@@ -206,9 +204,10 @@ def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupan
         down |= not_free(ground.on_nodes, capacity.holds, capacity.gone)
         down |= ground.down
         unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
-        for port, entries in ground.ports:
-            if found := port.full(entries, capacity.used.pkeys.get(port.fabric, ())):
-                full[port.guid] = found
+        for port in ground.ports:
+            words = site.fabrics[port.fabric].words
+            if found := full_port(port, words, capacity.used.segments.get(port.fabric, ())):
+                full[port.fabric, port.port] = found
     return capacity.health(site, down).model_copy(update={"full_ports": tuple(full.values()), "unfit": unfit})
 
 

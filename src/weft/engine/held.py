@@ -14,8 +14,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
-from weft.engine.records import Change, PodRecord, ResourceRecord, StaleKey, Taken
-from weft.model.ids import format_pkey
+from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import SignedReceipt
 from weft.model.resources import Resource
@@ -224,19 +223,21 @@ class Held:
         with self._database.transaction() as tx:
             return {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=self.pod.id)}
 
-    def keep_stale_keys(self, stale: Iterable[StaleKey]) -> None:
-        """P_Keys that no other pod may be given, though this one's are gone: `weft.engine.fabrickeeper` frees them."""
+    def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
+        """Numbers that no other pod may be given, though this one's segment is gone: `weft.engine.fabrickeeper` frees
+        them.
+        """
         with self.write() as tx:
             for key in stale:
                 tx.run(
-                    "hold_stale_key",
+                    "hold_stale_number",
                     fabric=key.fabric,
                     manager=key.manager,
-                    number=key.pkey,
+                    number=key.number,
                     pod_id=self.pod.id,
                     reason=key.reason,
                 )
-                text = f"P_Key {format_pkey(key.pkey)} stays held: {key.manager}: {key.reason}"
+                text = f"segment {self.pod.plan.allotment.segment} stays held: {key.manager}: {key.reason}"
                 self._events(tx, [("release", text, None)])
 
     def released(self, receipt: SignedReceipt, kept: Iterable[str] = (), reason: str = "") -> None:

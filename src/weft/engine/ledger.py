@@ -1,4 +1,4 @@
-"""The database's word on a fabric's partitions, for the driver that writes them: `weft.ports.ledger.Ledger`."""
+"""The database's word on a fabric's segments, for the driver that writes them: `weft.ports.ledger.Ledger`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from uuid import UUID
 from weft.engine.database import Database
 from weft.engine.documents import read
 from weft.engine.records import READING, unreadable
-from weft.model.ids import format_pkey
+from weft.model.fabrictypes import FabricType
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import PartitionSpec, Resource
+from weft.model.resources import Resource, SegmentSpec
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +22,19 @@ _SHOWN = 5
 
 
 class FabricLedger:
-    """Partitions of one fabric, read afresh at each call. Raises `TemporaryError` if the database is away."""
+    """Segments of one fabric, read afresh at each call. Raises `TemporaryError` if the database is away.
 
-    def __init__(self, database: Database, fabric: str) -> None:
-        self._database, self._fabric = database, fabric
+    Args:
+        words: how numbers are written on fabrics of its type.
+    """
 
-    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+    def __init__(self, database: Database, fabric: str, words: FabricType) -> None:
+        self._database, self._fabric, self._words = database, fabric, words
+
+    def wanted(self) -> Mapping[Mark, SegmentSpec]:
         with self._database.transaction() as tx:
-            rows = tx.rows("partitions_wanted", fabric=self._fabric)
-        wanted: dict[Mark, PartitionSpec] = {}
+            rows = tx.rows("segments_wanted", fabric=self._fabric)
+        wanted: dict[Mark, SegmentSpec] = {}
         for row in rows:
             try:
                 if row["site"] is None:
@@ -39,7 +43,7 @@ class FabricLedger:
                 wanted[mark] = _spec(row["document"])
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
-                log.error("%s", unreadable(f"partition {row['key']} of pod {row['pod_id']}", error))
+                log.error("%s", unreadable(f"segment {row['key']} of pod {row['pod_id']}", error))
         return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
@@ -47,22 +51,22 @@ class FabricLedger:
         if not owners:
             return {}
         with self._database.transaction() as tx:
-            rows = tx.rows("partitions_of", owners=list(owners))
+            rows = tx.rows("segments_of", owners=list(owners))
         over = {(Owner(row["owner_kind"], str(row["pod_id"])), row["key"]): bool(row["over"]) for row in rows}
         return {m: over[m.owner, m.key] for m in marks if (m.owner, m.key) in over}
 
     def waiting(self) -> Sequence[str]:
         with self._database.transaction() as tx:
-            rows = tx.rows("stale_keys", fabric=self._fabric)
+            rows = tx.rows("stale_numbers", fabric=self._fabric)
         said: list[str] = []
         for manager in sorted({row["manager"] for row in rows}):
             mine = [row for row in rows if row["manager"] == manager]
-            keys = ", ".join(format_pkey(row["number"]) for row in mine[:_SHOWN])
+            keys = ", ".join(self._words.text(row["number"]) for row in mine[:_SHOWN])
             more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
             since = mine[0]["since"].astimezone(UTC)
             said.append(
-                f"{manager} may still be told of P_Keys of released pods, which stay held until it was read without"
-                f" them: {keys}{more}, the first since {since:%Y-%m-%d %H:%M} UTC ({mine[0]['reason']})"
+                f"{manager} may still be told of {self._words.words} of released pods, which stay held until it was"
+                f" read without them: {keys}{more}, the first since {since:%Y-%m-%d %H:%M} UTC ({mine[0]['reason']})"
             )
         return said
 
@@ -80,8 +84,8 @@ def _uuid(text: str) -> UUID | None:
         return None  # somebody's hand in the file: the database knows no such pod
 
 
-def _spec(document: Mapping[str, Any]) -> PartitionSpec:
+def _spec(document: Mapping[str, Any]) -> SegmentSpec:
     resource = read(Resource, document)
-    if not isinstance(resource.spec, PartitionSpec):
-        raise ValueError(f"a {resource.kind}, not a partition")
+    if not isinstance(resource.spec, SegmentSpec):
+        raise ValueError(f"a {resource.kind}, not a segment")
     return resource.spec

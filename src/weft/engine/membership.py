@@ -1,6 +1,6 @@
-"""A pod's adapters are in its partition only while the right server is on the right node.
+"""A pod's adapters are in its segment only while the right server is on the right node.
 
-The partition's row says which adapters those are: whoever makes it true outside (the pod's loop, the fabric's keeper,
+The segment's row says which adapters those are: whoever makes it true outside (the pod's loop, the fabric's keeper,
 a repair) reads it there. What a tenant, an operator or Nova itself does with servers between two looks is seen here.
 """
 
@@ -14,8 +14,9 @@ from weft.engine.occupancy import whole_nodes
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.fabric import Membership
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Kind, PartitionSpec, Resource
+from weft.model.resources import Kind, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.occupants import OnHost
 
@@ -51,7 +52,7 @@ class Watched:
 
 
 def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched:
-    """Look who is on a pod's nodes and write down which adapters its partition has now.
+    """Look who is on a pod's nodes and write down which adapters its segment has now.
 
     Args:
         arriving: the pod is being built or repaired: a server that wasn't seen on its node yet may be on its way, and
@@ -77,16 +78,16 @@ def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched
             foreign.update([node.name] if why is OTHERS else [])
         elif seen[node.nova_host].unknown:
             unknown[node.name] = seen[node.nova_host].unknown
-    partition = next((r for r in records.values() if r.kind is Kind.PARTITION), None)
-    changed = _members(pod, partition, site, details, unknown) if partition else None
+    segment = next((r for r in records.values() if r.kind is Kind.SEGMENT), None)
+    changed = _members(pod, segment, site, details, unknown) if segment else None
     held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
     return Watched(pod.plan.cloud, withheld, frozenset(foreign), unknown)
 
 
-def all_members(pod: PodRecord, resource: Resource) -> PartitionSpec:
-    """The partition with all adapters that may ever have been in it."""
+def all_members(pod: PodRecord, resource: Resource) -> SegmentSpec:
+    """The segment with all adapters that may ever have been in it."""
     spec = pod.plan.graph.by_key()[resource.key].spec
-    assert isinstance(spec, PartitionSpec)
+    assert isinstance(spec, SegmentSpec)
     return spec
 
 
@@ -121,16 +122,16 @@ def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving:
 def _members(
     pod: PodRecord, record: ResourceRecord, site: Site, out: Mapping[str, str], unknown: Mapping[str, str]
 ) -> Resource | None:
-    """The partition with the adapters that are in now; None: as it was."""
+    """The segment with the adapters that are in now; None: as it was."""
     was = record.resource.spec
-    assert isinstance(was, PartitionSpec)
+    assert isinstance(was, SegmentSpec)
 
-    def inside(guid: int) -> bool:
-        owner = site.hca_by_port_guid.get(guid)
+    def inside(member: Membership) -> bool:
+        owner = site.port_by_id.get((record.resource.where, member.port))
         name = owner[0].name if owner else ""
-        return guid in was.members if name in unknown else name not in out
+        return member.port in was.ports if name in unknown else name not in out
 
-    members = tuple(g for g in all_members(pod, record.resource).members if inside(g))
+    members = tuple(m for m in all_members(pod, record.resource).members if inside(m))
     if members == was.members:
         return None
     return record.resource.model_copy(update={"spec": was.model_copy(update={"members": members})})

@@ -8,17 +8,16 @@ from datetime import datetime
 
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import FabricStatus, Partition, PortTable
+from weft.model.fabric import FabricStatus, Snapshot
 from weft.model.resources import Marked
 from weft.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One fabric: what its managers are told, and what stands in the ports' tables."""
+    """One fabric: what its managers are told and what its ports are in, read as one, and how its managers are."""
 
-    partitions: Mapping[int, Partition]
-    tables: Mapping[int, PortTable]
+    snapshot: Snapshot
     status: FabricStatus
 
 
@@ -56,8 +55,8 @@ def _marked(world: World, where: str, site: str) -> Sequence[Marked] | WeftError
 
 
 def _wire(world: World, name: str) -> Wire | WeftError:
-    reader = world.fabrics[name]
+    fabric = world.fabrics[name]
     try:
-        return Wire(reader.partitions(), reader.tables(), reader.status())
+        return Wire(fabric.snapshot(), fabric.status())
     except WeftError as error:
         return error

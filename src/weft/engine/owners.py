@@ -12,12 +12,11 @@ from datetime import datetime
 from enum import Enum
 from uuid import UUID
 
-from weft.engine.capacity import PKEYS
 from weft.engine.database import Row, Tx
 from weft.engine.records import RowState
-from weft.model.ids import parse_pkey
 from weft.model.owner import Owner
 from weft.model.resources import Kind, Marked
+from weft.model.spaces import SEGMENT
 
 
 class Claim(Enum):
@@ -75,8 +74,8 @@ class Owners:
         return cls(rows, tx.rows("known_owners", owners=named), tx.rows("number_holds"), listed_at)
 
     def of(self, thing: Marked) -> Ownership:
-        if thing.kind is Kind.PARTITION:
-            return self._of_partition(thing)
+        if thing.kind is Kind.SEGMENT:
+            return self._of_segment(thing)
         if thing.kind is Kind.VIPU_AGENT:
             return self._of_agent(thing)
         known = self._by_id.get((thing.kind, thing.id))
@@ -97,19 +96,19 @@ class Owners:
             return Ownership(Claim.SECOND, thing.owner, row["name"], why)
         return self._of_row(row, "it bears the mark of")
 
-    def _of_partition(self, thing: Marked) -> Ownership:
-        """A P_Key is many pods' in turn: the mark in weft's own section says whose, the holds say who has it now."""
+    def _of_segment(self, thing: Marked) -> Ownership:
+        """A number is many pods' in turn: the mark that the fabric keeps says whose, the holds say who has it now."""
         had = [r for r in self._by_id.get((thing.kind, thing.id), []) if r["place"] == thing.where]
         if thing.owner is not None:
             mine = [r for r in had if _owner_of(r) == thing.owner] or self._of_pod(thing)
             return self._of_row(mine[0], "it bears the mark of") if mine else self._unknown(thing)
-        if (PKEYS + thing.where, parse_pkey(thing.id)) in self._held:
+        if (SEGMENT + thing.where, thing.facts.get("number")) in self._held:
             return Ownership(Claim.OWNED, None, None, "a pod holds its number")
         if not had:
-            why = "no partition explains it, and the database knows no pod that had it"
+            why = "no segment explains it, and the database knows no pod that had it"
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
         last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
-        return self._of_row(last, "no partition explains it; it was last")
+        return self._of_row(last, "no segment explains it; it was last")
 
     def _of_agent(self, thing: Marked) -> Ownership:
         """An agent's id is its machine's, which is many pods' in turn: whom it is bound to says whose it is."""

@@ -91,9 +91,9 @@ FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start_at, name;
 
 -- name: number_holds
--- Which P_Keys and VLANs are taken, by space; a P_Key also while a standby manager may still be told of it.
+-- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
 SELECT space, number, pod_id FROM number_hold
-UNION ALL SELECT 'pkey/' || fabric, number, pod_id FROM stale_key;
+UNION ALL SELECT 'segment/' || fabric, number, pod_id FROM stale_number;
 
 -- name: subnet_holds
 -- Subnets that were cut from the site's blocks, by cloud and plane.
@@ -112,7 +112,7 @@ INSERT INTO node_hold (node, pod_id, since, spare) VALUES (%(node)s, %(pod_id)s,
 INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
 
 -- name: withhold
--- Why a node's adapters are out of its pod's partition; empty: they are in.
+-- Why a node's adapters are out of its pod's segment; empty: they are in.
 UPDATE node_hold SET withheld = %(reason)s
 WHERE node = %(node)s AND pod_id = %(pod_id)s AND withheld <> %(reason)s;
 
@@ -303,7 +303,7 @@ VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
-SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, pkey, position, expected_start,
+SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, segment, position, expected_start,
     parked
 FROM pod
 WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
@@ -480,38 +480,39 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 -- name: notify
 SELECT pg_notify('weft_pod', %(pod_id)s);
 
--- name: partitions_wanted
--- Partitions of a fabric that were made for live pods, and that nobody has asked to take away.
+-- name: segments_wanted
+-- Segments of a fabric that were made for live pods, and that nobody has asked to take away.
 SELECT r.pod_id, r.key, r.document, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.pod_id
-WHERE r.kind = 'partition' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
+WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
 -- name: tell_pod
--- What happened to a pod's partition, by whoever found out: not a step of the pod's own visit.
-INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, now(), 'repair', %(message)s, 'partition');
+-- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.
+INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, now(), 'repair', %(message)s,
+    (SELECT key FROM resource WHERE pod_id = %(pod_id)s AND kind = 'segment' LIMIT 1));
 
--- name: hold_stale_key
-INSERT INTO stale_key (fabric, manager, number, pod_id, reason, since)
+-- name: hold_stale_number
+INSERT INTO stale_number (fabric, manager, number, pod_id, reason, since)
 VALUES (%(fabric)s, %(manager)s, %(number)s, %(pod_id)s, %(reason)s, now())
 ON CONFLICT (fabric, manager, number) DO UPDATE SET pod_id = excluded.pod_id, reason = excluded.reason;
 
--- name: stale_keys
-SELECT fabric, manager, number, pod_id, reason, since FROM stale_key WHERE fabric = %(fabric)s ORDER BY since;
+-- name: stale_numbers
+SELECT fabric, manager, number, pod_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
 
--- name: give_back_stale_keys
+-- name: give_back_stale_numbers
 -- A manager was read without them, or it is none of the fabric's any more.
-DELETE FROM stale_key WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
+DELETE FROM stale_number WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
 RETURNING number, pod_id;
 
 -- name: hurry_queue
 -- Numbers are free again that an order may wait for.
 UPDATE queue SET next_at = now() WHERE next_at > now();
 
--- name: partitions_of
--- Partitions of these owners; over: seen gone after a release was asked for, which never changes again.
+-- name: segments_of
+-- Segments of these owners; over: seen gone after a release was asked for, which never changes again.
 SELECT r.pod_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
-FROM resource r JOIN owner p ON p.id = r.pod_id WHERE r.kind = 'partition' AND p.id = ANY(%(owners)s);
+FROM resource r JOIN owner p ON p.id = r.pod_id WHERE r.kind = 'segment' AND p.id = ANY(%(owners)s);
 
 -- name: owners_of
 -- Resource rows that know one of these ids, and all rows of these owners.
@@ -539,7 +540,7 @@ SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at 
 ORDER BY released_at DESC LIMIT %(limit)s;
 
 -- name: pods_with_numbers_kept
--- Pods that were abandoned and whose P_Key, VLAN or places have not been seen free since.
+-- Pods that were abandoned and whose segment, VLAN or places have not been seen free since.
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
     AND id IN (SELECT pod_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
 

@@ -125,7 +125,7 @@ class Reconciler:
         held.note_epoch(self._world().clouds[held.pod.plan.cloud])
         watched = self._watch_nodes(held, arriving=True)
         if watched.foreign or watched.unknown:
-            self._renew_partition(held)
+            self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
 
@@ -146,11 +146,11 @@ class Reconciler:
             return self._judge(held, verdict)
         return Look(self._settings.poll(age))
 
-    def _verdict(self, held: Held) -> Verdict:
-        """Who is on the nodes comes first: it decides what the partition must be."""
+    def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
+        """Who is on the nodes comes first: it decides what the segment must be."""
         watched = self._watch_nodes(held, arriving=held.pod.mend)
         records = held.resources()
-        verdict = verify(held.pod, records, self._world(), self._site(), self._pool)
+        verdict = verify(held.pod, records, self._world(), self._pool, max_age)
         held.change(_news(records, verdict.changes))
         return replace(verdict, problems=(*watched.problems, *verdict.problems))
 
@@ -161,12 +161,12 @@ class Reconciler:
         """A pod that FAILED may have servers all the same; the reason why it failed stays."""
         try:
             self._watch_nodes(held, arriving=True)
-            self._renew_partition(held)
+            self._renew_segment(held)
         except WeftError as error:
             log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, error)
 
-    def _renew_partition(self, held: Held) -> None:
-        """Whatever else is in the way: adapters that must not be in the partition are taken out of it."""
+    def _renew_segment(self, held: Held) -> None:
+        """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
         moves = Moves(held, self._world(), self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
@@ -194,9 +194,15 @@ class Reconciler:
             if any(r.where == where for r in resources):
                 held.say("verified", machines.prove(held.pod.scope, resources))
 
+    def _fabric_age(self, held: Held) -> float:
+        """How many seconds old the reading may be that the pod is judged by: it is from after its last change."""
+        if held.state is not S.READY or held.pod.mend:
+            return 0.0
+        return min(self._settings.fabric_age, max(0.0, (held.at - held.since).total_seconds()))
+
     def _observe(self, held: Held) -> Look:
         """Look at a pod that was ready once; repair what weft may repair by itself."""
-        verdict = self._verdict(held)
+        verdict = self._verdict(held, self._fabric_age(held))
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict)
         held.go(S.DEGRADED, verdict.reason())
@@ -250,7 +256,7 @@ class Reconciler:
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
-        held.keep_stale_keys(read.stale)
+        held.keep_stale_numbers(read.stale)
         quarantined = sorted(set(held.pod.held) & held.quarantined())
         held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
         return Look(0.0)
@@ -266,7 +272,7 @@ class Reconciler:
         quarantined = sorted(mine & held.quarantined())
         held.say("alarm", f"abandoned with this left: {read.reason() or 'nothing that could be seen'}")
         receipt = self._sign(make_receipt(held.pod, read, quarantined, self._clock, abandoned))
-        held.keep_stale_keys(read.stale)
+        held.keep_stale_numbers(read.stale)
         held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
         return Look(0.0)
 

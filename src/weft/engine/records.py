@@ -275,10 +275,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class StaleKey:
-    """A P_Key that a manager besides the master may still be told of, and why that is not known or not so yet."""
+class StaleNumber:
+    """A segment's number that a manager besides the ruling one may still be told of, and why."""
 
     fabric: str
     manager: str
-    pkey: int
+    number: int
     reason: str

@@ -7,26 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from weft.engine.capacity import PKEYS
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
 from weft.engine.moves import seen_of
-from weft.engine.records import PodRecord, ResourceRecord, RowState, StaleKey
+from weft.engine.records import PodRecord, ResourceRecord, RowState, StaleNumber
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import ManagerFiles, PortTable
-from weft.model.ids import format_guid, format_pkey
-from weft.model.kinds import AnyKind, Home
-from weft.model.problem import Side
-from weft.model.receipt import Abandoned, FabricPlane, Receipt, ReceiptItem
-from weft.model.resources import PartitionSpec
+from weft.model.fabric import Clean, EvidenceItem
+from weft.model.kinds import AnyKind, Home, Kind
+from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 from weft.model.site import Site
-from weft.planning.fabric.check import check_clean, port_name, unread_ports
+from weft.model.spaces import SEGMENT
 from weft.ports.clock import Clock
-
-FABRIC_PLANES = frozenset(FabricPlane)
-UNREAD_SHOWN = 200
-"""Ports that an item names one by one; of the others it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +29,15 @@ class ReadBack:
         items: one a thing or place, clean or not.
         unclean: node -> why it can't be given back.
         again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
-        stale: P_Keys that nobody may be given yet, though the pod's are gone from the wire and from the master.
+        stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
+        of_fabric: those of the items that fabrics' drivers have proved.
     """
 
     items: tuple[ReceiptItem, ...]
     unclean: dict[str, str]
     again: frozenset[str] = frozenset()
-    stale: tuple[StaleKey, ...] = ()
+    stale: tuple[StaleNumber, ...] = ()
+    of_fabric: tuple[ReceiptItem, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -76,7 +70,8 @@ class Reader:
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
-        self._stale: list[StaleKey] = []
+        self._stale: list[StaleNumber] = []
+        self._of_fabric: list[ReceiptItem] = []
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
@@ -91,10 +86,8 @@ class Reader:
             kept = () if host.result == "clean" else (host.node,)
             self._item("host", host.node, host.result, host.seen, kept)
         for record in self._records:
-            if isinstance(record.resource.spec, PartitionSpec):
-                self._fabric(record.resource.where, all_members(self._pod, record.resource))
-                if any(i.result == "not clean" and i.plane in FABRIC_PLANES for i in self._items):
-                    self._again.add(record.key)
+            if record.kind is Kind.SEGMENT:
+                self._fabric(record)
         left = [r.key for r in self._records if r.state not in (RowState.ABSENT, RowState.WANTED)]
         self._item(
             "database",
@@ -102,7 +95,13 @@ class Reader:
             "not clean" if left else "clean",
             f"not seen to be absent: {', '.join(left[:5])}" if left else "all seen to be absent",
         )
-        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again), tuple(self._stale))
+        return ReadBack(
+            tuple(self._items),
+            self._unclean,
+            frozenset(self._again),
+            tuple(self._stale),
+            tuple(self._of_fabric),
+        )
 
     def _listing(self, where: str, kind: AnyKind) -> None:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
@@ -123,96 +122,28 @@ class Reader:
             else:
                 self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
 
-    def _fabric(self, name: str, partition: PartitionSpec) -> None:
-        """What every manager is told, and every table of the fabric; what could not be read is named."""
-        pkey, at = partition.pkey, self._clock.now()
+    def _fabric(self, record: ResourceRecord) -> None:
+        """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
+        segment, name, at = all_members(self._pod, record.resource), record.resource.where, self._clock.now()
         try:
-            reader = self._world.fabric(name)
-            files = reader.files()
-            tables = reader.tables()
+            fabric = self._world.fabric(name)
+            clean = fabric.clean(segment, fabric.snapshot())
         except WeftError as error:
-            self._item(FabricPlane.PARTITION, format_pkey(pkey), "unknown", str(error), self._pod.nodes, at)
-            return
-        self._partition(name, pkey, files, at)
-        for guid in partition.members:
-            self._port(name, guid, pkey, tables.get(guid), files.master, at)
-        self._elsewhere(name, partition, tables, files.master, at)
+            item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(error), whole=True)
+            clean = Clean((item,))
+        for item in clean.items:
+            nodes = () if item.result == "clean" else self._kept_for(item)
+            self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread)
+            self._of_fabric.append(self._items[-1])
+        if any(i.result == "not clean" for i in clean.items):
+            self._again.add(record.key)
+        self._stale += [StaleNumber(name, m, segment.number, why) for m, why in sorted(clean.stale.items())]
 
-    def _partition(self, name: str, pkey: int, files: ManagerFiles, at: datetime) -> None:
-        there = pkey in files.in_force
-        stale = files.stale(pkey)
-        self._stale += [StaleKey(name, manager, pkey, why) for manager, why in sorted(stale.items())]
-        told = [m for m in sorted(files.read) if m != files.master and m not in stale]
-        others = f" nor in those of {', '.join(told)}" if told else ""
-        self._item(
-            FabricPlane.PARTITION,
-            format_pkey(pkey),
-            "not clean" if there else "clean",
-            f"still in the partitions of {files.master}, the master of {name}"
-            if there
-            else f"not in the partitions of {files.master}, the master of {name}{others}",
-            self._pod.nodes if there else (),
-            at,
-            [
-                f"{m}: {why}; the P_Key stays held until it was read without it"
-                for m, why in sorted(stale.items())
-            ],
-        )
-
-    def _elsewhere(
-        self, name: str, partition: PartitionSpec, tables: Mapping[int, PortTable], master: str, at: datetime
-    ) -> None:
-        """Ports that were never members: those that could not be read are named, with their number."""
-        key = format_pkey(partition.pkey)
-        others = [t for g, t in tables.items() if g not in partition.members and not t.unreachable]
-        unread = unread_ports(self._site, name, partition.members, tables)
-        dirty = [t for t in others if check_clean(self._site, name, t, partition.pkey)]
-        names = ", ".join(port_name(self._site, t.port_guid) for t in dirty[:5])
-        owners = (self._site.hca_by_port_guid.get(t.port_guid) for t in dirty)
-        spares = {o[0].name for o in owners if o and o[0].name in self._pod.spares}
-        seen = f"{key} is on {names}" if dirty else f"none has {key}"
-        seen += f"; tables read from the ports by way of {master}"
-        if unread:
-            seen += f"; {len(unread)} more could not be read"
-        listed = [f"{port_name(self._site, g)}: {why}" for g, why in list(unread.items())[:UNREAD_SHOWN]]
-        if len(unread) > UNREAD_SHOWN:
-            listed.append(f"and {len(unread) - UNREAD_SHOWN} more ports")
-        self._item(
-            FabricPlane.ELSEWHERE,
-            f"{len(others)} other host ports of {name} and their leaf ports",
-            "not clean" if dirty else "clean",
-            seen,
-            (*self._pod.nodes, *sorted(spares)) if dirty else (),
-            at,
-            listed,
-        )
-
-    def _port(
-        self, fabric: str, guid: int, pkey: int, table: PortTable | None, master: str, at: datetime
-    ) -> None:
-        """One former member's port and its leaf port. One that can't be read is never clean."""
-        name = port_name(self._site, guid)
-        node = self._site.hca_by_port_guid.get(guid)
-        nodes = (node[0].name,) if node else self._pod.nodes
-        if table is None or table.unreachable:
-            why = table.unreachable if table else "it was not found on the fabric"
-            self._item(FabricPlane.HOST, f"{name} {format_guid(guid)}", "unknown", why, nodes, at)
-            return
-        dirty = {p.side for p in check_clean(self._site, fabric, table, pkey)}
-        sides = (
-            (Side.HOST, FabricPlane.HOST, f"{name} {format_guid(guid)}", table.keys),
-            (Side.LEAF, FabricPlane.LEAF, f"{table.leaf}[{table.leaf_port}] of {name}", table.leaf_keys),
-        )
-        for side, plane, subject, keys in sides:
-            listed = "the port keeps no table" if keys is None else _keys(keys)
-            self._item(
-                plane,
-                subject,
-                "not clean" if side in dirty else "clean",
-                f"table read from the port by way of {master}: {listed}",
-                nodes if side in dirty else (),
-                at,
-            )
+    def _kept_for(self, item: EvidenceItem) -> tuple[str, ...]:
+        """Nodes that can't be given back for what isn't clean: the port's own, or where it may be anybody's all."""
+        if item.nodes and not item.whole:
+            return item.nodes
+        return (*self._pod.nodes, *(n for n in item.nodes if n in self._pod.spares))
 
     def _item(
         self,
@@ -241,12 +172,11 @@ class Reader:
 def unfree(read: ReadBack, numbers: Mapping[str, int]) -> dict[str, int]:
     """Space -> number of those that may still be in use outside: not to be given to anybody.
 
-    A P_Key is a segment of a network too, and everything else is the cloud's: what isn't seen gone there keeps them.
+    A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them.
     """
-    dirty = {i.plane for i in read.items if i.result != "clean"} - {"database"}
-    cloud = bool(dirty - FABRIC_PLANES)
-    fabric = bool(dirty & FABRIC_PLANES)
-    return {s: n for s, n in numbers.items() if cloud or (fabric and s.startswith(PKEYS))}
+    fabric = any(i.result != "clean" for i in read.of_fabric)
+    cloud = any(i.result != "clean" and i.plane != "database" and i not in read.of_fabric for i in read.items)
+    return {s: n for s, n in numbers.items() if cloud or (fabric and s.startswith(SEGMENT))}
 
 
 def make_receipt(
@@ -266,7 +196,7 @@ def make_receipt(
         released_at=clock.now(),
         nodes=pod.nodes,
         spares=pod.spares,
-        pkey=format_pkey(pkey) if (pkey := pod.plan.allotment.pkey) is not None else "",
+        segment=pod.plan.allotment.segment or "",
         items=tuple(_for_everybody(i) for i in read.items),
         clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
@@ -279,10 +209,6 @@ def _for_everybody(item: ReceiptItem) -> ReceiptItem:
     """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
     told = {"not clean": "it is not gone, or not the pod's alone", "unknown": "it could not be read"}
     return item if item.result == "clean" else item.model_copy(update={"seen": told[item.result]})
-
-
-def _keys(keys: frozenset[int]) -> str:
-    return ", ".join(f"0x{k:04x}" for k in sorted(keys)) or "no key"
 
 
 def _subject(record: ResourceRecord) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from weft.engine.capacity import PKEYS, VLANS, read_capacity
+from weft.engine.capacity import read_capacity
 from weft.engine.documents import written
 from weft.engine.held import Held
 from weft.engine.records import Taken
 from weft.engine.world import World
 from weft.model.errors import PermanentError
-from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
 
@@ -19,10 +18,10 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
     Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
     """
     plan = held.pod.plan
-    pkeys = {plan.fabric: world.fabric(plan.fabric).files().pkeys} if plan.fabric in site.fabrics else {}
-    segments = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
+    told = {plan.fabric: world.fabric(plan.fabric).told().numbers} if plan.fabric in site.fabrics else {}
+    vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
     with held.write(capacity=True) as tx:
-        used = with_segments(site, read_capacity(tx).used, pkeys, segments)
+        used = with_segments(site, read_capacity(tx).used, told, vlans)
         new = renumbered(plan, taken.key, site, used)
         if new is None:
             raise PermanentError(
@@ -32,7 +31,7 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
             document = written(resource)
             if not tx.run("renumber_resource", pod_id=held.pod.id, key=resource.key, document=document):
                 raise AssertionError(f"{resource.key} was not seen to be absent before it was renumbered")
-        before, after = numbers_of(plan), numbers_of(new)
+        before, after = plan.allotment.numbers, new.allotment.numbers
         for space in before.keys() | after.keys():
             if before.get(space) != after.get(space):
                 tx.run("give_back_number", space=space, number=before.get(space), pod_id=held.pod.id)
@@ -48,11 +47,3 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
                 )
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))
         tx.run("notify", pod_id=str(held.pod.id))
-
-
-def numbers_of(plan: Plan) -> dict[str, int]:
-    """Space -> number that a plan holds."""
-    numbers = {VLANS + plan.cloud: plan.allotment.vlan, **plan.allotment.numbers}
-    if plan.allotment.pkey is not None:
-        numbers[PKEYS + plan.fabric] = plan.allotment.pkey
-    return numbers

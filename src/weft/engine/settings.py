@@ -38,6 +38,8 @@ class LoopSettings:
             nodes that can't be read back clean are quarantined and the others given back.
         late: how long after its hold a lost worker's last request may still be under way; a release that comes after
             such a loss waits for so long before it reads back.
+        fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the
+            pod was READY, nor from before this process's last change of the fabric.
         pods_at_once: pods that one worker process works on at the same time. None of them is waited for.
         calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
     """
@@ -54,6 +56,7 @@ class LoopSettings:
     last_delay: float = 60.0
     server_attempts: int = 3
     limits: dict[PodState, float] = field(default_factory=_limits)
+    fabric_age: float = 5.0
     pods_at_once: int = 8
     calls_at_once: int = 16
     late: float = LATE_SECONDS

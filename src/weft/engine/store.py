@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.errors import UniqueViolation
 
-from weft.engine.capacity import PKEYS, VLANS, Capacity, read_capacity
+from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
@@ -170,10 +170,7 @@ class Store:
             "hold_node",
             [{"node": n, "pod_id": pod_id, "at": now, "spare": n in spares} for n in plan.placement.held],
         )
-        numbers = {VLANS + plan.cloud: plan.allotment.vlan, **plan.allotment.numbers}
-        if plan.allotment.pkey is not None:
-            numbers[PKEYS + plan.fabric] = plan.allotment.pkey
-        for space, number in sorted(numbers.items()):
+        for space, number in sorted(plan.allotment.numbers.items()):
             tx.run("hold_number", space=space, number=number, pod_id=pod_id)
         for plane, cidr in shape_of(plan.order).cut(plan).items():
             tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, pod_id=pod_id)

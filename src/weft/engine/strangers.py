@@ -1,4 +1,4 @@
-"""Who is on nodes that were given back lately, though nobody has them: P_Keys on ports, pods' servers on hosts."""
+"""Who is on nodes that were given back lately, though nobody has them: ports in segments, pods' servers on hosts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import PortTable
-from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
-from weft.model.resources import Kind, PartitionSpec
+from weft.model.resources import Kind, SegmentSpec
 from weft.model.site import Node, Site
 
-HOST, P_KEY = "host", "p_key"
+HOST, MEMBERSHIP = "host", "membership"
 """Kinds of traces of others."""
 
 
@@ -60,42 +58,42 @@ class Members:
 
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
-        told: set[str] = set() if isinstance(found, WeftError) else {t.id for t in found if t.owner is None}
+        none = isinstance(found, WeftError)
+        told = set[object]() if none else {t.facts.get("number") for t in found if t.owner is None}
         members = self._members(fabric)
-        mine = self._site.fabrics[fabric].segments
+        mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
         for name, pod in sorted(free.items()):
             for hca in self._site.node_by_name[name].hcas_on(fabric):
-                table = wire.tables.get(hca.port_guid)
-                if table is None or table.unreachable:
+                port = wire.snapshot.ports.get(hca.port_id)
+                if port is None or port.unread:
                     continue  # no member's port that can't be read was given back; the audit says which these are
-                for pkey in sorted(_keys(table) & set(mine.numbers())):
-                    # What no partition explains is weft's own to take away, and is taken away.
-                    if format_pkey(pkey) in told or hca.port_guid in members.get(pkey, ()):
+                for number in sorted(n for n in port.numbers if n in mine):
+                    # What no segment explains is weft's own to take away, and is taken away.
+                    if number in told or port.port in members.get(number, ()):
                         continue
-                    if not self._is_there_now(fabric, name, hca.port_guid, pkey):
+                    if not self._is_there_now(fabric, name, port.port, number):
                         continue
-                    what = (
-                        f"{name}/{hca.name} has the foreign {format_pkey(pkey)} after the node was given back"
-                    )
-                    subject = f"{format_guid(hca.port_guid)} {format_pkey(pkey)}"
-                    self._keep(name, pod, Trace(pod.id, P_KEY, fabric, subject, what, others=True))
+                    named, text = words.named(number), words.text(number)
+                    what = f"{name}/{hca.name} has the foreign {named} after the node was given back"
+                    subject = f"{port.port} {text}"
+                    self._keep(name, pod, Trace(pod.id, MEMBERSHIP, fabric, subject, what, others=True))
 
-    def _is_there_now(self, fabric: str, node: str, guid: int, pkey: int) -> bool:
-        """What the round read at its start may have been the key of a pod that has been released since: look again."""
-        table = self._world.fabric(fabric).tables([guid]).get(guid)
-        if table is None or table.unreachable or pkey not in _keys(table):
+    def _is_there_now(self, fabric: str, node: str, port: str, number: int) -> bool:
+        """What the round read at its start may have been that of a pod that has been released since: look again."""
+        seen = self._world.fabric(fabric).snapshot().ports.get(port)
+        if seen is None or seen.unread or number not in seen.numbers:
             return False
-        return node not in self._store.capacity().holds and guid not in self._members(fabric).get(pkey, ())
+        return node not in self._store.capacity().holds and port not in self._members(fabric).get(number, ())
 
-    def _members(self, fabric: str) -> dict[int, frozenset[int]]:
-        """P_Key -> ports that are members by a live pod's order, read after the ports were."""
-        found: dict[int, frozenset[int]] = {}
+    def _members(self, fabric: str) -> dict[int, frozenset[str]]:
+        """Number -> ports that are members by a live pod's order, read after the ports were."""
+        found: dict[int, frozenset[str]] = {}
         for pod in self._store.live_pods():
             for record in self._store.resources(pod.id):
                 spec = record.resource.spec
                 here = record.resource.where == fabric and record.state is not RowState.ABSENT
-                if here and isinstance(spec, PartitionSpec):
-                    found[spec.pkey] = found.get(spec.pkey, frozenset()) | frozenset(spec.members)
+                if here and isinstance(spec, SegmentSpec):
+                    found[spec.number] = found.get(spec.number, frozenset()) | spec.ports
         return found
 
     def _check_hosts(self, free: Mapping[str, PodRecord]) -> list[str]:
@@ -133,8 +131,3 @@ class Members:
                     "insert_event", pod_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
                 )
                 tx.run("touch_queue", at=tx.now())
-
-
-def _keys(table: PortTable) -> set[int]:
-    """P_Keys (15 bits) of a port and its leaf's port."""
-    return {k & ~FULL_MEMBER for k in (*table.keys, *(table.leaf_keys or ()))}

@@ -246,8 +246,8 @@ class Sweeper:
         """Traces on fabrics end where this round's reading of the whole fabric doesn't show the key any more."""
         for row in self._traces.open():
             found = outside.marked.get(row["place"])
-            if row["kind"] != Kind.PARTITION or found is None or isinstance(found, WeftError):
+            if row["kind"] != Kind.SEGMENT or found is None or isinstance(found, WeftError):
                 continue
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
-                message = f"P_Key {row['subject']} is on no port of {row['place']} any more"
+                message = f"segment {row['subject']} is on no port of {row['place']} any more"
                 self._traces.ended(row["id"], row["pod_id"], message)

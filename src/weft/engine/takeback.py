@@ -105,7 +105,7 @@ class TakeBack:
             traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what))
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:
-        """Of what was seen gone; a P_Key's trace ends with the next reading of its fabric."""
+        """Of what was seen gone; a segment's trace ends with the next reading of its fabric."""
         ended = {(t.kind, t.where, t.id) for t in gone if t.kind.row.home is not Home.FABRIC}
         traces = Traces(self._store.database)
         for row in traces.open() if ended else ():
@@ -158,7 +158,7 @@ class TakeBack:
             if outcome.error is not None:
                 self.left[thing.kind, thing.id] = str(outcome.error)
             going = outcome.id is not None or isinstance(outcome.error, TemporaryError)
-            # A partition's removal is judged by the next reading of the fabric.
+            # A segment's removal is judged by the next reading of the fabric.
             if going and thing.kind.row.home is not Home.FABRIC:
                 again.append(thing)
         return again

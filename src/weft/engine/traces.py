@@ -24,7 +24,7 @@ class Trace:
 
     Attributes:
         place: cloud, fabric or IPU-POD.
-        subject: id outside; P_Key.
+        subject: id outside.
         what: one sentence.
         others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.
     """
@@ -76,9 +76,5 @@ class Traces:
 
 def sentence(kind: str, place: str, subject: str) -> str:
     """What a trace says."""
-    where = (
-        f"P_Key {subject} is on fabric {place}"
-        if kind == str(Kind.PARTITION)
-        else f"{kind} {subject} is in {place}"
-    )
-    return f"{where} after the pod was released"
+    where = "on fabric" if kind == str(Kind.SEGMENT) else "in"
+    return f"{kind} {subject} is {where} {place} after the pod was released"

@@ -11,10 +11,10 @@ from weft.engine.moves import observed_change, seen_of
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.fabric import Check
+from weft.model.kinds import Home
 from weft.model.problem import Problem, ProblemKind, render, unread
-from weft.model.resources import AnyKind, Observed, PartitionSpec
-from weft.model.site import Site
-from weft.planning.fabric.check import check_paths, check_tables, manager_ports, probe_pairs
+from weft.model.resources import AnyKind, Observed, SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,66 +41,74 @@ class Verdict:
 
 
 def verify(
-    pod: PodRecord, records: Sequence[ResourceRecord], world: World, site: Site, pool: Executor
+    pod: PodRecord,
+    records: Sequence[ResourceRecord],
+    world: World,
+    pool: Executor,
+    max_age: float = 0.0,
 ) -> Verdict:
-    """Servers on their hosts, ports bound on their segments, exact tables on the wire, paths for members only."""
+    """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
+
+    Args:
+        max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
+    """
     groups: dict[tuple[str, AnyKind], list[ResourceRecord]] = {}
     for record in records:
         groups.setdefault((record.resource.where, record.kind), []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
-    looks = {place: pool.submit(_look, pod, group, world, ids) for place, group in groups.items()}
-    partition = next((r.resource.spec for r in records if isinstance(r.resource.spec, PartitionSpec)), None)
-    fabric = pool.submit(check_fabric, pod.plan.fabric, partition, world, site) if partition else None
+    looks = {
+        place: pool.submit(_look_at_fabric, pod, group, world, max_age)
+        if place[1].row.home is Home.FABRIC
+        else pool.submit(_look, pod, group, world, ids)
+        for place, group in groups.items()
+    }
     others = pool.submit(intruders, pod, records, world)
     problems: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
     for (where, kind), look in looks.items():
         try:
-            seen = look.result()
+            seen, check = look.result()
         except WeftError as error:
             problems.append(unread(where, error))
             continue
-        looked_at[f"{kind}s in {where}"] = sum(o.there for o in seen.values())
+        looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
+        problems += check.problems
         for record in groups[where, kind]:
             changes.append(observed_change(record, seen[record.key]))
             problems += _problems(record, changes[-1], seen[record.key])
-    if fabric is not None:
-        try:
-            found, ports = fabric.result()
-            problems += found
-            looked_at[f"host ports of {pod.plan.fabric}"] = ports
-        except WeftError as error:
-            problems.append(unread(pod.plan.fabric, error))
     try:
-        # No row's difference: what somebody else has put there isn't made right by making the pod's own anew.
+        # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
         problems += [i.problem() for i in others.result() if i.improper]
     except WeftError as error:
         problems.append(unread(pod.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at)
 
 
-def check_fabric(name: str, partition: PartitionSpec, world: World, site: Site) -> tuple[list[Problem], int]:
-    """Problems of a partition on its fabric, and how many host ports were read.
-
-    What is wrong with a manager is the audit's and the operator's; a pod is judged by the wire.
-    """
-    reader = world.fabric(name)
-    tables = reader.tables()
-    problems = check_tables(site, name, partition.pkey, partition.members, tables)
-    wanted, unwanted = probe_pairs(
-        partition.members, tables, site.fabrics[name].segments, manager_ports(site, name)
-    )
-    probes = reader.paths([*wanted, *unwanted])
-    problems += check_paths(site, name, partition.pkey, probes[: len(wanted)], probes[len(wanted) :])
-    return problems, sum(not t.unreachable for t in tables.values())
+def _look_at_fabric(
+    pod: PodRecord, group: list[ResourceRecord], world: World, max_age: float
+) -> tuple[Mapping[str, Observed], Check]:
+    """Rows and evidence by one and the same reading."""
+    fabric = world.fabric(group[0].resource.where)
+    snapshot = fabric.snapshot(max_age)
+    seen: dict[str, Observed] = {}
+    problems: list[Problem] = []
+    looked_at: dict[str, int] = {}
+    for record in group:
+        segment = record.resource.spec
+        assert isinstance(segment, SegmentSpec)
+        seen[record.key] = fabric.observe(pod.scope.mark(record.key), segment, snapshot)
+        check = fabric.check(segment, snapshot)
+        problems += check.problems
+        looked_at |= check.looked_at
+    return seen, Check(tuple(problems), looked_at)
 
 
 def _look(
     pod: PodRecord, group: list[ResourceRecord], world: World, ids: dict[str, str]
-) -> Mapping[str, Observed]:
+) -> tuple[Mapping[str, Observed], Check]:
     driver = world.driver(group[0].resource.where)
-    return seen_of(driver.find(pod.scope, [r.resource for r in group], ids), group)
+    return seen_of(driver.find(pod.scope, [r.resource for r in group], ids), group), Check(())
 
 
 def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:

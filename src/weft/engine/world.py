@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError
 from weft.ports.cloud import CloudFacts
-from weft.ports.fabric import FabricReader
+from weft.ports.fabric import FabricDriver
 from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver
 
@@ -18,13 +18,13 @@ class World:
 
     Attributes:
         resources: cloud or fabric name -> driver of the resources that live there.
-        fabrics: fabric name -> reader.
+        fabrics: fabric name -> its driver, which has the segments among `resources` too.
         clouds: cloud name -> facts.
         machines: IPU-POD's name -> reader.
     """
 
     resources: Mapping[str, ResourceDriver]
-    fabrics: Mapping[str, FabricReader]
+    fabrics: Mapping[str, FabricDriver]
     clouds: Mapping[str, CloudFacts]
     machines: Mapping[str, MachineReader] = field(default_factory=dict[str, MachineReader])
 
@@ -39,7 +39,7 @@ class World:
             )
         return self.resources[where]
 
-    def fabric(self, name: str) -> FabricReader:
+    def fabric(self, name: str) -> FabricDriver:
         if name not in self.fabrics:
             raise PermanentError(
                 f"find the fabric {name!r}",

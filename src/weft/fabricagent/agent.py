@@ -32,9 +32,10 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import ConflictError, InputError, RefusedError, UnknownError
-from weft.model.fabric import ManagerState, ObservedFabric, PathProbe
+from weft.model.fabric import ManagerState, ObservedFabric
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
+from weft.model.subnet import PathProbe
 
 _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
 _SAMPLE = 8

@@ -20,9 +20,10 @@ from itertools import pairwise
 
 from weft.generate.partitions_grammar import ALL, ALL_CAS, SELF, Definition, Finding, Reader
 from weft.model.errors import InputError
-from weft.model.fabric import Membership, Partition
+from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, MAX_PKEY, format_guid, format_pkey
 from weft.model.mark import Mark
+from weft.model.subnet import Partition
 
 _SITE = re.compile(r"[A-Za-z0-9._-]+\Z")
 
@@ -75,10 +76,10 @@ class PartitionsConf:
             hosts: port GUIDs of the fabric's host ports.
             managers: port GUID of the active subnet manager (SELF; always a full member of the default).
         """
-        tables: dict[int, dict[int, Membership]] = {g: {DEFAULT_PKEY: Membership.LIMITED} for g in hosts}
+        tables: dict[int, dict[int, Mode]] = {g: {DEFAULT_PKEY: Mode.LIMITED} for g in hosts}
         active = [g for g in managers if g in tables]
         for guid in active:
-            tables[guid][DEFAULT_PKEY] = Membership.FULL
+            tables[guid][DEFAULT_PKEY] = Mode.FULL
         for definition in self.definitions:
             if definition.pkey is None:
                 continue
@@ -92,7 +93,7 @@ class PartitionsConf:
                 for guid in chosen:
                     tables[guid][definition.pkey] = membership
         return {
-            guid: frozenset(k | (FULL_MEMBER if m is Membership.FULL else 0) for k, m in keys.items())
+            guid: frozenset(k | (FULL_MEMBER if m is Mode.FULL else 0) for k, m in keys.items())
             for guid, keys in tables.items()
         }
 
@@ -251,9 +252,7 @@ def _owned(reader: Reader, problems: list[Finding]) -> tuple[WeftPartition, ...]
                 Finding(d.line, f"{d.name or format_pkey(d.pkey)} in weft's section has no mark", False)
             )
             continue
-        strange = [
-            f"{_who(w)}={m}" for w, m in d.members if not isinstance(w, int) or m is not Membership.FULL
-        ]
+        strange = [f"{_who(w)}={m}" for w, m in d.members if not isinstance(w, int) or m is not Mode.FULL]
         if strange:
             problems.append(
                 Finding(

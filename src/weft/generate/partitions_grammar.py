@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER
 from weft.model.mark import Mark
 
@@ -42,7 +42,7 @@ class Definition:
     name: str
     pkey: int | None
     ours: bool
-    members: tuple[tuple[int | str, Membership], ...] = ()
+    members: tuple[tuple[int | str, Mode], ...] = ()
     terminated: bool = False
 
 
@@ -56,7 +56,7 @@ class Reader:
     marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
     open: bool = False
     last_mark: Mark | None = None
-    default: Membership = Membership.LIMITED
+    default: Mode = Mode.LIMITED
 
     def say(self, line: int, text: str, fatal: bool) -> None:
         self.problems.append(Finding(line, text, fatal or line in self.ours))
@@ -127,7 +127,7 @@ class Reader:
             self.say(
                 number, f"partition {name!r} has no P_Key: OpenSM would choose one, maybe one of weft's", True
             )
-        membership = Membership.LIMITED
+        membership = Mode.LIMITED
         for flag in flags:
             word, _, value = (part.strip(_SPACE) for part in flag.partition("="))
             if word == "defmember":
@@ -140,14 +140,14 @@ class Reader:
         self.last_mark = None
         self.open = True
 
-    def _membership(self, number: int, word: str) -> Membership:
+    def _membership(self, number: int, word: str) -> Mode:
         if word not in ("full", "limited", "both"):
             self.say(number, f"membership {word!r} is none of full, limited and both", False)
         # `strncmp(word, "full", strlen(word))`: any beginning of the word, the empty one too.
-        return Membership.FULL if "full".startswith(word) or "both".startswith(word) else Membership.LIMITED
+        return Mode.FULL if "full".startswith(word) or "both".startswith(word) else Mode.LIMITED
 
     def _members(self, number: int, piece: str) -> None:
-        members: list[tuple[int | str, Membership]] = []
+        members: list[tuple[int | str, Mode]] = []
         for token in piece.split(","):
             name, has_word, word = (part.strip(_SPACE) for part in token.partition("="))
             if name == "mgid":

@@ -29,8 +29,10 @@ from typing import Self
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabric import ManagerState, Membership, Partition, PathProbe
+from weft.model.fabric import ManagerState
+from weft.model.fabrictypes import Mode
 from weft.model.ids import Guid, PKey, format_guid, parse_guid
+from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
@@ -67,7 +69,7 @@ class ConfiguredPartition(Document):
 
     pkey: PKey
     name: str
-    members: dict[str, Membership] = Field(description="Port GUID (0x and 16 digits) to membership.")
+    members: dict[str, Mode] = Field(description="Port GUID (0x and 16 digits) to membership.")
     everybody: bool = Field(default=False, description="Whether every host port is a member too.")
 
     @classmethod

@@ -1,101 +1,198 @@
-"""What a fabric and its managers are seen to be; all read, nothing wanted."""
+"""What a fabric and its managers are seen to be; all read, nothing wanted. The same for every type of fabric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid, PKey
+from weft.model.fabrictypes import Mode
+from weft.model.ids import Guid
+from weft.model.problem import Problem
 
 
 class Capabilities(Document):
-    """What a fabric manager can do; asked at order time, so that no `if` on a driver's name is needed."""
+    """What a fabric's manager can do; asked at order time, so that no `if` on a driver's name is needed."""
 
-    virtual_functions: bool = Field(description="Whether VFs can be partition members of their own.")
+    virtual_functions: bool = Field(description="Whether VFs can be members of a segment of their own.")
     why_no_virtual_functions: str = ""
-    max_pkeys_per_port: int = Field(description="Keys a host's port holds, the default one included.")
-    reads_wire: bool = Field(description="Whether tables are read from the ports themselves.")
 
 
-class Membership(StrEnum):
-    FULL = "full"
-    LIMITED = "limited"
+class Membership(Document):
+    """A port in a segment. Which node's it is, the site says (`Site.port_by_id`)."""
 
-
-@dataclass(frozen=True, slots=True)
-class PortTable:
-    """The P_Key table of one host port and of the leaf port it is cabled to, as read by SubnGet(P_KeyTable).
-
-    Attributes:
-        port_guid: GUID of the host's port.
-        keys: 16-bit entries (membership bit included), zeros left out.
-        leaf_keys: the same of the leaf's external port; None if that port has no table (enforcement off).
-        capacity: entries that the host's table has.
-        unreachable: why it could not be read; then the rest says nothing.
-    """
-
-    port_guid: int
-    keys: frozenset[int] = frozenset()
-    leaf_keys: frozenset[int] | None = None
-    capacity: int = 0
-    leaf: str = ""
-    leaf_port: int = 0
-    unreachable: str = ""
+    port: str = Field(
+        description="Id of the port as the fabric's driver knows it: port GUID, or switch/port."
+    )
+    mode: Mode = Mode.FULL
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition as configured: in the manager's own file or database, not on the wire.
+class Told:
+    """What the fabric's managers are told, each in a store of its own, as read just now.
 
     Attributes:
-        members: port GUID -> membership, of those that are named.
-        everybody: whether every host port is a member, named or not.
+        ruling: name of the one whose word counts now.
+        read: manager -> number of each segment -> its name, weft's and foreign ones.
+        unread: manager -> why what it is told could not be read.
     """
 
-    pkey: int
-    name: str
-    members: Mapping[int, Membership] = field(default_factory=dict)
-    everybody: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerFiles:
-    """What the fabric's managers are told, each in a file (or database) of its own, as read just now.
-
-    Attributes:
-        master: name of the manager that is master.
-        read: manager -> P_Key (15 bits) -> partition, weft's and foreign ones, the default included.
-        unread: manager -> why what it is told could not be read. A standby uses its own file when it takes over.
-    """
-
-    master: str
-    read: Mapping[str, Mapping[int, Partition]]
+    ruling: str
+    read: Mapping[str, Mapping[int, str]]
     unread: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def in_force(self) -> Mapping[int, Partition]:
-        """What the master is told."""
-        return self.read[self.master]
-
-    @property
-    def pkeys(self) -> frozenset[int]:
-        """P_Keys that any manager is told of: the others may be given out."""
+    def numbers(self) -> frozenset[int]:
+        """Numbers that any manager is told of: the others may be given out."""
         return frozenset().union(*self.read.values())
 
-    def stale(self, pkey: int) -> dict[str, str]:
-        """Managers besides the master that may still have a partition that the master has not -> why."""
-        unread = {name: f"its file could not be read: {why}" for name, why in self.unread.items()}
-        still = {
-            name: "its file still has the partition"
-            for name, partitions in self.read.items()
-            if name != self.master and pkey in partitions
-        }
-        return unread | still
+
+@dataclass(frozen=True, slots=True)
+class TightPort:
+    """A host's port whose table may have no entry left for a further segment.
+
+    Attributes:
+        name: adapter and id, for people.
+        numbers: segments that it is in; `entries`: how many it can be in.
+    """
+
+    fabric: str
+    node: str
+    port: str
+    name: str
+    numbers: frozenset[int]
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What of a fabric is taken: numbers that any manager is told of, and ports with little room."""
+
+    numbers: frozenset[int]
+    tight: tuple[TightPort, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place where a port's segments are read: the port itself, or the switch's side of its cable."""
+
+    name: str
+    numbers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PortSeen:
+    """A host's port as it was read.
+
+    Attributes:
+        port: id, as in `Membership`.
+        name: for people, such as `gpu01/mlx5_0`.
+        node: node that it is a port of; empty: the site doesn't know the port.
+        places: where its segments were read.
+        unread: why it could not be read; then `places` says nothing.
+    """
+
+    port: str
+    name: str
+    node: str
+    places: tuple[Place, ...] = ()
+    unread: str = ""
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Segments that it is in, in any place and mode."""
+        return frozenset().union(*(p.numbers for p in self.places))
+
+
+class Snapshot:
+    """One reading of a whole fabric. A driver's own is a subclass with what only that driver understands.
+
+    Attributes:
+        began: when the reading began, by this process's monotonic clock: nothing that changed later is in it.
+        told: see `Told`.
+        ports: id -> every host's port.
+    """
+
+    def __init__(
+        self, fabric: str, began: float, told: Told, ports: Callable[[], Mapping[str, PortSeen]]
+    ) -> None:
+        """Args: ports: called once, when they are first asked for: most readings are asked for one segment alone."""
+        self.fabric, self.began, self.told, self._make_ports = fabric, began, told, ports
+
+    @cached_property
+    def ports(self) -> Mapping[str, PortSeen]:
+        return self._make_ports()
+
+    @property
+    def segments(self) -> Mapping[int, str]:
+        """Number -> name of what the ruling manager is told."""
+        return self.told.read[self.told.ruling]
+
+    @cached_property
+    def ports_in(self) -> Mapping[int, frozenset[str]]:
+        """Number -> ids of the ports that are in it."""
+        found: dict[int, set[str]] = {}
+        for port, seen in self.ports.items():
+            for number in seen.numbers:
+                found.setdefault(number, set()).add(port)
+        return {number: frozenset(ports) for number, ports in found.items()}
+
+
+Result = Literal["clean", "not clean", "unknown"]
+"""What a reading says of one thing, in the words of receipts; unknown: it could not be read, which isn't clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceItem:
+    """What was read in one place, or plane, of a fabric.
+
+    Attributes:
+        plane: what of the fabric, in the driver's words, such as `segment`, `p_key host`, `switch port`.
+        subject: name and id.
+        seen: what was read, from where and by way of whom.
+        nodes: nodes whose ports it is about, as far as the site knows them.
+        unread: what the result does not cover, each with the reason.
+        whole: it is about everybody in the segment: where it isn't clean, no node of the pod is.
+    """
+
+    plane: str
+    subject: str
+    result: Result
+    seen: str
+    nodes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """What is left of a segment on its fabric.
+
+    Attributes:
+        items: every plane that the fabric has, clean or not.
+        stale: manager -> why it may still be told of the segment: its number is nobody's until that is known better.
+    """
+
+    items: tuple[EvidenceItem, ...]
+    stale: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether a segment is as wanted on every plane that its fabric has.
+
+    Attributes:
+        problems: none: it is.
+        looked_at: what was read -> how many of it.
+    """
+
+    problems: tuple[Problem, ...]
+    looked_at: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class ManagerState(StrEnum):
@@ -164,12 +261,3 @@ class FabricDifference(Document):
     described: str = Field(default="", description="What the site says; nothing: it says nothing.")
     observed: str = Field(default="", description="What was discovered; nothing: not there.")
     what: str = Field(description="One sentence.")
-
-
-class PathProbe(Document):
-    """What the subnet administrator answered for a pair of port GUIDs."""
-
-    source: Guid
-    destination: Guid
-    path: bool
-    pkey: PKey | None = None

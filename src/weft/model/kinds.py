@@ -15,10 +15,10 @@ from weft.model.specs import (
     FloatingIPSpec,
     KeyPairSpec,
     NetworkSpec,
-    PartitionSpec,
     PortSpec,
     RouterSpec,
     SecurityGroupSpec,
+    SegmentSpec,
     ServerSpec,
     Spec,
     SubnetSpec,
@@ -93,14 +93,14 @@ def _fields(names: str) -> frozenset[str]:
 class Kind(AnyKind):
     """weft's own kinds, in the order in which people are told of them; what hangs on others comes after them."""
 
-    PARTITION = (
-        "partition",
+    SEGMENT = (
+        "segment",
         Row(
-            spec=PartitionSpec,
-            one="partition",
-            many="partitions",
+            spec=SegmentSpec,
+            one="segment",
+            many="segments",
             home=Home.FABRIC,
-            shown=_fields("pkey"),
+            shown=_fields("number fabric_type"),
             in_place=_fields("members"),
             settles=True,
         ),

@@ -8,28 +8,29 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.change import PodChange
-from weft.model.ids import PKey
 from weft.model.order import Order
 from weft.model.placement import Placement
 from weft.model.resources import Graph
+from weft.model.spaces import SEGMENT, VLAN
 
 
 class Allotment(Document):
     """The numbers that a pod holds alone while it lives."""
 
-    pkey: PKey | None = Field(
+    segment: str | None = Field(
         default=None,
-        description="P_Key on the fabric; the RDMA network's segmentation id is the same number. None: IPUs.",
+        description="The number on the fabric as its type writes it (P_Key `0x65`, VLAN `101`); the RDMA network's "
+        "segmentation id is the same. None: IPUs.",
     )
-    vlan: int = Field(description="VLAN of the management network.")
     rdma_cidr: str = Field(
         description="Subnet of the RDMA network, or of the IPU data network; empty: it has neither."
     )
     management_cidr: str
     numbers: Mapping[str, int] = Field(
         default_factory=dict,
-        description="Space -> number, of everything else: `data/<IPU-POD>` (VLAN), `controller/<IPU-POD>` "
-        "(place in the block of controllers' addresses), `host/<node>` (place on a shared host).",
+        description="Space -> number: `segment/<fabric>`, `vlan/<cloud>` (management network), `data/<IPU-POD>` "
+        "(VLAN), `controller/<IPU-POD>` (place in the block of controllers' addresses), `host/<node>` (place on a "
+        "shared host).",
     )
     hosts: Mapping[str, int] = Field(
         default_factory=dict,
@@ -45,8 +46,8 @@ class Allotment(Document):
 class UsedNumbers(Document):
     """What can't be given out now: held by pods, or seen outside to be somebody else's."""
 
-    pkeys: Mapping[str, frozenset[int]] = Field(
-        default_factory=dict, description="Fabric -> P_Keys (15 bits)."
+    segments: Mapping[str, frozenset[int]] = Field(
+        default_factory=dict, description="Fabric -> numbers of segments."
     )
     vlans: Mapping[str, frozenset[int]] = Field(
         default_factory=dict, description="Cloud -> management VLANs."
@@ -82,3 +83,13 @@ class Plan(Document):
         default=None,
         description="Of a pod that is there: what the order makes different. Only shown, never stored.",
     )
+
+    @property
+    def segment(self) -> int | None:
+        """Number on the fabric; None: the pod has none."""
+        return self.allotment.numbers.get(SEGMENT + self.fabric)
+
+    @property
+    def vlan(self) -> int:
+        """VLAN of the management network."""
+        return self.allotment.numbers[VLAN + self.cloud]

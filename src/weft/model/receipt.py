@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -11,22 +10,14 @@ from pydantic import Field
 from weft.model.base import Document
 
 
-class FabricPlane(StrEnum):
-    """Planes of a fabric, as items of a receipt name them."""
-
-    PARTITION = "partition"
-    HOST = "p_key host"
-    LEAF = "p_key leaf"
-    ELSEWHERE = "p_key elsewhere"
-
-
 class ReceiptItem(Document):
     """One thing that the pod had, or one plane where traces could be."""
 
     plane: str = Field(
-        description="server, guest, host, port, network, partition, p_key host, p_key leaf, database …"
+        description="server, guest, host, port, network, database …, and what a fabric's driver calls its planes, such "
+        "as partition, p_key host, p_key leaf, p_key elsewhere."
     )
-    subject: str = Field(description="Name and id, or port GUID.")
+    subject: str = Field(description="Name and id, or the id of a port.")
     result: Literal["clean", "not clean", "unknown"]
     seen: str = Field(description="What was read, and from where.")
     at: datetime = Field(description="When the reading began.")
@@ -47,7 +38,7 @@ class Abandoned(Document):
     reason: str
     kept: tuple[str, ...] = Field(
         default=(),
-        description="Numbers that are given to nobody until they are seen free, such as `pkey/ib0 101`.",
+        description="Numbers that are given to nobody until they are seen free, such as `segment/ib0 101`.",
     )
 
 
@@ -56,7 +47,7 @@ class Correction(Document):
 
     kind: str
     where: str
-    subject: str = Field(description="Id, or port and P_Key.")
+    subject: str = Field(description="Id, or port and segment.")
     found: str = Field(description="What was seen.")
     found_at: datetime
     gone_at: datetime | None = Field(
@@ -81,7 +72,17 @@ class Receipt(Document):
         exclude_if=lambda spares: not spares,
         description="Nodes that were held idle for the pod; left out if there were none.",
     )
-    pkey: str = Field(description="P_Key; empty: the pod had none (IPUs).")
+    segment: str | None = Field(
+        default=None,
+        # What was signed before fabrics of other types must read the same for ever: it has `pkey`.
+        exclude_if=lambda segment: segment is None,
+        description="Segment on the fabric as its type writes it; empty: the pod had none (IPUs).",
+    )
+    pkey: str | None = Field(
+        default=None,
+        exclude_if=lambda pkey: pkey is None,
+        description="What is `segment` now, in receipts of an earlier weft.",
+    )
     items: tuple[ReceiptItem, ...]
     clean: bool
     quarantined: tuple[str, ...] = Field(

@@ -13,7 +13,8 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Duration, Guid, Mac, Name, PciAddress, Words
+from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
+from weft.model.ids import Duration, Guid, Mac, Name, PciAddress, Words, format_guid
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.ranges import Range
 
@@ -29,6 +30,11 @@ class Hca(Document):
     numa: int = Field(default=0, ge=0, description="NUMA node.")
     mac: Mac | None = Field(default=None, description="MAC address, for Ethernet or IPoIB.")
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+
+    @property
+    def port_id(self) -> str:
+        """Id of the port that is a member of segments, as the fabric's driver knows it."""
+        return format_guid(self.port_guid)
 
 
 class Accelerator(Document):
@@ -135,12 +141,17 @@ class FabricManager(Document):
 class Fabric(Document):
     """An RDMA network with its own isolation."""
 
-    type: Literal["infiniband"] = Field(default="infiniband", description="What kind of network it is.")
+    type: FabricKind = Field(default=FabricKind.INFINIBAND, description="What kind of network it is.")
     physical_network: Name = Field(description="Neutron's name of the physical network.")
     segments: Range = Field(
-        description="P_Keys that weft may give out; each is also the Neutron segmentation id."
+        description="Numbers (P_Keys, VLANs) that weft may give out; each is also the Neutron segmentation id."
     )
-    manager: FabricManager = Field(description="How the fabric is ruled.")
+    manager: FabricManager = Field(description="How the fabric is managed.")
+
+    @property
+    def words(self) -> FabricType:
+        """What its segments are called, and how their numbers are written."""
+        return FABRIC_TYPES[self.type]
 
 
 class AcceleratorCount(Document):
@@ -274,7 +285,7 @@ class Site(Document):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, and without what was cached of the old ones."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "machine_by_name"):
+        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "port_by_id", "machine_by_name"):
             vars(copied).pop(name, None)
         return copied
 
@@ -289,6 +300,11 @@ class Site(Document):
     @cached_property
     def machine_by_name(self) -> dict[str, IpuMachine]:
         return {m.name: m for m in self.ipu_machines}
+
+    @cached_property
+    def port_by_id(self) -> dict[tuple[str, str], tuple[Node, Hca]]:
+        """Fabric and id of a port -> its node and adapter."""
+        return {(h.fabric, h.port_id): (n, h) for n in self.nodes for h in n.hcas}
 
     @cached_property
     def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:

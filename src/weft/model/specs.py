@@ -8,7 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid, Mac, PKey, format_pkey
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
+from weft.model.ids import Mac
 
 RULES_OF_A_GROUP = 4
 """Security group rules that a group has without any for SSH: out (IPv4, IPv6) and inside the group (the same)."""
@@ -35,20 +37,38 @@ class Spec(Document):
         return {}
 
 
-class PartitionSpec(Spec):
-    """Exact members of a P_Key; the set is the truth: nobody else is a member."""
+class SegmentSpec(Spec):
+    """Exact members of a fabric's segment; the set is the truth: nobody else is a member."""
 
-    kind: Literal["partition"] = "partition"
-    pkey: PKey
-    members: tuple[Guid, ...] = Field(description="Port GUIDs, sorted; all full members.")
+    kind: Literal["segment"] = "segment"
+    number: int = Field(ge=1, description="P_Key (15 bits) or VLAN.")
+    fabric_type: FabricKind = Field(
+        default=FabricKind.INFINIBAND, description="How the number is written and what its members can be."
+    )
+    members: tuple[Membership, ...] = Field(description="Ports, sorted.")
 
     def told(self) -> str:
         # A tenant's plan doesn't name the members (weft.app.redact).
-        return f"P_Key {format_pkey(self.pkey)}" + (f", {len(self.members)} members" if self.members else "")
+        return self.named + (f", {len(self.members)} members" if self.members else "")
+
+    @property
+    def text(self) -> str:
+        """The number as the fabric's own tools write it."""
+        return FABRIC_TYPES[self.fabric_type].text(self.number)
+
+    @property
+    def named(self) -> str:
+        """The same with its word, such as `P_Key 0x65`."""
+        return FABRIC_TYPES[self.fabric_type].named(self.number)
+
+    @property
+    def ports(self) -> frozenset[str]:
+        """Ids of the members' ports."""
+        return frozenset(m.port for m in self.members)
 
 
 class NetworkSpec(Spec):
-    """A VLAN provider network; on InfiniBand the segmentation id is the P_Key."""
+    """A VLAN provider network; that of a fabric has the number of the fabric's segment."""
 
     kind: Literal["network"] = "network"
     physical_network: str

@@ -59,7 +59,7 @@ class PodSummary(Document):
     created_at: datetime
     nodes: int
     fabric: str | None = None
-    pkey: str | None = None
+    segment: str | None = Field(default=None, description="P_Key or VLAN, as the fabric's type writes it.")
     lease_end: datetime | None = None
     position: int | None = Field(
         default=None, description="Its place in the queue, from 1, while it waits there."

@@ -1,4 +1,4 @@
-"""Port: what weft's own records say of a fabric's partitions, for the driver that writes them outside.
+"""Port: what weft's own records say of a fabric's segments, for the driver that writes them outside.
 
 What a manager is told can be lost: a file is replaced by configuration management, restored from a copy, emptied by a
 careless hand. So a driver never takes it for the whole truth: before each change it asks the ledger.
@@ -11,14 +11,14 @@ from typing import Protocol
 
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import PartitionSpec
+from weft.model.resources import SegmentSpec
 
 
 class Ledger(Protocol):
-    """Partitions of one fabric. Every call may raise `TemporaryError`: then nothing is changed outside."""
+    """Segments of one fabric. Every call may raise `TemporaryError`: then nothing is changed outside."""
 
-    def wanted(self) -> Mapping[Mark, PartitionSpec]:
-        """Partitions of live pods that were made, and that nobody has asked to take away."""
+    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+        """Segments of live pods that were made, and that nobody has asked to take away."""
         ...
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
@@ -26,18 +26,18 @@ class Ledger(Protocol):
         ...
 
     def waiting(self) -> Sequence[str]:
-        """A sentence for each manager that keeps P_Keys of released pods from being given out."""
+        """A sentence for each manager that keeps numbers of released pods from being given out."""
         ...
 
     def tell(self, owner: Owner, message: str) -> None:
-        """Say among an owner's events what happened to its partition."""
+        """Say among an owner's events what happened to its segment."""
         ...
 
 
 class NoLedger:
     """Nothing is on record: what the managers are told is all that is known. For tools and tests of a bare fabric."""
 
-    def wanted(self) -> Mapping[Mark, PartitionSpec]:
+    def wanted(self) -> Mapping[Mark, SegmentSpec]:
         return {}
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from weft.app.verbs import Request
-from weft.model.fabric import FabricDifference
+from weft.model.fabric import FabricDifference, Membership
+from weft.model.ids import format_guid
 from weft.model.order import NodesOrder, Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
 from weft.model.plan import Allotment, Plan
@@ -16,9 +17,9 @@ from weft.model.resources import (
     Graph,
     Kind,
     NetworkSpec,
-    PartitionSpec,
     PortSpec,
     Resource,
+    SegmentSpec,
     ServerSpec,
 )
 from weft.model.views import AuditLogEntry, Finding, PodView, ResourceView, ServerView, SiteView
@@ -49,13 +50,19 @@ def plan(ordered: Order, project: str) -> Plan:
         fabric="ib",
         flavor=ordered.nodes.flavor or "gpu.8",
         placement=Placement(nodes=_PLACED, level="leaf", explanation=explanation),
-        allotment=Allotment(pkey=0x65, vlan=101, rdma_cidr="10.1.0.0/24", management_cidr="10.2.0.0/24"),
+        allotment=Allotment(
+            segment="0x65",
+            rdma_cidr="10.1.0.0/24",
+            management_cidr="10.2.0.0/24",
+            numbers={"segment/ib": 0x65, "vlan/cloud": 101},
+        ),
         graph=Graph(resources=_graph()),
     )
 
 
 def _graph() -> tuple[Resource, ...]:
-    partition = PartitionSpec(pkey=0x65, members=(GUID, GUID + 2))
+    ports = (format_guid(GUID), format_guid(GUID + 2))
+    segment = SegmentSpec(number=0x65, members=tuple(Membership(port=p) for p in ports))
     port = PortSpec(
         network=RDMA_NETWORK,
         subnet="subnet/rdma",
@@ -69,13 +76,13 @@ def _graph() -> tuple[Resource, ...]:
     return (
         Resource(key=RDMA_NETWORK, name="weft-0-rdma", where="cloud", spec=rdma),
         Resource(key=MANAGEMENT_NETWORK, name="weft-0-management", where="cloud", spec=management),
-        Resource(key="partition", name="weft-0-partition", where="ib", spec=partition),
+        Resource(key="segment", name="weft-0-segment", where="ib", spec=segment),
         Resource(key="port/gpu01", name="weft-0-port-gpu01", where="cloud", spec=port),
         Resource(
             key="server/gpu01",
             name="weft-0-gpu01",
             where="cloud",
-            needs=("partition", "port/gpu01"),
+            needs=("segment", "port/gpu01"),
             spec=server,
         ),
     )
@@ -91,7 +98,7 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
         created_at=NOW,
         nodes=ordered.nodes.count,
         fabric="ib",
-        pkey="0x65",
+        segment="0x65",
         created_by=user,
         site="example",
         cloud="cloud",
@@ -117,7 +124,7 @@ def waiting(view: PodView) -> PodView:
     return view.model_copy(
         update={
             "fabric": None,
-            "pkey": None,
+            "segment": None,
             "vlan": None,
             "placed": (),
             "servers": (),
@@ -135,7 +142,7 @@ def resources(state: PodState) -> tuple[ResourceView, ...]:
     settled = how.get(state, "creating")
     difference = Difference(field="members", wanted="0x0002c90300300001", observed="")
     rows = (
-        (Kind.PARTITION, "partition", "ib"),
+        (Kind.SEGMENT, "segment", "ib"),
         (Kind.PORT, "port/gpu01", "cloud"),
         (Kind.SERVER, "server/gpu01", "cloud"),
     )
@@ -147,7 +154,7 @@ def resources(state: PodState) -> tuple[ResourceView, ...]:
             where=where,
             state=settled,
             started_at=NOW,
-            differences=(difference,) if kind is Kind.PARTITION and settled == "creating" else (),
+            differences=(difference,) if kind is Kind.SEGMENT and settled == "creating" else (),
         )
         for kind, key, where in rows
     )
@@ -165,7 +172,7 @@ def receipt(view: PodView) -> Receipt:
         ordered_at=view.created_at,
         released_at=NOW,
         nodes=tuple(n.node for n in view.placed),
-        pkey=view.pkey or "",
+        segment=view.segment or "",
         items=(item,),
         clean=True,
     )

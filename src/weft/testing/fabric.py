@@ -1,6 +1,6 @@
 """An InfiniBand fabric in memory behind the OpenSM driver itself: agents that answer at once, managers that fail.
 
-    fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`: reader and driver of partitions
+    fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`
     fabric.manager("sm1").stop()                             # the standby takes over, with its own file
     fabric.manager("sm2").reachable = False                  # its agent gives no answer
     fabric.manager("sm1").text = "no partition file"         # somebody's careless hand, then .sweep()
@@ -17,15 +17,25 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from weft.drivers.opensm import OpenSm
+from weft.model.fabric import Membership
+from weft.model.ids import format_guid
+from weft.model.resources import SegmentSpec
 from weft.model.site import Site
 from weft.ports.ledger import Ledger, NoLedger
 from weft.testing.fabric_manager import FakeManager, FakeWire
 
-__all__ = ["FakeFabric", "Fault"]
+__all__ = ["FakeFabric", "Fault", "segment"]
+
+
+def segment(pkey: int, members: Iterable[int]) -> SegmentSpec:
+    """A partition as wanted: full members by their port GUIDs."""
+    ports = tuple(Membership(port=format_guid(g)) for g in sorted(members))
+    return SegmentSpec(number=pkey, members=ports)
 
 
 class Fault(StrEnum):
@@ -40,7 +50,7 @@ class Fault(StrEnum):
 
 
 class FakeFabric(OpenSm):
-    """`FabricReader` and `ResourceDriver` of one fabric of a site. Safe to use from many threads.
+    """`FabricDriver` of one fabric of a site. Safe to use from many threads.
 
     Args:
         seed, latency: every question takes a seeded random time of up to `latency` seconds.

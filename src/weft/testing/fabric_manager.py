@@ -25,10 +25,11 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
-from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PathProbe
+from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
 from weft.model.site import Site
+from weft.model.subnet import PathProbe
 
 _EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
 

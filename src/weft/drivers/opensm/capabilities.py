@@ -9,7 +9,4 @@ CAPABILITIES = Capabilities(
     why_no_virtual_functions=(
         "OpenSM has no virtual ports and ignores the GUIDs of virtual functions in its partitions"
     ),
-    # InfiniBand Architecture Specification 1.4 §14.2.5.7 lets a port have more; today's adapters have 128.
-    max_pkeys_per_port=128,
-    reads_wire=True,
 )

@@ -1,18 +1,21 @@
-"""OpenSM as weft's fabric manager: reads the fabric, and owns resources of kind PARTITION."""
+"""OpenSM as weft's fabric manager: reads the fabric, and owns its segments, which are partitions."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent, certificate_problems
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, lost
+from weft.drivers.opensm.change import Changed, Changer, Edit, lost
+from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, port_table, told
 from weft.drivers.opensm.observe import Seen, observe
-from weft.drivers.opensm.section import Base, Section, foreign
+from weft.drivers.opensm.section import Base, Section, Wanted, foreign
 from weft.drivers.opensm.sight import Sight
 from weft.drivers.opensm.status import fabric_status
+from weft.drivers.reading import SharedReading
 from weft.model.agentapi import (
     AgentOptions,
     PathsQuery,
@@ -21,27 +24,22 @@ from weft.model.agentapi import (
     TablesQuery,
     WeftPartitionDocument,
 )
-from weft.model.errors import OutsideError, PermanentError, WeftError
-from weft.model.fabric import (
-    Capabilities,
-    FabricStatus,
-    ManagerFiles,
-    ObservedFabric,
-    Partition,
-    PathProbe,
-    PortTable,
-)
-from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_pkey
+from weft.model.errors import PermanentError, WeftError
+from weft.model.fabric import Capabilities, Check, Clean, FabricStatus, ObservedFabric, Snapshot, Told, Usage
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_guid, parse_pkey
 from weft.model.mark import Mark
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, PartitionSpec, Resource
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
+from weft.model.subnet import Partition, PathProbe, PortTable
+from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
+from weft.planning.fabric.portkeys import crowded
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
 WAIT_SECONDS = 5.0
 """How long a change waits for the wire; after that `find` says how far it is."""
 
-MENDED_AT_ONCE = 32
+REPAIRED_AT_ONCE = 32
 """Drifted ports that one call puts right; the rest shows as pending, and its turn comes with the next update."""
 
 
@@ -50,7 +48,7 @@ ENTRIES_SECONDS = 3600.0
 
 
 class OpenSm:
-    """`FabricReader`, and `ResourceDriver` for partitions, of one fabric of the site. Opens no connection yet.
+    """`FabricDriver` of one fabric of the site. Opens no connection yet.
 
     Args:
         ledger: weft's own records of this fabric's partitions.
@@ -76,12 +74,13 @@ class OpenSm:
         self._changer = Changer(site.name, self._agents, ledger)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
+        self._reading = SharedReading(self._read)
 
     def close(self) -> None:
         """Close the connections to the agents."""
         self._agents.close()
 
-    # -- FabricReader ----------------------------------------------------------------------------------------
+    # -- FabricDriver ----------------------------------------------------------------------------------------
 
     @property
     def capabilities(self) -> Capabilities:
@@ -102,70 +101,103 @@ class OpenSm:
             more = (f"weft's section can't be compared with weft's records: {error}",)
         return status.model_copy(update={"problems": (*status.problems, *more)})
 
-    def partitions(self) -> Mapping[int, Partition]:
-        return self.files().in_force
+    def told(self) -> Told:
+        files = self._agents.files()
+        return told(files.read, files.unread, self._agents.master(files).name)
 
-    def files(self) -> ManagerFiles:
-        return self._manager_files(self._agents.files())
+    def usage(self) -> Usage:
+        files = self._agents.files()
+        master = self._agents.master(files).name
+        suspects = crowded(self._site, self._fabric, _partitions(files, master))
+        entries = self.entries([parse_guid(p.port) for p in suspects]) if suspects else {}
+        tight = [
+            replace(p, entries=entries[guid]) for p in suspects if (guid := parse_guid(p.port)) in entries
+        ]
+        return Usage(told(files.read, files.unread, master).numbers, tuple(tight))
+
+    def snapshot(self, max_age: float = 0.0) -> OpenSmSnapshot:
+        return self._reading.get(max_age)
+
+    def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
+        return observe(Wanted.of(segment), mark, _own(snapshot).seen)
+
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+        """What is wrong with a manager is the audit's and the operator's; a pod is judged by the wire."""
+        mine, site, name = _own(snapshot), self._site, self._fabric
+        wanted = Wanted.of(segment)
+        holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
+        problems = check_tables(site, name, wanted.pkey, wanted.members, mine.tables, holders)
+        inside, outside = probe_pairs(wanted.members, mine.outsiders)
+        probes = self._paths(mine.told.ruling, [*inside, *outside])
+        problems += check_paths(site, name, wanted.pkey, probes[: len(inside)], probes[len(inside) :])
+        return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
+
+    def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        return clean(Wanted.of(segment), _own(snapshot))
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
         """Agent -> its subnet manager's own options, or why they can't be read."""
         return self._agents.each(lambda agent: agent.options())
 
-    def level(self) -> ManagerFiles:
+    def level(self) -> Told:
         self._changer.level()
-        return self.files()
+        self._reading.changed()
+        return self.told()
+
+    def topology(self) -> ObservedFabric:
+        return self._agents.master(self._agents.files()).topology()
+
+    # -- what tools and tests read besides -------------------------------------------------------------------
+
+    def partitions(self) -> Mapping[int, Partition]:
+        """P_Key (15 bits) -> partition as configured on the master, weft's and foreign ones, the default included."""
+        files = self._agents.files()
+        return _partitions(files, self._agents.master(files).name)
 
     def tables(self, port_guids: Sequence[int] | None = None) -> Mapping[int, PortTable]:
+        """Port GUID -> tables read from the wire; None: every host port of the fabric."""
         master = self._agents.master(self._agents.files())
         if port_guids is None:
             tables = self._sight.all(master.tables(TablesQuery()), master.name)
         else:
             asked = tuple(sorted(set(port_guids)))
             tables = self._sight.some(master.tables(TablesQuery(port_guids=asked)), asked, master.name)
-        return {
-            p.port_guid: PortTable(
-                port_guid=p.port_guid,
-                keys=frozenset(p.keys),
-                leaf_keys=None if p.leaf_keys is None else frozenset(p.leaf_keys),
-                capacity=p.capacity,
-                leaf=p.leaf,
-                leaf_port=p.leaf_port,
-                unreachable=p.unreachable,
-            )
-            for p in tables.ports
-        }
+        return {p.port_guid: port_table(p) for p in tables.ports}
 
     def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
+        """Port GUID -> entries of its table; ports that can't be read are left out. Read rarely, remembered."""
         now = time.monotonic()
         missing = [
             g for g in port_guids if now - self._entries.get(g, (-ENTRIES_SECONDS, 0))[0] >= ENTRIES_SECONDS
         ]
         for guid, table in self.tables(missing).items() if missing else ():
             if not table.unreachable:
-                self._entries[guid] = now, table.capacity
+                self._entries[guid] = (now, table.capacity)
         return {g: self._entries[g][1] for g in port_guids if g in self._entries}
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
-        master = self._agents.master(self._agents.files())
-        return self._sight.paths(master.paths(PathsQuery(pairs=tuple(pairs))), pairs, master.name).paths
+        """What the subnet administrator answers for each (source, destination) pair of port GUIDs."""
+        return self._paths(self._agents.master(self._agents.files()).name, pairs)
 
-    def topology(self) -> ObservedFabric:
-        return self._agents.master(self._agents.files()).topology()
+    def _paths(self, master: str, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
+        if not pairs:
+            return ()
+        agent = self._agents.named(master)
+        return self._sight.paths(agent.paths(PathsQuery(pairs=tuple(pairs))), pairs, master).paths
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
     @property
     def kinds(self) -> frozenset[AnyKind]:
-        return frozenset({Kind.PARTITION})
+        return frozenset({Kind.SEGMENT})
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
         if not wanted:
             return {}
-        seen = self._look()
-        return {r.key: observe(_spec(r), scope.mark(r.key), seen) for r in wanted}
+        snapshot = self.snapshot()
+        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -177,7 +209,7 @@ class OpenSm:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         """The same, and vacant leaf ports lose the keys: a member's cable may have been moved to another port."""
-        return self._put(scope, wanted, frozenset(_spec(r).pkey for r in wanted))
+        return self._put(scope, wanted, frozenset(_spec(r).number for r in wanted))
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -190,15 +222,14 @@ class OpenSm:
             for pkey in [k for k, d in section.items() if d.mark in marks]:
                 del section[pkey]
 
-        changed = self._changer.change(edit, self._wait)
-        self._mend(changed, frozenset(_spec(r).pkey for r in wanted))
-        return {r.key: Outcome(id=format_pkey(_spec(r).pkey)) for r in wanted}
+        self._change(edit, frozenset(_spec(r).number for r in wanted))
+        return {r.key: Outcome(id=_spec(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         """Everything in weft's section of any manager, and keys in weft's range that no partition explains."""
         if site != self._site.name:
             return []
-        seen = self._look()
+        seen = self.snapshot().seen
         out: dict[int, Marked] = {}
         for name in sorted(seen.files, key=lambda n: n != seen.master):
             for document in seen.files[name].weft:
@@ -206,12 +237,12 @@ class OpenSm:
         configured = {p.pkey for p in seen.files[seen.master].configured}
         for pkey, places in _stray(seen.tables).items():
             if pkey in self._range and pkey not in configured and pkey not in out:
-                facts = {"where": "only on the wire", "ports": places}
-                out[pkey] = Marked(Kind.PARTITION, self._fabric, format_pkey(pkey), "", None, None, facts)
+                facts = {"where": "only on the wire", "ports": places, "number": pkey}
+                out[pkey] = Marked(Kind.SEGMENT, self._fabric, format_pkey(pkey), "", None, None, facts)
         return [out[pkey] for pkey in sorted(out)]
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        keys = {parse_pkey(t.id): t for t in things if t.kind is Kind.PARTITION and t.where == self._fabric}
+        keys = {parse_pkey(t.id): t for t in things if t.kind is Kind.SEGMENT and t.where == self._fabric}
         if not keys:
             return {}
         kept: set[int] = set()
@@ -229,7 +260,7 @@ class OpenSm:
                     section.pop(pkey, None)
 
         try:
-            self._mend(self._changer.change(edit, self._wait), frozenset(keys))
+            self._change(edit, frozenset(keys))
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
@@ -238,19 +269,19 @@ class OpenSm:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _manager_files(self, files: Files) -> ManagerFiles:
-        return ManagerFiles(
-            master=self._agents.master(files).name,
-            read={n: {p.pkey: p.partition() for p in f.configured} for n, f in files.read.items()},
-            # The answer alone: this goes into receipts, which tenants read, and addresses are none of their business.
-            unread={n: e.answer if isinstance(e, OutsideError) else str(e) for n, e in files.unread.items()},
-        )
-
-    def _look(self) -> Seen:
+    def _read(self, began: float) -> OpenSmSnapshot:
         files = self._agents.files()
         master = self._agents.master(files)
         tables = self._sight.all(master.tables(TablesQuery()), master.name)
-        return Seen(master.name, files.read, files.unread, tables, self._ports)
+        seen = Seen(master.name, files.read, files.unread, tables, self._ports)
+        return OpenSmSnapshot(self._site, self._fabric, began, seen)
+
+    def _change(self, edit: Edit, vacate: frozenset[int]) -> None:
+        """Change weft's section, repair what the change left, and forget what was read before."""
+        try:
+            self._repair(self._changer.change(edit, self._wait), vacate)
+        finally:
+            self._reading.changed()  # also where no answer came: it may have been done
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
@@ -262,7 +293,7 @@ class OpenSm:
         def edit(section: Section, base: Base) -> None:
             refused.clear()
             for resource in wanted:
-                spec, mark = _spec(resource), scope.mark(resource.key)
+                spec, mark = Wanted.of(_spec(resource)), scope.mark(resource.key)
                 error = self._refusal(spec, mark, section, base.files)
                 if error is not None:
                     refused[resource.key] = Outcome(error=error)
@@ -270,14 +301,13 @@ class OpenSm:
                 for pkey in [k for k, d in section.items() if d.mark == mark.text()]:
                     del section[pkey]
                 section[spec.pkey] = WeftPartitionDocument(
-                    pkey=spec.pkey, mark=mark.text(), members=tuple(sorted(set(spec.members)))
+                    pkey=spec.pkey, mark=mark.text(), members=spec.members
                 )
 
-        changed = self._changer.change(edit, self._wait)
-        self._mend(changed, vacate)
-        return {r.key: refused.get(r.key, Outcome(id=format_pkey(_spec(r).pkey))) for r in wanted}
+        self._change(edit, vacate)
+        return {r.key: refused.get(r.key, Outcome(id=_spec(r).text)) for r in wanted}
 
-    def _refusal(self, spec: PartitionSpec, mark: Mark, section: Section, files: Files) -> WeftError | None:
+    def _refusal(self, spec: Wanted, mark: Mark, section: Section, files: Files) -> WeftError | None:
         """Why a partition can't be put into the section; a key is one pod's, and weft keeps inside its range."""
         if spec.pkey not in self._range:
             return _taken(
@@ -290,30 +320,46 @@ class OpenSm:
             return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
         return None
 
-    def _mend(self, changed: Changed, vacate: frozenset[int]) -> None:
+    def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
         """What is still not as the file asks after the wait is drift, if the manager believes it is right."""
         drifted = dict.fromkeys(m.port_guid for m in changed.result.mismatches if not m.unreachable)
         if drifted or vacate:
-            query = RepairQuery(port_guids=tuple(drifted)[:MENDED_AT_ONCE], vacant_keys=tuple(sorted(vacate)))
+            query = RepairQuery(
+                port_guids=tuple(drifted)[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
+            )
             self._agents.named(changed.master).repair(query)
 
     def _marked(self, document: WeftPartitionDocument, agent: str) -> Marked:
         mark = Mark.parse(document.mark)
         return Marked(
-            Kind.PARTITION,
+            Kind.SEGMENT,
             self._fabric,
             format_pkey(document.pkey),
             mark.name() if mark else "",
             mark.owner if mark else None,
             None,
-            {"manager": agent, "members": [format_guid(g) for g in document.members]},
+            {
+                "manager": agent,
+                "members": [format_guid(g) for g in document.members],
+                "number": document.pkey,
+            },
         )
 
 
-def _spec(resource: Resource) -> PartitionSpec:
-    if not isinstance(resource.spec, PartitionSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has partitions")
+def _spec(resource: Resource) -> SegmentSpec:
+    if not isinstance(resource.spec, SegmentSpec):
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
     return resource.spec
+
+
+def _own(snapshot: Snapshot) -> OpenSmSnapshot:
+    if not isinstance(snapshot, OpenSmSnapshot):
+        raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
+    return snapshot
+
+
+def _partitions(files: Files, master: str) -> Mapping[int, Partition]:
+    return {p.pkey: p.partition() for p in files.read[master].configured}
 
 
 def _taken(pkey: int, why: str) -> PermanentError:

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from weft.model.agentapi import AgentPartitions, PortReading, Tables, WeftPartitionDocument
+from weft.drivers.opensm.section import Wanted
+from weft.model.agentapi import AgentPartitions, PortReading, Tables, VacantPort, WeftPartitionDocument
 from weft.model.errors import WeftError
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.mark import Mark
-from weft.model.resources import Difference, Observed, PartitionSpec, Status
+from weft.model.resources import Difference, Observed, Status
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
-    """One reading of a fabric.
+    """One reading of a fabric. Many pods are judged by one: what each asks for is found by index.
 
     Attributes:
         master: name of the ruling manager's agent.
@@ -39,22 +41,49 @@ class Seen:
     tables: Tables
     known_ports: frozenset[int]
 
+    @cached_property
+    def ports(self) -> Mapping[int, PortReading]:
+        return {p.port_guid: p for p in self.tables.ports}
 
-def owned_by(file: AgentPartitions, mark: Mark) -> WeftPartitionDocument | None:
-    """The partition in weft's section that bears the mark."""
-    return next((d for d in file.weft if d.mark == mark.text()), None)
+    @cached_property
+    def ports_read(self) -> int:
+        return sum(1 for p in self.tables.ports if not p.unreachable)
+
+    @cached_property
+    def on_wire(self) -> Mapping[int, frozenset[int]]:
+        """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, with either membership."""
+        found: dict[int, set[int]] = {}
+        for port in self.tables.ports:
+            for key in (*port.keys, *(port.leaf_keys or ())):
+                found.setdefault(key & ~FULL_MEMBER, set()).add(port.port_guid)
+        return {key: frozenset(ports) for key, ports in found.items()}
+
+    @cached_property
+    def vacant(self) -> Mapping[int, tuple[VacantPort, ...]]:
+        """P_Key (15 bits) -> vacant leaf ports that still have it."""
+        found: dict[int, list[VacantPort]] = {}
+        for port in self.tables.vacant:
+            for key in {k & ~FULL_MEMBER for k in port.keys}:
+                found.setdefault(key, []).append(port)
+        return {key: tuple(ports) for key, ports in found.items()}
+
+    @cached_property
+    def owned(self) -> Mapping[str, Mapping[str, WeftPartitionDocument]]:
+        """Agent -> mark -> the partition in weft's section of its file that bears it."""
+        return {n: {d.mark: d for d in reversed(f.weft)} for n, f in self.files.items()}
 
 
-def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed:
+def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
     """What was seen of one wanted partition."""
-    documents = {name: owned_by(file, mark) for name, file in seen.files.items()}
+    documents = {name: seen.owned[name].get(mark.text()) for name in seen.files}
+    mine = any(documents.values())
     configured = documents.pop(seen.master)
-    of_others = _other_members(spec.pkey, mark, seen)
-    on_wire = _on_wire(spec.pkey, seen.tables) - of_others
+    of_others = frozenset[int]() if mine else _other_members(spec.pkey, seen)
+    on_wire = seen.on_wire.get(spec.pkey, frozenset()) - of_others
     if configured is None and not on_wire:
         return _if_absent(spec, seen, [name for name, found in documents.items() if found])
     in_file = _in_files(spec, {seen.master: configured})
-    differences = [*in_file, *_on_ports(spec, seen.tables, of_others)]
+    differences = [*in_file, *_on_ports(spec, seen, of_others)]
     reasons = [f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences]
     stale = [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
     stale += [
@@ -73,23 +102,22 @@ def observe(spec: PartitionSpec, mark: Mark, seen: Seen) -> Observed:
     )
 
 
-def _if_absent(spec: PartitionSpec, seen: Seen, standbys: Sequence[str]) -> Observed:
+def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
     """Neither the master's file nor the wire shows it: absent, unless something that could show it was not read.
 
     Standbys that still have it, or could not be asked, are named in the proof; what becomes of the P_Key then is the
     release's business.
     """
-    unreadable = {p.port_guid: p.unreachable for p in seen.tables.ports if p.unreachable}
-    read = {p.port_guid for p in seen.tables.ports}
     reasons = [] if seen.files[seen.master].digest else [f"the file of {seen.master} is missing"]
     for guid in spec.members:
-        if guid in unreadable or (guid not in read and guid in seen.known_ports):
-            why = unreadable.get(guid, "not seen on the fabric")
+        port = seen.ports.get(guid)
+        if (port is None and guid in seen.known_ports) or (port is not None and port.unreachable):
+            why = port.unreachable if port is not None else "not seen on the fabric"
             reasons.append(f"the table of former member {format_guid(guid)} can't be read: {why}")
-    vacant = [f"leaf {format_guid(v.switch_guid)} port {v.port}" for v in _vacant(spec.pkey, seen.tables)]
+    vacant = [f"leaf {format_guid(v.switch_guid)} port {v.port}" for v in seen.vacant.get(spec.pkey, ())]
     reasons += [f"vacant {place} still has the key" for place in vacant]
     if not reasons:
-        ports = sum(1 for p in seen.tables.ports if not p.unreachable)
+        ports = seen.ports_read
         without = ", ".join(n for n in sorted(seen.files) if n not in standbys)
         stale = [f"standby {name} is still told of it" for name in standbys]
         stale += [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
@@ -106,25 +134,13 @@ def _if_absent(spec: PartitionSpec, seen: Seen, standbys: Sequence[str]) -> Obse
     )
 
 
-def _vacant(pkey: int, tables: Tables):
-    return [v for v in tables.vacant if any(k & ~FULL_MEMBER == pkey for k in v.keys)]
-
-
-def _on_wire(pkey: int, tables: Tables) -> frozenset[int]:
-    """Host ports that have the key, themselves or at their leaf, with either membership."""
-    keys = {pkey, pkey | FULL_MEMBER}
-    return frozenset(p.port_guid for p in tables.ports if keys & {*p.keys, *(p.leaf_keys or ())})
-
-
-def _other_members(pkey: int, mark: Mark, seen: Seen) -> frozenset[int]:
+def _other_members(pkey: int, seen: Seen) -> frozenset[int]:
     """Members of somebody else's partition with the same key, when ours is not there: its ports aren't our remains."""
-    if any(owned_by(file, mark) for file in seen.files.values()):
-        return frozenset()
     configured = seen.files[seen.master].configured
     return frozenset(int(g, 16) for p in configured if p.pkey == pkey for g in p.members)
 
 
-def _in_files(spec: PartitionSpec, files: Mapping[str, WeftPartitionDocument | None]) -> Iterator[Difference]:
+def _in_files(spec: Wanted, files: Mapping[str, WeftPartitionDocument | None]) -> Iterator[Difference]:
     for name, document in files.items():
         if document is None:
             yield Difference(field=f"file of {name}", wanted=format_pkey(spec.pkey), observed="without it")
@@ -144,8 +160,8 @@ def _in_files(spec: PartitionSpec, files: Mapping[str, WeftPartitionDocument | N
             )
 
 
-def _on_ports(spec: PartitionSpec, tables: Tables, of_others: frozenset[int]) -> Iterator[Difference]:
-    ports = {p.port_guid: p for p in tables.ports}
+def _on_ports(spec: Wanted, seen: Seen, of_others: frozenset[int]) -> Iterator[Difference]:
+    ports = seen.ports
     for guid in spec.members:
         port = ports.get(guid)
         if port is None or port.unreachable:
@@ -154,11 +170,11 @@ def _on_ports(spec: PartitionSpec, tables: Tables, of_others: frozenset[int]) ->
             continue
         yield from _member(spec.pkey, port)
     members = frozenset(spec.members)
-    for guid in sorted(_on_wire(spec.pkey, tables) - members - of_others):
+    for guid in sorted(seen.on_wire.get(spec.pkey, frozenset()) - members - of_others):
         yield Difference(field=f"port {format_guid(guid)}", wanted="no member", observed="has the key")
     if any(g not in ports or ports[g].unreachable for g in spec.members):
         return  # its cable is pulled, and the vacant port is where it belongs
-    for vacant in _vacant(spec.pkey, tables):
+    for vacant in seen.vacant.get(spec.pkey, ()):
         field = f"vacant leaf {format_guid(vacant.switch_guid)} port {vacant.port}"
         yield Difference(field=field, wanted="no key", observed="has the key")
 
@@ -174,16 +190,17 @@ def _member(pkey: int, port: PortReading) -> Iterator[Difference]:
             yield Difference(field=field, wanted="full", observed=observed)
 
 
-def _facts(spec: PartitionSpec, seen: Seen) -> dict[str, object]:
+def _facts(spec: Wanted, seen: Seen) -> dict[str, object]:
     keys = {spec.pkey, spec.pkey | FULL_MEMBER}
-    on_hosts = [format_guid(p.port_guid) for p in seen.tables.ports if keys & set(p.keys)]
-    on_leaves = [format_guid(p.port_guid) for p in seen.tables.ports if keys & set(p.leaf_keys or ())]
+    ports = [seen.ports[g] for g in sorted(seen.on_wire.get(spec.pkey, ()))]
+    on_hosts = [format_guid(p.port_guid) for p in ports if keys & set(p.keys)]
+    on_leaves = [format_guid(p.port_guid) for p in ports if keys & set(p.leaf_keys or ())]
     return {
         "pkey": format_pkey(spec.pkey),
         "master": seen.master,
         "host_ports": on_hosts,
         "leaf_ports_of": on_leaves,
-        "ports_read": sum(1 for p in seen.tables.ports if not p.unreachable),
+        "ports_read": seen.ports_read,
     }
 
 

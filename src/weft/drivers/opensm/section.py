@@ -13,15 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from weft.drivers.opensm.agents import Files
 from weft.model.agentapi import AgentPartitions, WeftPartitionDocument
-from weft.model.ids import format_guid, format_pkey
+from weft.model.errors import PermanentError
+from weft.model.fabrictypes import Mode
+from weft.model.ids import format_guid, format_pkey, parse_guid
 from weft.model.mark import Mark
-from weft.model.resources import PartitionSpec
+from weft.model.resources import SegmentSpec
 
 Section = dict[int, WeftPartitionDocument]
 """weft's section: P_Key (15 bits) -> partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A partition as wanted: P_Key (15 bits) and port GUIDs, all full members."""
+
+    pkey: int
+    members: tuple[int, ...]
+
+    @classmethod
+    def of(cls, spec: SegmentSpec) -> Self:
+        """Raises `PermanentError` for what weft's section of the file has no word for."""
+        for member in spec.members:
+            if member.mode is not Mode.FULL:
+                asked, of = f"put port {member.port} into {spec.named}", "weft's section"
+                raise PermanentError(asked, of, f"{member.mode} members aren't made", "make it a full member")
+        return cls(spec.number, tuple(sorted({parse_guid(m.port) for m in spec.members})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +76,11 @@ def marks_of(files: Files) -> set[Mark]:
 
 
 def base_section(
-    files: Files, master: str, wanted: Mapping[Mark, PartitionSpec], known: Mapping[Mark, bool]
+    files: Files, master: str, wanted: Mapping[Mark, SegmentSpec], known: Mapping[Mark, bool]
 ) -> Base:
     """See the module's docstring; `wanted` and `known` are those of `Ledger`, read after the files were."""
     over = {m.text() for m, ended in known.items() if ended}
-    asked = {m.text(): spec for m, spec in wanted.items()}
+    asked = {m.text(): Wanted.of(spec) for m, spec in wanted.items()}
     mine = section_of(files.read[master])
     section: Section = {k: d for k, d in mine.items() if d.mark not in over}
     marks = {d.mark for d in section.values()} | {m.text() for m in known} | asked.keys()
@@ -78,7 +98,7 @@ def base_section(
     for mark, spec in sorted(asked.items(), key=lambda item: item[1].pkey):
         if mark in there:
             continue
-        document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=tuple(sorted(set(spec.members))))
+        document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
         if why := _why_not(document, section, unknown, files):
             problems.append(f"partition {format_pkey(spec.pkey)} ({mark}) is lost and not put back: {why}")
             continue

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
-from weft.model.fabric import PathProbe, PortTable
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind, Side
 from weft.model.site import Range, Site
+from weft.model.subnet import PathProbe, PortTable
 
 
 def manager_ports(site: Site, fabric: str) -> frozenset[int]:
@@ -64,37 +66,57 @@ def unread_ports(
 
 
 def check_tables(
-    site: Site, fabric: str, pkey: int, members: Collection[int], tables: Mapping[int, PortTable]
+    site: Site,
+    fabric: str,
+    pkey: int,
+    members: Collection[int],
+    tables: Mapping[int, PortTable],
+    holders: Collection[int],
 ) -> list[Problem]:
-    """Exact tables on every member and its leaf port, and nobody else with the key."""
+    """Exact tables on every member and its leaf port, and nobody else with the key.
+
+    Args:
+        holders: ports of `tables` that have the key, themselves or at their leaf.
+    """
     problems: list[Problem] = []
     for guid in sorted(members):
         if guid in tables:
             problems += check_member(site, fabric, tables[guid], pkey)
         else:
             problems.append(_port(site, fabric, PortTable(guid, frozenset()), ProblemKind.PORT_LOST))
-    for guid in sorted(tables.keys() - set(members)):
-        if not tables[guid].unreachable:
-            problems += check_clean(site, fabric, tables[guid], pkey)
+    for guid in sorted(set(holders) - set(members)):
+        problems += check_clean(site, fabric, tables[guid], pkey)
     return problems
 
 
+@dataclass(frozen=True, slots=True)
+class Outsiders:
+    """Ports to ask for a path from, though there must be none: those of pods, and free ones, by GUID."""
+
+    of_pods: tuple[int, ...]
+    free: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tables: Mapping[int, PortTable], mine: Range, managers: Collection[int]) -> Self:
+        """Args: mine: P_Keys of pods. managers: ports that reach everybody by right."""
+        read = [t for g, t in sorted(tables.items()) if g not in managers and not t.unreachable]
+        podded = {t.port_guid for t in read if any(k & ~FULL_MEMBER in mine for k in t.keys)}
+        guids = [t.port_guid for t in read]
+        return cls(tuple(g for g in guids if g in podded), tuple(g for g in guids if g not in podded))
+
+
 def probe_pairs(
-    members: Collection[int], tables: Mapping[int, PortTable], mine: Range, managers: Collection[int]
+    members: Collection[int], outsiders: Outsiders
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Pairs that must have a path (each member with the next) and pairs that must have none.
 
     The outsiders are a port of another pod and a free port, where there are any: each asked for a path to a member.
     """
     inside = sorted(members)
-    wanted = list(itertools.pairwise(inside))
-    others = [
-        t for g, t in sorted(tables.items()) if g not in members and g not in managers and not t.unreachable
-    ]
-    of_a_pod = [t.port_guid for t in others if any(k & ~FULL_MEMBER in mine for k in t.keys)]
-    free = [t.port_guid for t in others if not any(k & ~FULL_MEMBER in mine for k in t.keys)]
-    unwanted = [(outsider, member) for member in inside[:1] for outsider in of_a_pod[:1] + free[:1]]
-    return wanted, unwanted
+    own = frozenset(inside)
+    others = (next((g for g in some if g not in own), None) for some in (outsiders.of_pods, outsiders.free))
+    unwanted = [(outsider, inside[0]) for outsider in others if outsider is not None] if inside else []
+    return list(itertools.pairwise(inside)), unwanted
 
 
 def check_paths(

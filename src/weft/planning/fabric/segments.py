@@ -1,7 +1,7 @@
-"""Numbers for a pod: P_Key, VLAN, subnets and addresses. Lowest free first, so that the same state gives the same.
+"""Numbers for a pod: segment, VLAN, subnets and addresses. Lowest free first, so that the same state gives the same.
 
-The P_Key is at the same time the Neutron segmentation id of the RDMA network (VLAN 101 is P_Key 0x65), as
-Neutron's InfiniBand drivers have it.
+A fabric's segment has the number of the RDMA network in Neutron (on InfiniBand, VLAN 101 is P_Key 0x65), as Neutron's
+own drivers have it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from weft.model.order import NetworkOrder
 from weft.model.placement import Explanation, Refusal
 from weft.model.plan import Allotment, UsedNumbers
 from weft.model.site import Range, Site
+from weft.model.spaces import SEGMENT, VLAN
 
 MANAGEMENT_OFFSET = 16
 """Servers' management addresses start here: below are the gateway (1) and the cloud's DHCP ports (2 to 15)."""
@@ -41,12 +42,15 @@ def allot(
     Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
     """
     wanted = check_given(network, nodes, hcas)
-    place, pkey = site.clouds[cloud], None
+    place, numbers = site.clouds[cloud], dict[str, int]()
+    text = None
     if fabric is not None:
         rails = site.fabrics[fabric]
-        pkey = lowest_free(rails.segments, used.pkeys.get(fabric, frozenset()))
-        if pkey is None:
-            return _exhausted(f"fabric {fabric}: all P_Keys of its range {_text(rails.segments)} are in use")
+        segment = lowest_free(rails.segments, used.segments.get(fabric, frozenset()))
+        if segment is None:
+            what = rails.words.words
+            return _exhausted(f"fabric {fabric}: all {what} of its range {_text(rails.segments)} are in use")
+        numbers[SEGMENT + fabric], text = segment, rails.words.text(segment)
     management = place.management
     vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
     if vlan is None:
@@ -62,7 +66,8 @@ def allot(
     ethernet = network.management or cut(management.addresses, management.prefix, size, taken)
     if ethernet is None:
         return _no_block(cloud, "management.addresses", management.addresses, size)
-    return Allotment(pkey=pkey, vlan=vlan, rdma_cidr=str(rdma or ""), management_cidr=str(ethernet))
+    numbers[VLAN + cloud] = vlan
+    return Allotment(segment=text, rdma_cidr=str(rdma or ""), management_cidr=str(ethernet), numbers=numbers)
 
 
 def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Network]:

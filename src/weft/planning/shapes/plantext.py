@@ -122,7 +122,7 @@ def _numbers(plan: Plan) -> Iterator[str]:
     network = plan.graph.by_key()[MANAGEMENT_NETWORK].spec
     assert isinstance(network, NetworkSpec)
     numbers = plan.allotment
-    management = f"VLAN {numbers.vlan} on {network.physical_network}, {numbers.management_cidr}"
+    management = f"VLAN {plan.vlan} on {network.physical_network}, {numbers.management_cidr}"
     yield "Numbers:"
     yield from table([*shape_of(plan.order).numbers(plan), ["management", management]])
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from weft.model.errors import ConflictError, InputError
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.kinds import Home, kind_of
 from weft.model.mark import outside_name
 from weft.model.order import Order
@@ -22,19 +24,22 @@ from weft.model.resources import (
     Ingress,
     KeyPairSpec,
     NetworkSpec,
-    PartitionSpec,
     PortSpec,
     Resource,
     RouterSpec,
     SecurityGroupSpec,
+    SegmentSpec,
     ServerSpec,
     Spec,
     SubnetSpec,
 )
 from weft.model.site import Cloud, Hca, Node, Site
+from weft.model.spaces import SEGMENT as SPACE
+from weft.model.spaces import VLAN
 from weft.planning.fabric.segments import management_address, management_pool, rdma_address
 
-PARTITION = "partition"
+SEGMENT = "partition"
+"""Key of the pod's segment: it stands in the marks outside, so it stays what it was when all fabrics had partitions."""
 RDMA_NETWORK, RDMA_SUBNET = "network/rdma", "subnet/rdma"
 MANAGEMENT_NETWORK, MANAGEMENT_SUBNET = "network/management", "subnet/management"
 ROUTER, SECURITY_GROUP, KEY_PAIR = "router", "security_group", "key_pair"
@@ -64,6 +69,10 @@ class Wanted(NamedTuple):
             node=self.node,
             spec=self.spec,
         )
+
+
+MEMBERS: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.ACCESS}
+"""How a whole adapter of a pod is in its segment: everybody in it reaches everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +171,18 @@ def wants_router(order: Order) -> bool:
 
 
 def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str) -> Iterator[Wanted]:
-    """The partition, and the network and subnet of its adapters."""
-    assert allotment.pkey is not None
+    """The segment, and the network and subnet of its adapters."""
     # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
     # Nova, not we, picks which of the physical functions each port gets.
-    guids = sorted(h.port_guid for m in inside for h in m.node.hcas_on(fabric))
-    yield Wanted(PARTITION, PartitionSpec(pkey=allotment.pkey, members=tuple(guids)))
+    kind = site.fabrics[fabric].type
+    ids = sorted(h.port_id for m in inside for h in m.node.hcas_on(fabric))
+    members = tuple(Membership(port=one, mode=MEMBERS[kind]) for one in ids)
+    number = allotment.numbers[SPACE + fabric]
+    yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members))
     rdma = NetworkSpec(
-        physical_network=site.fabrics[fabric].physical_network, segment=allotment.pkey, port_security=False
+        physical_network=site.fabrics[fabric].physical_network,
+        segment=allotment.numbers[SPACE + fabric],
+        port_security=False,
     )
     yield Wanted(RDMA_NETWORK, rdma)
     # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
@@ -180,7 +193,7 @@ def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: st
 def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[Wanted]:
     management = NetworkSpec(
         physical_network=site.clouds[cloud].management.physical_network,
-        segment=allotment.vlan,
+        segment=allotment.numbers[VLAN + cloud],
         port_security=True,
     )
     yield Wanted(MANAGEMENT_NETWORK, management)
@@ -246,8 +259,8 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
             user_data=order.access.user_data,
             ports=ports,
         )
-        # The partition first: a server must never see the fabric without its own key.
-        first = (PARTITION,) if order.fabric.rdma else ()
+        # The segment first: a server must never see the fabric outside of its own segment.
+        first = (SEGMENT,) if order.fabric.rdma else ()
         yield Wanted(f"server/{m.node.name}", server, (*first, *key_pair, *ports), m.node.name)
 
 

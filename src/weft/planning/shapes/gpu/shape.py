@@ -7,11 +7,12 @@ from typing import Any
 
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.ids import format_pkey, moment
+from weft.model.fabrictypes import FABRIC_TYPES
+from weft.model.ids import moment
 from weft.model.order import Level, Order
 from weft.model.placement import Explanation, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.model.resources import Graph, NetworkSpec, PartitionSpec
+from weft.model.resources import Graph, NetworkSpec, SegmentSpec
 from weft.model.site import AcceleratorCount, Node, Site
 from weft.model.views import CapacityRowView, SoonView
 from weft.planning.fabric.segments import allot, check_given
@@ -168,15 +169,21 @@ class GpuShape:
 
     def numbers(self, plan: Plan) -> Iterator[list[str]]:
         numbers, resources = plan.allotment, plan.graph.by_key()
-        if numbers.pkey is None:
+        segment = next((r.spec for r in resources.values() if isinstance(r.spec, SegmentSpec)), None)
+        if segment is None:
             yield ["RDMA network", "none"]
             return
-        count = sum(len(r.spec.members) for r in resources.values() if isinstance(r.spec, PartitionSpec))
-        members = f", {count} full members" if count else ""
-        yield ["P_Key", f"{format_pkey(numbers.pkey)} on fabric {plan.fabric}{members}"]
+        # A tenant's plan doesn't name the members.
+        modes = " and ".join(sorted({m.mode for m in segment.members}))
+        members = f", {len(segment.members)} {modes} members" if segment.members else ""
+        words = FABRIC_TYPES[segment.fabric_type]
+        yield [words.word, f"{segment.text} on fabric {plan.fabric}{members}"]
         rdma = resources[RDMA_NETWORK].spec
         assert isinstance(rdma, NetworkSpec)
-        yield ["RDMA network", f"segment {numbers.pkey} on {rdma.physical_network}, {numbers.rdma_cidr}"]
+        yield [
+            "RDMA network",
+            f"segment {segment.number} on {rdma.physical_network}, {numbers.rdma_cidr}",
+        ]
 
     # -- capacity
 

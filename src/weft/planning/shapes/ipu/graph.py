@@ -38,6 +38,7 @@ from weft.model.resources import (
     VipuUserSpec,
 )
 from weft.model.site import Node, Site
+from weft.model.spaces import VLAN
 from weft.planning.fabric.segments import management_address, management_pool
 from weft.planning.shapes.gpu.graph import (
     KEY_PAIR,
@@ -164,7 +165,9 @@ class _Graph:
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
         yield Wanted(DATA_SUBNET, subnet, (DATA_NETWORK,))
         management = NetworkSpec(
-            physical_network=place.physical_network, segment=self.numbers.vlan, port_security=True
+            physical_network=place.physical_network,
+            segment=self.numbers.numbers[VLAN + self.cloud],
+            port_security=True,
         )
         yield Wanted(MANAGEMENT_NETWORK, management)
         cidr = self.numbers.management_cidr

@@ -21,6 +21,7 @@ from weft.model.resources import (
     VipuClusterSpec,
 )
 from weft.model.site import Site
+from weft.model.spaces import VLAN
 from weft.planning.fabric.segments import check_given, cut, lowest_free, management_size
 from weft.planning.place.slots import HOST
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
@@ -194,7 +195,8 @@ def allot_ipus(
         return _exhausted(
             f"cloud {cloud}: no free subnet is left in management.addresses {management.addresses}"
         )
-    return Allotment(vlan=vlan, rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)
+    numbers[VLAN + cloud] = vlan
+    return Allotment(rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)
 
 
 def _exhausted(reason: str) -> Refusal:

@@ -1,0 +1,75 @@
+"""One reading at a time, shared by all who asked before it began: what costs much is read once for many.
+
+A reading says nothing of what changed after it began. So whoever asks gets one that began after the question (or not
+longer before it than is said), and never one that began before the last change of this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Run(Generic[T]):
+    """One reading; when it is done it has a value or an error."""
+
+    began: float
+    done: bool = False
+    value: T | None = None
+    error: BaseException | None = None
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        assert self.value is not None
+        return self.value
+
+
+class SharedReading(Generic[T]):
+    """Safe for threads.
+
+    Args:
+        read: reads; gets the moment at which it began. Must end in bounded time.
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(self, read: Callable[[float], T], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._read, self._monotonic = read, monotonic
+        self._lock = threading.Condition()
+        self._last: _Run[T] | None = None
+        self._current: _Run[T] | None = None
+        self._changed = float("-inf")
+
+    def changed(self) -> None:
+        """Something was changed, and the change is over: what was read until now isn't used any more."""
+        with self._lock:
+            self._changed = self._monotonic()
+
+    def get(self, max_age: float = 0.0) -> T:
+        """A reading that began at most so many seconds before this question; 0: after it.
+
+        Raises what the reading raised, in everybody who waited for it: a failed one is unknown for all of them.
+        """
+        with self._lock:
+            oldest = max(self._monotonic() - max_age, self._changed)
+            while True:
+                if self._last is not None and self._last.began >= oldest:
+                    return self._last.outcome()
+                if self._current is None:
+                    mine = self._current = _Run(self._monotonic())
+                    break
+                self._lock.wait()
+        try:
+            mine.value = self._read(mine.began)
+        except BaseException as error:
+            mine.error = error
+        with self._lock:
+            mine.done, self._last, self._current = True, mine, None
+            self._lock.notify_all()
+        return mine.outcome()

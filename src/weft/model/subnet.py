@@ -1,0 +1,55 @@
+"""What an InfiniBand subnet and its managers are seen to be; all read, nothing wanted. For driver and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.model.base import Document
+from weft.model.fabrictypes import Mode
+from weft.model.ids import Guid, PKey
+
+
+@dataclass(frozen=True, slots=True)
+class PortTable:
+    """The P_Key table of one host port and of the leaf port it is cabled to, as read by SubnGet(P_KeyTable).
+
+    Attributes:
+        port_guid: GUID of the host's port.
+        keys: 16-bit entries (membership bit included), zeros left out.
+        leaf_keys: the same of the leaf's external port; None if that port has no table (enforcement off).
+        capacity: entries that the host's table has.
+        unreachable: why it could not be read; then the rest says nothing.
+    """
+
+    port_guid: int
+    keys: frozenset[int] = frozenset()
+    leaf_keys: frozenset[int] | None = None
+    capacity: int = 0
+    leaf: str = ""
+    leaf_port: int = 0
+    unreachable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as configured: in the manager's own file or database, not on the wire.
+
+    Attributes:
+        members: port GUID -> membership, of those that are named.
+        everybody: whether every host port is a member, named or not.
+    """
+
+    pkey: int
+    name: str
+    members: Mapping[int, Mode] = field(default_factory=dict)
+    everybody: bool = False
+
+
+class PathProbe(Document):
+    """What the subnet administrator answered for a pair of port GUIDs."""
+
+    source: Guid
+    destination: Guid
+    path: bool
+    pkey: PKey | None = None
