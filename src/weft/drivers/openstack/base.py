@@ -1,5 +1,5 @@
-"""What every kind of resource has in common: rows as listed, the mark on them, one call's surroundings, and the one
-place where it is decided that something is absent."""
+"""What all kinds of resources share: listed rows, the mark on them, the context of one call, and the one
+place that decides that something is absent."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 Fields = Mapping[str, Any]
-"""Name of a spec's field -> value with the cloud's ids in it; both what is wanted and what is seen."""
+"""Name of a spec's field -> value with the cloud's ids in it; used for desired and observed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing as a listing shows it. `created` sorts by age (ISO 8601, as the services give it)."""
+    """One resource as listed. `created` sorts by age (ISO 8601, as returned by the services)."""
 
     id: str
     name: str
@@ -39,15 +39,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The surroundings of one call of the driver.
+    """The context of one driver call.
 
     Attributes:
         project: services with a token of the pod's project.
         own: services with a token of the service user's own project.
         tenant: services with a token of the tenant's project; `project`, unless the resources are the site's own.
-        keys: the pod's keys, for user data; none: there are none.
-        ids: key of a resource of the pod -> its outside id.
-        spread: runs calls a few at a time; what it runs must not spread again.
+        keys: the pod's keys, for user data; None: there are none.
+        ids: key of a resource of the pod -> its cloud id.
+        spread: runs calls with limited concurrency; they must not spread again.
     """
 
     scope: Scope
@@ -60,7 +60,7 @@ class Call:
     spread: ThreadPoolExecutor = field(repr=False)
 
     def id_of(self, key: str) -> str:
-        """The outside id of a needed resource. Raises `PermanentError`: the loop has gone too early."""
+        """The cloud id of a dependency. Raises `PermanentError`: the loop called too early."""
         try:
             return self.ids[key]
         except KeyError:
@@ -68,16 +68,16 @@ class Call:
                 f"use {key} of {self.scope.owner.kind} {self.scope.name}",
                 "weft",
                 "its id isn't known",
-                "tell weft's developers",
+                "report this bug"
             ) from None
 
     def text(self, key: str) -> str:
-        """The mark as it stands in a description."""
+        """The mark as written in a description."""
         return self.scope.mark(key).text()
 
 
 class KindDriver(ABC):
-    """One kind of resource: how it is listed, compared, made, mended and removed."""
+    """One kind of resource: how it is listed, compared, created, repaired and removed."""
 
     kind: ClassVar[Kind]
     mendable: ClassVar[frozenset[str]]
@@ -89,22 +89,22 @@ class KindDriver(ABC):
 
     @abstractmethod
     def all_rows(self, own: Project) -> list[Row]:
-        """Everything of this kind in the cloud that bears any mark of weft."""
+        """Everything of this kind in the cloud that carries any mark of weft."""
 
     @abstractmethod
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """That thing now; None only if the service itself says that it has none. Raises `UnknownError`."""
+        """That resource now; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
 
     @abstractmethod
     def control(self, call: Call) -> str:
-        """See, by the same token, something of which weft knows that it is there; what it was, for the receipt.
+        """See, with the same token, something that weft knows to exist; returns what it was, for the receipt.
 
-        Some services answer with an empty list, and 404, to a caller who may not look. Raises `UnknownError` if it
-        isn't seen: then what else wasn't seen proves nothing.
+        Some services answer with an empty list, and 404, to callers without permission. Raises `UnknownError` if it
+        isn't seen: then nothing else that wasn't seen counts as absent.
         """
 
     def project(self, call: Call) -> Project:
-        """Whose token is used for this kind."""
+        """Whose token this kind needs."""
         return call.project
 
     @abstractmethod
@@ -112,7 +112,7 @@ class KindDriver(ABC):
 
     @abstractmethod
     def seen(self, call: Call, row: Row) -> Fields:
-        """What is compared with `wanted`; a field that can't be told yet is left out."""
+        """What is compared with `wanted`; fields that can't be determined yet are left out."""
 
     @abstractmethod
     def status(self, row: Row) -> tuple[Status, str]: ...
@@ -129,14 +129,14 @@ class KindDriver(ABC):
 
     @abstractmethod
     def remove(self, project: Project, row: Row) -> None:
-        """Ask for removal; that it is absent already is fine. Raises the error."""
+        """Request removal; fine if it is absent already. Raises the error."""
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows with what else must be asked to compare them; called once for all rows that will be observed."""
+        """Rows with whatever else must be read to compare them; called once for all rows to observe."""
         return rows
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
-        """Compare a row with what is wanted."""
+        """Compare a row with the desired state."""
         status, reason = self.status(row)
         seen = {"mark": row.mark.text() if row.mark else "none", **self.seen(call, row)}
         wanted = {"mark": call.text(resource.key), **self.wanted(call, resource)}
@@ -160,7 +160,7 @@ def as_text(value: object) -> str:
 def outcomes_of(
     call: Call, wanted: Sequence[Resource], one: Callable[[Resource], str | None]
 ) -> dict[str, Outcome]:
-    """Do `one` for each resource, a few at a time; an error is that resource's outcome."""
+    """Run `one` for each resource, with limited concurrency; an error is that resource's outcome."""
 
     def guarded(resource: Resource) -> Outcome:
         call.scope.fence()
@@ -177,10 +177,10 @@ def outcomes_of(
 def ours(
     rows: Sequence[Row], scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
 ) -> dict[str, list[Row]]:
-    """Key -> rows that are the pod's: that whose id is known, then the oldest.
+    """Key -> rows that are the pod's: the one with the known id, then the oldest.
 
-    A row is the pod's by the id that the cloud gave us when we made it, whatever its description says: tenants may
-    edit descriptions. Where no id is known, because an answer was lost, it is the pod's by its mark.
+    A row is the pod's by the id that the cloud returned when it was created, whatever its description says: tenants can
+    edit descriptions. If no id is known, because an answer was lost, it is the pod's by its mark.
     """
     found: dict[str, list[Row]] = {}
     keys = {r.key for r in wanted}
@@ -198,8 +198,8 @@ def ours(
 class Sight:
     """What was seen of a batch of one kind.
 
-    Attributes:
-        rows: key -> rows that are the pod's, that which counts first.
+    rows: key -> rows that are the pod's, the decisive one first.
+        proofs: key -> proof that there is none. Every key of the batch is in one of the two.
         proofs: key -> what proves that there is none. Every key of the batch is in one of the two.
     """
 
@@ -208,17 +208,17 @@ class Sight:
 
 
 def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
-    """The one place where something is found to be absent, which takes three things:
+    """The one place that decides that something is absent, which requires three things:
 
-    a listing that was answered with the collection, and doesn't show it; where its id is known, a GET by that id that
-    the service itself answered with 404; and, by the same token in the same look, the sight of something that is known
-    to be there. Raises `UnknownError` for everything else.
+    a listing that was answered with the collection, and doesn't contain it; if its id is known, a GET by that id that
+    the service itself answered with 404; and, with the same token in the same pass, the sight of something known
+    to exist. Raises `UnknownError` otherwise.
     """
     listed = kind.rows(call, wanted)
     shown = {row.id for row in listed}
     hidden = [(r, call.ids[r.key]) for r in wanted if call.ids.get(r.key, "") not in {"", *shown}]
     project = kind.project(call)
-    # What a listing leaves out may be there all the same: filtered by a tag that was taken off, soft-deleted, late.
+    # What a listing omits may exist all the same: filtered by a removed tag, soft-deleted, delayed.
     single = list(call.spread.map(lambda one: kind.one_row(project, one[1]), hidden))
     rows = ours([*listed, *(row for row in single if row is not None)], call.scope, wanted, call.ids)
     absent = [r for r in wanted if r.key not in rows]

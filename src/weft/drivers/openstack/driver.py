@@ -1,4 +1,4 @@
-"""The resource driver of an OpenStack cloud: a table of kinds, each in a module of its own."""
+"""The resource driver of an OpenStack cloud: a table of kinds, each in its own module."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ KINDS: Mapping[AnyKind, KindDriver] = {
         KeyPairs(),
     )
 }
-"""In the order in which things can be removed."""
+"""In the order in which they can be removed."""
 
 T = TypeVar("T")
 
 REQUESTS = 8
-"""Requests of one batch at a time; see docs/decisions/openstack-driver.md."""
+"""Concurrent requests of one batch; see docs/decisions/openstack-driver.md."""
 
 
 class OpenStackDriver:
-    """`ResourceDriver` for everything of a pod that lives in one cloud. Safe to use from many threads.
+    """`ResourceDriver` for all resources of a pod in one cloud. Thread-safe.
 
     Args:
         name: the cloud's name in the site: `where` of its resources.
-        keys: where the keys come from that stand in servers' user data.
-        requests: how many requests of one batch run at a time.
+        keys: source of the keys in servers' user data.
+        requests: how many requests of one batch run concurrently.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class OpenStackDriver:
         self._sessions = sessions
         self._keys = keys
         self._lookups = Lookups()
-        # Work on a kind may wait for its requests, requests wait for nothing: two pools can't lock each other up.
+        # Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock.
         self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
         self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
 
@@ -98,13 +98,13 @@ class OpenStackDriver:
             def mend(resource: Resource) -> str:
                 rows = found.get(resource.key)
                 if not rows:
-                    raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it is not there")
+                    raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it doesn't exist")
                 row = kind.prepare(call, rows[:1])[0]
                 differing = frozenset(d.field for d in kind.observe(call, resource, row).differences)
                 fixed = sorted(differing - kind.mendable)
                 if fixed:
                     what = f"{', '.join(fixed)} can't be changed in place"
-                    raise self._impossible(f"update {resource.name}", what, "delete it and create it anew")
+                    raise self._impossible(f"update {resource.name}", what, "delete and recreate it")
                 if differing:
                     kind.mend(call, resource, row, differing)
                 return row.id
@@ -131,7 +131,7 @@ class OpenStackDriver:
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         own = self._sessions.own()
-        # An audit that sees nothing at all must not say that nothing is left.
+        # An audit that sees nothing at all must not report that nothing is left.
         eye = self._call(Scope(site, Owner("site", ""), "", ""), {}, "site")
         for kind in (Kind.SERVER, Kind.PORT):
             KINDS[kind].control(eye)
@@ -162,7 +162,7 @@ class OpenStackDriver:
             key = thing.facts.get("key")
             if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
                 asked = f"remove {thing.kind} {thing.name}"
-                raise self._impossible(asked, "it doesn't bear our mark", "look at it by hand")
+                raise self._impossible(asked, "it doesn't carry our mark", "check it by hand")
             kind.remove(project, row)
         except WeftError as error:
             return Outcome(error=error)
@@ -190,8 +190,8 @@ class OpenStackDriver:
         wanted: Sequence[Resource],
         one: Callable[[Call, KindDriver, list[Resource]], dict[str, T]],
     ) -> dict[str, T]:
-        """Each owner's each kind of a batch at the same time; the first error of a whole kind is raised when all are
-        through."""
+        """Each kind of each owner of a batch in parallel; the first error of a whole kind is raised when all are
+        done."""
         batches: list[tuple[Call, KindDriver, list[Resource]]] = []
         for owner in sorted({r.owner for r in wanted}):
             call = self._call(scope, ids, owner)
@@ -218,8 +218,8 @@ class OpenStackDriver:
         return found
 
     def _misread(self, asked: str, error: Exception) -> UnknownError:
-        """A row without what every row has: what it means isn't known, and nothing follows from it."""
-        seen = f"an answer of another shape ({type(error).__name__}: {error})"
+        """A row without the common fields: its meaning is unknown, and nothing follows from it."""
+        seen = f"a malformed answer ({type(error).__name__}: {error})"
         return UnknownError(asked, f"cloud {self.name}", seen, "its state is unknown; see the log")
 
     def _impossible(self, asked: str, why: str, then: str) -> PermanentError:
@@ -227,7 +227,7 @@ class OpenStackDriver:
 
 
 def _moment(text: str) -> datetime | None:
-    """ISO 8601 as the services give it, in UTC with or without saying so; None for none, and for what isn't one."""
+    """ISO 8601 as returned by the services, in UTC with or without saying so; None for none, and for other text."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

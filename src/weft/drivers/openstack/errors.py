@@ -1,4 +1,4 @@
-"""The one place where what OpenStack answers becomes one of weft's errors, and where what an answer proves is decided.
+"""The one place that maps OpenStack's answers to weft's errors, and decides what an answer proves.
 
 Sources: Neutron's `NeutronError` body with its exception's class name as `type` (neutron-lib `exceptions`), Nova's
 one-key body (api-ref "Faults"), Keystone's `error` body, Glance's HTML or JSON.
@@ -18,7 +18,7 @@ from weft.model.errors import OutsideError, PermanentError, TemporaryError, Unkn
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
-# Conflicts that pass by themselves, when what is still there goes, or when a race is over.
+# Conflicts that pass by themselves, when remains disappear or a race is over.
 PASSING_CONFLICTS = frozenset(
     {
         "NetworkInUse",
@@ -42,13 +42,13 @@ QUOTA = frozenset({"OverQuota", "QuotaExceeded"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
+    """An answer.
 
     Attributes:
         body: {} if it wasn't a JSON object.
-        text: of an answer that isn't as it should be, the text; else empty.
+        text: of an unexpected answer, its text; else empty.
         request_id: the service's own; empty if there was none, as with a proxy's page.
-        strange: what came in the place of a JSON object, or nothing.
+        strange: what came instead of a JSON object, or empty.
     """
 
     status: int
@@ -60,19 +60,19 @@ class Answer:
 
     @property
     def fine(self) -> bool:
-        """Whether a change was accepted. A redirection is nothing that these APIs answer."""
+        """Whether a change was accepted. These APIs never answer with redirects."""
         return 200 <= self.status < 300
 
     @property
     def readable(self) -> bool:
-        """Whether a reading was answered: 204, or a page of HTML, is not."""
+        """Whether a read was answered: 204, or an HTML page, is not."""
         return self.status == 200 and not self.strange
 
     def proves_absent(self, thing_id: str) -> bool:
-        """Whether the service itself, and not somebody on the way to it, says that it has no such thing.
+        """Whether the service itself, and not an intermediary, says that the object doesn't exist.
 
-        That is a 404 with the service's request id and its error document, whose sentence names the thing: a URL
-        that the service doesn't know has another document, and a proxy's page has none.
+        That is a 404 with the service's request id and its error document, whose message names the object: an unknown URL
+        yields a different document, and a proxy's page has none.
         """
         named = thing_id in self.message
         documented = any(isinstance(error, dict) and "message" in error for error in self.body.values())
@@ -86,7 +86,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The service's own sentence."""
+        """The service's own message."""
         for value in self.body.values():
             if isinstance(value, dict) and "message" in value:
                 return str(value["message"])
@@ -103,10 +103,10 @@ class Answer:
 
 
 def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> OutsideError:
-    """The error of an answer that is not what was asked for.
+    """The error for an unexpected answer.
 
     Args:
-        reading: a failed reading leaves the state unknown, whatever the reason: it is never an end, and never proof.
+        reading: a failed read leaves the state unknown, whatever the reason: it is never final, and never proof.
     """
     status, seen = answer.status, answer.sentence()
     delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
@@ -118,8 +118,8 @@ def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> Outsi
     if status < 400:
         return TemporaryError(asked, of, seen, _then_of_reading(status), delay=delay)
     if denied:
-        # Passes when somebody gives the role back, or Keystone comes round: no reason to give a pod up.
-        then = f"will be tried again; check the service user's entry in clouds.yaml, and {ROLES}"
+        # Passes when the role is granted again, or Keystone recovers: no reason to fail a pod.
+        then = f"will be retried; check the service user's entry in clouds.yaml, and {ROLES}"
         return TemporaryError(asked, of, seen, then, delay, alarming=True)
     if _over_quota(answer):
         return PermanentError(asked, of, seen, "raise the project's quota or order less")
@@ -135,17 +135,17 @@ def _over_quota(answer: Answer) -> bool:
 
 
 def error_of_exception(asked: str, of: str, error: Exception, reading: bool) -> OutsideError:
-    """The error of a call that brought no answer, or not even a token."""
+    """The error for a call without an answer, or without a token."""
     seen = " ".join(str(error).split())[:300] or type(error).__name__
     passing = UnknownError if reading else TemporaryError
     then = _then_of_exception(error)
     if then:
-        return passing(asked, of, seen, f"will be tried again; {then}", alarming=True)
+        return passing(asked, of, seen, f"will be retried; {then}", alarming=True)
     return passing(asked, of, seen)
 
 
 def _then_of_exception(error: Exception) -> str:
-    """What a person must look at, where weft isn't let in at all; empty: nothing yet."""
+    """What a person must check when weft is denied access; empty: nothing yet."""
     if isinstance(error, auth_errors.SSLError):
         return "check cacert and the service's certificate"
     if isinstance(error, auth_errors.Unauthorized):
@@ -163,8 +163,8 @@ def _then_of_reading(status: int) -> str:
     if status in (401, 403):
         return f"its state is unknown until it can be read: {ROLES}"
     if status < 400 or status == 404:
-        return "its state is unknown: check the catalog's endpoint and whatever proxy is before the service"
-    return "its state is unknown; will be tried again"
+        return "its state is unknown: check the catalog's endpoint and any proxy in front of the service"
+    return "its state is unknown; will be retried"
 
 
 OUTSIDE = (auth_errors.ClientException, sdk_errors.SDKException, requests.RequestException, OSError)
@@ -172,7 +172,7 @@ OUTSIDE = (auth_errors.ClientException, sdk_errors.SDKException, requests.Reques
 
 
 LONGEST_DELAY = 300.0
-"""Seconds that a service may put weft off, whatever it says: a wrong number must not end the loop for a pod."""
+"""Maximum `Retry-After` that is honored, in seconds: a wrong number must not stall a pod."""
 
 
 def _seconds(text: str | None, default: float) -> float:

@@ -1,4 +1,4 @@
-"""What is asked of a cloud before anything is made: offers, quotas, hosts, public keys."""
+"""What is read from a cloud before anything is created: offers, quotas, hosts, public keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
     """`CloudFacts`.
 
     Args:
-        external_network: name of the network that routers go out by; none if the site has none.
+        external_network: name of the network for routers' gateways; None if the site has none.
     """
 
     def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
@@ -57,7 +57,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
             raise InputError(
-                "nodes.image", order.nodes.image, "the project may use no active image of that name"
+                "nodes.image", order.nodes.image, "the project has no active image of that name"
             )
         found = self._check_flavor(project, order, flavor)
         if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
@@ -77,7 +77,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         project, own = self._sessions.project(project_id), self._sessions.own()
         found, offered = self._lookups.image(project, image), self._lookups.flavor(project, flavor)
         if found is None or offered is None:
-            return {}  # `check_order` says it
+            return {}  # `check_order` reports it
         needs = HostNeeds.of(found, offered.get("extra_specs", {}))
         if not needs:
             return {}
@@ -89,7 +89,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         return {host: why for host, why in reasons.items() if why}
 
     def public_key(self, user_id: str, key_pair: str) -> str:
-        # Asked with the service user's rights, which read everybody's: the name must stay one part of the path.
+        # Read with the service user's rights, which cover everybody's keys: the name must stay one path segment.
         if not re.fullmatch(KEY_PAIR_NAME, key_pair):
             raise InputError("access.key_pair", key_pair, KEY_PAIR_NAMES)
         answer = self._sessions.own().compute.ask(
@@ -105,7 +105,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
                 "access.key_pair", key_pair, "the ordering user has no such key pair in this cloud"
             )
         if row.get("type", "ssh") != "ssh":
-            raise InputError("access.key_pair", key_pair, "it must be a key pair of type ssh")
+            raise InputError("access.key_pair", key_pair, "a key pair of type ssh")
         try:
             return _SSH_KEY.validate_python(str(row["public_key"]).strip())
         except ValidationError:
@@ -127,7 +127,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         return rows
 
     def projects(self) -> Mapping[str, str]:
-        # Those in which the service user has a role: Keystone tells them to anybody's own token.
+        # Those in which the service user has a role: Keystone lists them for any token of its own.
         rows = self._sessions.own().identity.listing(
             "list the projects that weft serves", "/auth/projects", "projects"
         )
@@ -142,7 +142,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
     def _check_flavor(self, project: Project, order: Order, name: str) -> Json:
         flavor = self._lookups.flavor(project, name)
         if flavor is None:
-            raise InputError("nodes.flavor", name, "the project may use no flavor of that name")
+            raise InputError("nodes.flavor", name, "the project has no flavor of that name")
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor
@@ -171,7 +171,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         return limits
 
     def _key_pair_limit(self) -> tuple[int, int]:
-        """Of the service user, whom all pods' key pairs belong to; Nova counts them by user."""
+        """Of the service user, who owns all pods' key pairs; Nova counts them per user."""
         own = self._sessions.own().compute
         limits = _absolute(own, "read the service user's limits in Nova")
         used = own.listing("list key pairs", "/os-keypairs", "keypairs")
@@ -186,7 +186,7 @@ def _absolute(compute: Service, asked: str) -> Json:
 
 
 def accelerators_of(alias: str) -> int:
-    """How many PCI devices `pci_passthrough:alias` asks for: `h100:8` and `a:4,b:4` are 8."""
+    """How many PCI devices `pci_passthrough:alias` requests: `h100:8` and `a:4,b:4` are 8."""
     counts = [part.rpartition(":")[2] for part in alias.split(",") if part]
     return sum(int(c) for c in counts if c.isdecimal())
 

@@ -1,4 +1,4 @@
-"""Keystone checks callers' tokens; weft never sees a password and keeps no token."""
+"""Keystone validates callers' tokens; weft never sees a password and stores no token."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from weft.ports.cloud import Caller
 
 LONGEST = 60.0
 KEPT = 10_000
-"""Answers that are kept at most; then the oldest go."""
+"""Maximum number of cached answers; the oldest are evicted."""
 LONGEST_TOKEN = 8192
-"""Characters. A Fernet or JWS token of Keystone has a few hundred; a longer one isn't carried on to Keystone."""
+"""Characters. A Fernet or JWS token has a few hundred; longer ones aren't forwarded to Keystone."""
 
 
 class KeystoneIdentity:
     """`Identity` by `GET /v3/auth/tokens` with the service user's own token (role `service`).
 
     Args:
-        remembered: seconds that an answer is believed, at most 60 and never beyond the token's expiry. A token
-            that is revoked is refused after as long. Kept under the token's SHA-256, never under the token.
+        remembered: seconds that an answer is cached, at most 60 and never beyond the token's expiry. A revoked
+            token is refused after that time. Cached under the token's SHA-256, never under the token.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class KeystoneIdentity:
 
     @property
     def auth_url(self) -> str:
-        """Keystone's address, for callers that come without a token."""
+        """Keystone's URL, for callers without a token."""
         return self._sessions.auth_url
 
     def check(self, token: str) -> Caller:
         if not 0 < len(token) <= LONGEST_TOKEN or not token.isascii() or not token.isprintable():
-            raise UnauthenticatedError("the token is not one of Keystone's: sign in again")
+            raise UnauthenticatedError("not a Keystone token: authenticate again")
         name, now = hashlib.sha256(token.encode()).digest(), self._now()
         with self._lock:
             until, caller = self._known.get(name, (now, None))
@@ -56,7 +56,7 @@ class KeystoneIdentity:
             return caller
         caller = self._ask(token)
         if caller.expires_at <= self._now():
-            raise UnauthenticatedError("the token has expired: sign in again")
+            raise UnauthenticatedError("the token has expired: authenticate again")
         with self._lock:
             self._known.pop(name, None)
             while len(self._known) >= KEPT:
@@ -77,7 +77,7 @@ class KeystoneIdentity:
         if not answer.readable:
             if "error" not in answer.body:  # not Keystone's own document: it says nothing about the token
                 raise keystone.error(asked, answer, reading=True)
-            raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
+            raise UnauthenticatedError("the token is not valid, or no longer valid: authenticate again")
         try:
             return caller_of(answer.body)
         except ValidationError as error:
@@ -104,7 +104,7 @@ class _System(BaseModel):
 
 
 class _Token(BaseModel):
-    """The body of "Validate and show information for token", Identity API v3; the rest of it isn't needed."""
+    """The body of "Validate and show information for token", Identity API v3; only the needed part."""
 
     user: _InDomain
     project: _InDomain | None = None
@@ -118,7 +118,7 @@ class _Answer(BaseModel):
 
 
 def caller_of(body: Mapping[str, Any]) -> Caller:
-    """The caller in the body of Keystone's answer. Raises `ValidationError` for what is no such answer."""
+    """The caller in Keystone's answer. Raises `ValidationError` for anything else."""
     token = _Answer.model_validate(body).token
     project = token.project
     return Caller(

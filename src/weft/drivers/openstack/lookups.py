@@ -1,4 +1,4 @@
-"""Names of the cloud's own offers (images, flavors, external networks) turned into ids, remembered for a while."""
+"""Names of images, flavors and external networks resolved to ids, with a cache."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class Hypervisor(NamedTuple):
-    """Nova's host that it is on, and the architecture of its processor; empty: not told."""
+    """Nova's host, and the architecture of its processor; empty: unknown."""
 
     host: str
     architecture: str
 
 
 class Lookups:
-    """Safe to use from many threads. What isn't found is `None` or a `PermanentError`, and never remembered."""
+    """Thread-safe. What isn't found is `None` or a `PermanentError`, and never cached."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
@@ -38,17 +38,17 @@ class Lookups:
         self._lock = threading.Lock()
 
     def image(self, project: Project, name: str) -> Json | None:
-        """An image that the project may use, by name or id; the newest, if several bear the name."""
+        """An image that the project may use, by name or id; the newest, if several have the name."""
 
         def ask() -> Json | None:
-            asked = f"look for image {name}"
+            asked = f"find image {name}"
             rows = project.image.listing(
                 asked, "/images", "images", {"name": name, "status": "active", "sort": "created_at:desc"}
             )
-            # Glance takes operators in a filter (`in:…`): only a row of exactly this name is meant.
+            # Glance accepts operators in a filter (`in:…`): only a row with exactly this name is meant.
             if named := [row for row in rows if row["name"] == name]:
                 return named[0]
-            if not _UUID.fullmatch(name):  # an id of Glance's always is one; nothing else gets into the path
+            if not _UUID.fullmatch(name):  # Glance ids are always UUIDs; nothing else gets into the path
                 return None
             answer = project.image.ask(asked, "GET", f"/images/{name}", ok=(404,))
             if answer.status == 404:
@@ -63,7 +63,7 @@ class Lookups:
         """A flavor that the project may use, by name or id, with its extra_specs."""
 
         def ask() -> Json | None:
-            rows = project.compute.listing(f"look for flavor {name}", "/flavors/detail", "flavors")
+            rows = project.compute.listing(f"find flavor {name}", "/flavors/detail", "flavors")
             return next((f for f in rows if name in (f["name"], f["id"])), None)
 
         return self._remembered(("flavor", str(project.project_id), name), ask)
@@ -73,7 +73,7 @@ class Lookups:
 
         def ask() -> Json | None:
             rows = project.network.listing(
-                f"look for external network {name}",
+                f"find external network {name}",
                 "/networks",
                 "networks",
                 {"router:external": "true", "fields": ["id", "name"]},
@@ -87,7 +87,7 @@ class Lookups:
 
         def ask() -> Json | None:
             rows = project.network.listing(
-                f"look for network {name}",
+                f"find network {name}",
                 "/networks",
                 "networks",
                 {"project_id": project.network.signed_in_project(), "fields": ["id", "name"]},
@@ -97,7 +97,7 @@ class Lookups:
         return self._remembered(("site network", name), ask)
 
     def hypervisors(self, own: Project) -> Mapping[str, Hypervisor]:
-        """Id of its resource provider -> hypervisor, of the whole cloud."""
+        """Resource provider id -> hypervisor, of the whole cloud."""
 
         def ask() -> Mapping[str, Hypervisor]:
             rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
@@ -128,22 +128,22 @@ class Lookups:
         return self._remembered(("trait", trait), ask)
 
     def id_of(self, what: Callable[[Project, str], Json | None], project: Project, name: str) -> str:
-        """The id of what must be there; raises `PermanentError`."""
+        """The id of a required object; raises `PermanentError`."""
         row = what(project, name)
         if row is None:
             kind = what.__name__.replace("_", " ")
             raise PermanentError(
-                f"look for {kind} {name}",
+                f"find {kind} {name}",
                 "the cloud",
                 f"project {project.project_id} has no such {kind}",
-                "put it there, or order anew with another",
+                "create it, or order again with another",
             )
         return str(row["id"])
 
     def _remembered(self, key: tuple[str, ...], ask: Callable[[], T]) -> T:
         with self._lock:
             asking = self._asking.setdefault(key, threading.Lock())
-        with asking:  # who asks for the same waits for the first one's answer
+        with asking:  # concurrent requests for the same wait for the first answer
             known = self._known.get(key)
             if known is not None and time.monotonic() - known[0] < REMEMBERED:
                 return known[1]
@@ -154,6 +154,6 @@ class Lookups:
 
 
 def _architecture(row: Json) -> str:
-    """`cpu_info` is an object from microversion 2.28 to 2.87, empty where the driver tells nothing."""
+    """`cpu_info` is an object from microversion 2.28 to 2.87, empty if the driver reports nothing."""
     info: object = row.get("cpu_info")
     return str(cast(Json, info).get("arch") or "") if isinstance(info, dict) else ""

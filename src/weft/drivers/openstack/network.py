@@ -79,7 +79,7 @@ class Networks(NeutronKind):
         return ports_by(project, {"network_id": row.id})
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Whom they are shared with: their owner can let other projects put ports on them."""
+        """Projects that they are shared with: their owner can let other projects put ports on them."""
         shares = shares_of(call.project, [row.id for row in rows]) if rows else []
         with_whom: dict[str, set[str]] = {row.id: set() for row in rows}
         for share in shares:
@@ -91,7 +91,7 @@ class Networks(NeutronKind):
         if "shared_with" not in fields:
             return
         for share in shares_of(call.project, [row.id]):
-            asked = f"take back the share of network {resource.name} with project {share['target_tenant']}"
+            asked = f"remove the share of network {resource.name} with project {share['target_tenant']}"
             call.project.network.ask(asked, "DELETE", f"/rbac-policies/{share['id']}", ok=(404,))
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
@@ -104,7 +104,7 @@ class Networks(NeutronKind):
 
 
 class Subnets(NeutronKind):
-    """IPv4 subnets; the gateway is the first address, and only there if a router will have it."""
+    """IPv4 subnets; the gateway is the first address, and set only if a router will have it."""
 
     kind = Kind.SUBNET
     mendable = frozenset({"mark", "gateway", "dhcp", "pool"})

@@ -1,7 +1,7 @@
 """What is on Neutron's networks, whoever put it there.
 
-A network's owner sees, and may remove, all ports on it, other projects' too (Neutron's policies `get_port` and
-`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can make subnets and shares of it.
+A network's owner sees, and may remove, all ports on it, including other projects' (Neutron's policies `get_port` and
+`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can create subnets and shares of it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from weft.model.errors import UnknownError
 from weft.ports.networks import OnNetwork
 
 FRESH = 15.0
-"""Seconds that a listing of segments is used for: a number that is taken since then is found taken at its creation."""
+"""Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
 _THE_CLOUDS = "network:"
 """Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
 
 
 class OpenStackNetworks:
-    """`Networks`. Safe to use from many threads."""
+    """`Networks`. Thread-safe."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._networks_of = sessions
@@ -42,7 +42,7 @@ class OpenStackNetworks:
 
     def take_off(self, project_id: str, thing: OnNetwork) -> None:
         network = self._networks_of.project(project_id).network
-        asked = f"take {thing.kind} {thing.id} off network {thing.network}"
+        asked = f"remove {thing.kind} {thing.id} from network {thing.network}"
         if thing.owner in OWNERS:
             path = f"/routers/{thing.device}/remove_router_interface"
             network.ask(asked, "PUT", path, json={"port_id": thing.id}, ok=(404,))
@@ -61,7 +61,7 @@ class OpenStackNetworks:
             if place not in row or number not in row:
                 then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
                 raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
-            # One that is on several segments shows none here; it is none of weft's kind.
+            # A network with several segments shows none here; weft creates none like that.
             if row[number] is not None and row[place] in found:
                 found[row[place]].add(int(row[number]))
         return {name: frozenset(numbers) for name, numbers in found.items()}
@@ -106,7 +106,7 @@ class OpenStackNetworks:
 
 
 def shares_of(project: Project, networks: Collection[str]) -> list[Json]:
-    """Neutron's RBAC policies for these networks that a project has made."""
+    """Neutron's RBAC policies for these networks created by a project."""
     return project.network.listing(
         "list shares of the pod's networks",
         "/rbac-policies",

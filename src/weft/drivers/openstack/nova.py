@@ -19,7 +19,7 @@ PENDING = frozenset(
     {"BUILD", "REBUILD", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "RESIZE", "VERIFY_RESIZE"}
 )
 SOFT_DELETED = "SOFT_DELETED"
-"""With [DEFAULT] reclaim_instance_interval, what a deletion first makes of a server. No listing shows it."""
+"""With [DEFAULT] reclaim_instance_interval, the first state of a deleted server. No listing shows it."""
 LEAVING = frozenset({"DELETED", SOFT_DELETED})
 PORTS = "weft:ports"
 """Field that `prepare` adds to a server's row: ids of the ports that Neutron says are the server's."""
@@ -32,7 +32,7 @@ class Servers(KindDriver):
     mendable = frozenset({"mark"})
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
-        # Tags only narrow the listing, and a tenant may take them off: where an id isn't known, all are listed.
+        # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
         narrowed = {"tags": owner_tag(call.scope.owner)} if all(r.key in call.ids for r in wanted) else {}
         return self._listed(call.project, narrowed)
 
@@ -41,7 +41,7 @@ class Servers(KindDriver):
         return [row for row in rows if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        asked, path = f"look at server {thing_id}", f"/servers/{thing_id}"
+        asked, path = f"read server {thing_id}", f"/servers/{thing_id}"
         raw = project.compute.item_or_absent(asked, path, "server", thing_id)
         return None if raw is None else _server_row(raw)
 
@@ -49,7 +49,7 @@ class Servers(KindDriver):
         return _compute_control(call.project)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Their ports, once all are at rest: while some are being built, each look costs the cloud that builds."""
+        """Their ports, once all are stable: during builds each read slows down the cloud."""
         if any(self.status(row)[0] is Status.PENDING for row in rows):
             return rows
         held: dict[str, set[str]] = {row.id: set() for row in rows}
@@ -76,7 +76,7 @@ class Servers(KindDriver):
     def seen(self, call: Call, row: Row) -> Fields:
         raw = row.raw
         if self.status(row)[0] is not Status.SETTLED:
-            return {}  # on its way, or broken with a reason: there is nothing to compare
+            return {}  # in progress, or broken with a reason: nothing to compare
         flavor = raw["flavor"]
         fields: dict[str, object] = {
             "status": raw["status"],
@@ -120,7 +120,7 @@ class Servers(KindDriver):
             answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
             if answer.fine:
                 return str(call.project.compute.part(asked, answer, "server", reading=False)["id"])
-            # Its ports are in use already, perhaps by what a lost answer made.
+            # Its ports are in use already, perhaps by a server that a lost answer created.
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
             if resource.key in there:
                 return there[resource.key][0].id
@@ -163,7 +163,7 @@ class Servers(KindDriver):
             "flavorRef": lookups.id_of(lookups.flavor, call.project, spec.flavor),
             "host": spec.host,
             "networks": [{"port": call.id_of(key)} for key in spec.ports],
-            # RDMA networks have no DHCP: the guest reads its addresses from the drive's network_data.json.
+            # RDMA networks have no DHCP: the guest reads its addresses from the config drive's network_data.json.
             "config_drive": True,
         }
         if spec.key_pair is not None:
@@ -198,7 +198,7 @@ class KeyPairs(KindDriver):
         return [row for row in (_key_row(k["keypair"]) for k in listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        asked, path = f"look at key pair {thing_id}", f"/os-keypairs/{thing_id}"
+        asked, path = f"read key pair {thing_id}", f"/os-keypairs/{thing_id}"
         raw = project.compute.item_or_absent(asked, path, "keypair", thing_id)
         return None if raw is None else _key_row(raw)
 
@@ -231,39 +231,39 @@ class KeyPairs(KindDriver):
         return outcomes_of(call, wanted, one)
 
     def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        raise AssertionError("nothing of a key pair can be changed")
+        raise AssertionError("key pairs can't be changed")
 
     def remove(self, project: Project, row: Row) -> None:
         project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
 
 
 def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
-    """User data with the pod's keys in their places; only those that the server may have."""
+    """User data with the pod's keys substituted; only those that the server may have."""
     if not secrets:
         return text
     keys = call.keys
     if keys is None:
-        then = "run it by weft serve or weft worker"
-        raise PermanentError(f"create server {name}", "weft", "its keys can't be made here", then)
+        then = "run it with weft serve or weft worker"
+        raise PermanentError(f"create server {name}", "weft", "its keys are not available here", then)
     for secret in secrets:
         text = text.replace(place(secret), text_of(keys, call.scope.owner.id, secret))
     return text
 
 
 def _compute_control(project: Project) -> str:
-    """Nova's compute services: weft's user sees them with every one of its tokens, and a cloud has at least one."""
-    asked, params = "look for compute services", {"binary": "nova-compute"}
+    """Nova's compute services: weft's user sees them with each of its tokens, and a cloud has at least one."""
+    asked, params = "list compute services", {"binary": "nova-compute"}
     services = project.compute.listing(asked, "/os-services", "services", params)
     if not services:
         raise project.compute.unseen(asked, "Nova shows none, and there must be some")
-    return f"{len(services)} compute services were seen beside it"
+    return f"{len(services)} compute services were seen with it"
 
 
 def _server_row(raw: Json) -> Row:
     if "name" not in raw:
-        # Microversion 2.69: of a server in a cell that doesn't answer, only what the API database has is shown.
+        # Microversion 2.69: for a server in a cell that doesn't answer, only what the API database has is shown.
         seen = f"only its id is shown (status {raw.get('status')}): its cell doesn't answer"
-        raise UnknownError(f"look at server {raw.get('id')}", "compute", seen)
+        raise UnknownError(f"read server {raw.get('id')}", "compute", seen)
     return Row(
         id=raw["id"],
         name=raw["name"],
@@ -291,5 +291,5 @@ def _without_comment(public_key: str) -> str:
 
 
 def _tags(owner: Owner) -> list[str]:
-    """Only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no site's name.)"""
+    """Only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no site names.)"""
     return ["weft", owner_tag(owner)]

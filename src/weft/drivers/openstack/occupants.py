@@ -1,7 +1,7 @@
-"""What is on Nova's hosts, by Nova and by Placement, and how servers ended.
+"""What is on Nova's hosts, according to Nova and Placement, and how servers ended.
 
-Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: of all projects and, unlike the listing of servers,
-with those that are soft-deleted; a host whose cell doesn't answer is left out), "Servers - run an action: Instance
+Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: all projects and, unlike the listing of servers,
+including soft-deleted ones; hosts whose cell doesn't answer are omitted), "Servers - run an action: Instance
 Actions" (kept for deleted servers too, microversion 2.21; with events for the owner from 2.51), Placement's "List
 resource provider allocations".
 """
@@ -20,13 +20,13 @@ from weft.model.errors import OutsideError, UnknownError
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 
 FRESH = 30.0
-"""Seconds that a listing of all hosts counts as new. Nova takes about 9 ms for each host of it."""
+"""Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
-"""Seconds after which it isn't used at all while a new one is made."""
+"""Seconds after which it is no longer used while a new one is read."""
 MOST_ACTIONS = 50
-"""Actions of one server that are looked at, the newest first."""
+"""Number of actions read per server, newest first."""
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
-"""No answer, and an answer that isn't what Nova or Placement would say."""
+"""No answer, or one that Nova or Placement would not give."""
 _OFF_ITS_HOST = frozenset(
     {"compute_terminate_instance", "compute_shelve_instance", "compute_shelve_offload_instance"}
 )
@@ -34,7 +34,7 @@ _OFF_ITS_HOST = frozenset(
 
 
 class OpenStackOccupants:
-    """`Occupants`. Safe to use from many threads."""
+    """`Occupants`. Thread-safe."""
 
     def __init__(self, sessions: Sessions, requests: int = 8) -> None:
         self._sessions = sessions
@@ -44,11 +44,11 @@ class OpenStackOccupants:
         self._ids: dict[str, tuple[str, ...]] = {}
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
-        """The last listing, while a new one is made beside it once it is `FRESH` no more."""
+        """The last listing; refreshed in the background once it is no longer `FRESH`."""
         listed = self._listed
         if listed is None or time.monotonic() - listed[0] > STALE:
             with self._renewal:
-                if self._listed is listed:  # nobody else has made one meanwhile
+                if self._listed is listed:  # nobody else has refreshed it in the meantime
                     try:
                         self._list()
                     except OutsideError:
@@ -87,11 +87,11 @@ class OpenStackOccupants:
     # -- listing all ------------------------------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """In a thread of its own, which holds the lock of renewals."""
+        """In a thread of its own, which holds the refresh lock."""
         try:
             self._list()
         except UNREADABLE:
-            pass  # the old one goes stale; who asks then is told
+            pass  # the old one goes stale; callers are told then
         finally:
             self._renewal.release()
 
@@ -137,16 +137,16 @@ class OpenStackOccupants:
                         consumer, known.name if known else "", nova=known is not None, placement=True
                     )
         except UNREADABLE as error:
-            self._ids = {h: i for h, i in self._ids.items() if h != host}  # it may have another id by now
+            self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
             return OnHost(tuple(seen[i] for i in sorted(seen)), unknown=_sentence(error), down=down)
         return OnHost(tuple(seen[i] for i in sorted(seen)), down=down)
 
 
 def _hypervisor(own: Project, host: str, provider: str) -> Json:
-    asked = f"look what is on host {host}"
+    asked = f"read what is on host {host}"
     row = own.compute.item(asked, f"/os-hypervisors/{provider}", "hypervisor", {"with_servers": "true"})
     if row["service"]["host"] != host:
-        raise UnknownError(asked, "Nova", f"hypervisor {provider} is not that of this host any more")
+        raise UnknownError(asked, "Nova", f"hypervisor {provider} no longer belongs to this host")
     return row
 
 
@@ -158,7 +158,7 @@ def _consumers(own: Project, host: str, provider: str) -> list[str]:
 
 
 def _servers(row: Json) -> list[Occupant]:
-    """Before microversion 2.75 there is no `servers` where there are none."""
+    """Before microversion 2.75 `servers` is missing if there are none."""
     rows: Sequence[Json] = row.get("servers") or ()
     return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True) for s in rows]
 

@@ -16,7 +16,7 @@ VIRTUAL_FUNCTION_VIFS = ("hw_veb",)
 """What Neutron's sriovnicswitch binds a `direct` port as."""
 NOT_BOUND = ("unbound", "binding_failed")
 REACH = "weft:reach"
-"""Field that `prepare` adds to a port on a network of the site's own: whether the tenant's project sees it."""
+"""Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
 
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
@@ -27,14 +27,14 @@ _VIF_WORDS = {
 
 
 def _network_id(call: Call, key: str, site_network: str | None) -> str | None:
-    """Id of the pod's network, or of the site's own; none: it isn't known yet."""
+    """Id of the network, the pod's or the site's; None: not known yet."""
     if site_network is None:
         return call.ids.get(key)
     return call.lookups.id_of(call.lookups.site_network, call.own, site_network)
 
 
 class Ports(NeutronKind):
-    """Ports are made unbound; Neutron binds them on the server's host when Nova boots it."""
+    """Ports are created unbound; Neutron binds them on the server's host when Nova boots it."""
 
     kind = Kind.PORT
     mendable = frozenset({"mark", "security_groups", "address_pairs"})
@@ -57,19 +57,19 @@ class Ports(NeutronKind):
     )
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
-        """Only ports on the pod's networks, which nobody else has ports on: the project may have thousands."""
+        """Only ports on the pod's networks: the project may have thousands."""
         specs = [r.spec for r in wanted if isinstance(r.spec, PortSpec)]
         networks = sorted({(s.network, s.site_network) for s in specs}, key=str)
         known = [_network_id(call, network, own) for network, own in networks]
         return {"network_id": [n for n in known if n]} if known and all(known) else {}
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """On a network that is none of the pod's, look at that network from the tenant's project."""
+        """For a network that isn't the pod's, look it up from the tenant's project."""
         ours = set(call.ids.values())
         foreign = sorted({row.raw["network_id"] for row in rows} - ours)
         if call.project is call.tenant or not foreign:
             return rows
-        asked = f"look from project {call.tenant.project_id} for networks that it must not see"
+        asked = f"check from project {call.tenant.project_id} for networks that it must not see"
         params = {"id": foreign, "fields": ("id",)}
         seen = {n["id"] for n in call.tenant.network.listing(asked, "/networks", "networks", params)}
         told = {True: f"project {call.tenant.project_id} sees the network", False: "none"}
@@ -79,7 +79,7 @@ class Ports(NeutronKind):
         ]
 
     def all_rows(self, own: Project) -> list[Row]:
-        """Marked ports are on marked networks, or the service user's own: weft makes them nowhere else."""
+        """Marked ports are on marked networks, or the service user's own: weft creates them nowhere else."""
         networks = own.network.listing(
             "list networks", "/networks", "networks", {"fields": ("id", "description")}
         )
@@ -105,7 +105,7 @@ class Ports(NeutronKind):
             "security_groups": [call.id_of(key) for key in spec.security_groups],
         }
         if not spec.security_groups:
-            # A passed-through adapter can't be filtered: Neutron must not pretend that it is.
+            # A passed-through adapter can't be filtered: Neutron must not report that it is.
             body["port_security_enabled"] = False
         if spec.mac is not None:
             body["mac_address"] = spec.mac
@@ -129,7 +129,7 @@ class Ports(NeutronKind):
             "network": _network_id(call, spec.network, spec.site_network) or spec.network,
             "address": (spec.address,),
             "vnic_type": spec.vnic_type,
-            # What else it may send as: by its owner's wish, with 0.0.0.0/0, as anybody.
+            # Which other addresses it may send from: as its owner sets, with 0.0.0.0/0 any.
             "address_pairs": frozenset[str](),
             "security_groups": frozenset(call.ids.get(key, key) for key in spec.security_groups)
             or "no port security",
@@ -161,8 +161,8 @@ class Ports(NeutronKind):
         if REACH in raw:
             fields["tenant_reach"] = raw[REACH]
         if raw.get("device_id") and (vif not in NOT_BOUND or raw["status"] == "ACTIVE"):
-            # Before its server boots, a port has no host, and that is as it should be. An active one always has:
-            # if we aren't shown it, that is a difference and not a reason to look away.
+            # Before its server boots, a port has no host, as expected. An active one always does:
+            # if it isn't shown, that is a difference, not a reason to ignore it.
             fields["host"] = raw.get("binding:host_id")
             fields["vif"] = _VIF_WORDS.get(vif, vif)
         return fields
@@ -193,7 +193,7 @@ class Ports(NeutronKind):
 
 
 class FloatingIPs(NeutronKind):
-    """Floating IPs have no name in Neutron: the mark in the description is all they bear."""
+    """Floating IPs have no name in Neutron: their only identification is the mark in the description."""
 
     kind = Kind.FLOATING_IP
     mendable = frozenset({"mark", "port"})

@@ -20,7 +20,7 @@ OWNERS = (
 
 
 class Routers(NeutronKind):
-    """Legacy, distributed and highly available routers alike."""
+    """Legacy, distributed and highly available routers."""
 
     kind = Kind.ROUTER
     mendable = frozenset({"mark", "external_network", "subnets"})

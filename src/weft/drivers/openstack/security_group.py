@@ -1,4 +1,4 @@
-"""Security groups: SSH from named networks, everything inside the group, everything out; exactly that."""
+"""Security groups: SSH from given networks, everything within the group, everything outbound; exactly that."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from weft.drivers.openstack.session import Json
 from weft.model.resources import Ingress, Kind, Resource, SecurityGroupSpec
 
 Rule = tuple[tuple[str, object], ...]
-"""A rule without its id: sorted pairs, so that rules compare as sets do."""
-INSIDE = "everything inside the group and out"
+"""A rule without its id: sorted pairs, so that rules compare as sets."""
+INSIDE = "everything within the group and outbound"
 COMPARED = (
     "direction",
     "ethertype",
@@ -25,7 +25,7 @@ COMPARED = (
 
 
 class SecurityGroups(NeutronKind):
-    """What a new group has by itself depends on the cloud's template, so the rules are made exact after."""
+    """The rules of a new group depend on the cloud's template, so they are made exact afterwards."""
 
     kind = Kind.SECURITY_GROUP
     mendable = frozenset({"mark", "ssh_from", "rules"})
@@ -61,7 +61,7 @@ class SecurityGroups(NeutronKind):
         others = {r for r in rules if not _is_ssh(r)}
         base = set(_base_rules(row.id))
         told = {_words(r) for r in others - base} | {f"missing: {_words(r)}" for r in base - others}
-        # What everybody's group has is one word, unless some of it is missing.
+        # The rules that every group has are one word, unless some are missing.
         return {"ssh_from": ssh, "rules": frozenset(told if base - others else {INSIDE, *told})}
 
     def facts(self, row: Row) -> dict[str, object]:

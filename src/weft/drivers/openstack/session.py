@@ -1,8 +1,8 @@
-"""Sessions of weft's service user: one token a project, one pool of connections, one way to ask.
+"""Sessions of weft's service user: one token per project, one connection pool, one way to make requests.
 
-The service user signs in with a profile of clouds.yaml. For each tenant's project it asks Keystone for a token of
-that project (its roles are inherited from the domain), so what it makes belongs to the tenant and counts for the
-tenant's quota. keystoneauth renews tokens before they expire, and its plugins hold a lock while they do.
+The service user authenticates with a profile of clouds.yaml. For each tenant's project it requests a token of
+that project (its roles are inherited from the domain), so what it creates belongs to the tenant and counts against
+the tenant's quota. keystoneauth renews tokens before they expire, and its plugins hold a lock while they do.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError, OutsideError, TemporaryError, UnknownError
 
 MOST_PAGES = 1000
-"""Pages of one listing; a service that goes on after that is not believed."""
+"""Maximum pages of one listing; a service that continues beyond that is not trusted."""
 NOVA_MICROVERSION = "2.74"
-"""Train: the first that takes a requested `host` which the scheduler checks; has tags and descriptions too."""
+"""Train: the first to accept a requested `host` that the scheduler checks; also has tags and descriptions."""
 DOUBT_PAUSE = 10.0
-"""Seconds: while a service is away, its project is signed in again this often at most."""
+"""Seconds: minimum interval between new authentications of a project while a service is down."""
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
 
 
 class Service:
-    """One service of the cloud, seen from one project. Safe to use from many threads."""
+    """One service of the cloud, seen from one project. Thread-safe."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Service:
         return self.part(asked, self.ask(asked, "GET", path, params=params), name)
 
     def item_or_absent(self, asked: str, path: str, name: str, thing_id: str) -> Json | None:
-        """The object `name`; None only if the service itself says that it has no such thing. Raises `UnknownError`."""
+        """The object `name`; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
         answer = self.ask(asked, "GET", path, ok=(404,))
         if answer.status == 404:
             if not answer.proves_absent(thing_id):
@@ -70,7 +70,7 @@ class Service:
         return self.part(asked, answer, name)
 
     def part(self, asked: str, answer: Answer, name: str, reading: bool = True) -> Json:
-        """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no reading."""
+        """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no read."""
         part = answer.body.get(name)
         if not isinstance(part, dict):
             raise self._misshapen(asked, answer, f"no object {name!r}", reading)
@@ -86,8 +86,8 @@ class Service:
     def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
         """All rows of a collection, page after page (`next` in `{collection}_links`).
 
-        Raises `UnknownError` for whatever is no such listing: what doesn't say what is there, says nothing of what
-        isn't.
+        Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says nothing
+        about what doesn't.
         """
         rows: list[Json] = []
         pages: set[str] = set()
@@ -102,7 +102,7 @@ class Service:
                 else []
             )
             following = [str(link.get("href")) for link in links if link.get("rel") == "next"]
-            # The link has all parameters in it; its host may be one that only the service itself can reach.
+            # The link contains all parameters; its host may be reachable only for the service itself.
             page = f"{path}?{following[0].partition('?')[2]}" if following else None
             params = None
             if page in pages or len(pages) >= MOST_PAGES:
@@ -123,8 +123,8 @@ class Service:
         """One request.
 
         Args:
-            asked: what is asked, for the error, such as `create port weft-1a2b-port-gpu01`.
-            ok: statuses of 400 and more that the caller handles itself.
+            asked: the request in words, for the error, such as `create port weft-1a2b-port-gpu01`.
+            ok: statuses of 400 and above that the caller handles.
         """
         reading = method == "GET"
         extra: dict[str, Any] = {"microversion": NOVA_MICROVERSION} if self._type == "compute" else {}
@@ -136,10 +136,10 @@ class Service:
                 json=json,
                 headers=dict(headers or {}),
                 raise_exc=False,
-                redirect=False,  # nobody else's answer is the service's
+                redirect=False,  # only the service's own answer counts
                 **extra,
             )
-        except Exception as error:  # keystoneauth trips over documents of another shape in any way it likes
+        except Exception as error:  # keystoneauth raises anything for malformed documents
             self._doubt(not isinstance(error, HttpError | NotConnected | requests.RequestException | OSError))
             raise error_of_exception(asked, self._of(), error, reading) from error
         self._counter.count(method, self._type, path)
@@ -164,7 +164,7 @@ class Service:
         return error_of_answer(asked, self._of(), answer, reading)
 
     def unseen(self, asked: str, seen: str) -> UnknownError:
-        """The error where a positive control isn't seen. The token may lack a role that was given back meanwhile."""
+        """The error if a positive control isn't seen. The token may lack a role that was granted again meanwhile."""
         self._doubt(False)
         then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
         return UnknownError(asked, self._type, seen, then)
@@ -188,22 +188,22 @@ class Service:
         if not answer.request_id:
             self._doubt(False)
         seen = f"{answer.sentence()}: {what} in it ({', '.join(map(str, answer.body)) or 'nothing'})"[:300]
-        then = "its state is unknown: check the catalog's endpoint and whatever proxy is before the service"
+        then = "its state is unknown: check the catalog's endpoint and any proxy in front of the service"
         return (UnknownError if reading else TemporaryError)(asked, self._of(), seen, then)
 
     def _of(self) -> str:
-        """The service with its URL, or with Keystone's as long as that hasn't told it."""
+        """The service with its URL, or with Keystone's if the catalog isn't known yet."""
         client = self._client
         try:
             url = client.get_endpoint() if client is not None else None
         except Exception:
-            url = None  # it is only for the sentence; what is wrong with it was the error
+            url = None  # only needed for the message; the error itself was reported
         keystone = self._region.config.get("auth", {}).get("auth_url", "an unknown address")
-        return f"{self._type} at {url}" if url else f"{self._type}, by way of keystone at {keystone}"
+        return f"{self._type} at {url}" if url else f"{self._type}, through keystone at {keystone}"
 
 
 class CallCounter:
-    """Counts requests by method and path without ids: what a phase costs the cloud."""
+    """Counts requests by method and path without ids: the cost of a phase for the cloud."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}
@@ -216,7 +216,7 @@ class CallCounter:
             self.calls[row] = self.calls.get(row, 0) + 1
 
     def take(self) -> dict[str, int]:
-        """What was counted since the last time."""
+        """What was counted since the last call."""
         with self._lock:
             calls, self.calls = self.calls, {}
         return calls
@@ -235,12 +235,12 @@ class Project:
 
 
 class Sessions:
-    """Signs in for any project that the service user has roles in.
+    """Authenticates for any project in which the service user has roles.
 
     Args:
         profile: name in clouds.yaml.
-        files: clouds.yaml files to look into; none: where every OpenStack client looks.
-        connections: connections that are kept open to one service.
+        files: clouds.yaml files to read; None: the usual locations.
+        connections: connections kept open per service.
     """
 
     def __init__(self, profile: str, files: Sequence[Path] | None = None, connections: int = 16) -> None:
@@ -248,7 +248,7 @@ class Sessions:
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()
-        self._http = requests.Session()  # honours http_proxy and no_proxy of the environment
+        self._http = requests.Session()  # honors http_proxy and no_proxy of the environment
         for scheme in ("http://", "https://"):
             self._http.mount(scheme, BoundedAdapter(pool_connections=16, pool_maxsize=connections))
         self._discovery: dict[str, Any] = {}
@@ -268,11 +268,11 @@ class Sessions:
         return str(self._config.get_one(cloud=self.profile).config.get("auth", {}).get("auth_url", ""))
 
     def own(self) -> Project:
-        """The service user's own project: for reading across projects, and for its own key pairs."""
+        """The service user's own project: for reads across projects, and for its own key pairs."""
         return self._project(None)
 
     def project(self, project_id: str) -> Project:
-        """A tenant's project. Nothing is asked before it is used."""
+        """A tenant's project. Lazy: no request before it is used."""
         return self._project(project_id)
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ class Sessions:
             return known
 
     def _signed_in(self, project_id: str | None) -> Project:
-        # A project's id says all: a name, or a domain of it, beside it would contradict.
+        # A project's id is sufficient: a name, or its domain, next to it would contradict.
         other: dict[str, Any] = {}
         if project_id is not None:
             other = {"project_id": project_id, "project_name": None}
@@ -314,17 +314,17 @@ class Sessions:
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:
-        """What signing in told (token, catalog, version documents) may have been a lie: let it be asked again.
+        """Forget what authentication returned (token, catalog, version documents), as it may have been wrong.
 
-        keystoneauth remembers it for the process's life. So it goes at once when it leads nowhere, and once in
-        `DOUBT_PAUSE` when no service answered where it leads.
+        keystoneauth caches it for the process's lifetime. So it is dropped at once if it leads nowhere, and once per
+        `DOUBT_PAUSE` if no service answered where it leads.
         """
         with self._lock:
             now = time.monotonic()
             if nowhere or now - self._doubted.get(project_id, -DOUBT_PAUSE) >= DOUBT_PAUSE:
                 self._doubted[project_id] = now
                 self._projects.pop(project_id, None)
-                # Not emptied: those who still hold it would fill it again with what they know.
+                # Not emptied: those who still hold it would refill it with what they know.
                 self._discovery = {}
 
     def _session(self, **given: Any) -> Session:
@@ -334,9 +334,9 @@ class Sessions:
 
 
 def _version_3(region: CloudRegion) -> str | None:
-    """The plugin that asks Keystone for a token without asking for its versions first; None: keep the profile's.
+    """The plugin that requests a token without first asking for Keystone's versions; None: keep the profile's.
 
-    keystoneauth's generic plugins hang where a version document is answered with 401: they ask for it again with a
+    keystoneauth's generic plugins hang if a version document is answered with 401: they request it again with a
     token, inside the lock under which they are getting that token (discover.py, `get_version_data`).
     """
     plain = not any(name.startswith("default_domain") for name in region.config.get("auth", {}))

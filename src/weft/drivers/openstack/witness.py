@@ -1,6 +1,6 @@
-"""The note of how far weft's database had come: a key pair of the service user's own, whose comment says it.
+"""The note of how far weft's database had come, in the comment of a key pair of the service user.
 
-A key pair belongs to a user, so no tenant sees or changes it, and needs no role beyond having a token.
+A key pair belongs to a user, so no tenant can see or change it, and it needs no role beyond having a token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OpenStackWitness:
         older = _notes(compute, site)
         name = f"{_WORD}-{sha256(site.encode()).hexdigest()[:12]}-{witness.life}-{witness.number}"
         if name not in older:
-            # Nobody has the other half of this key: it is there to carry the comment.
+            # Nobody has the private half of this key: it only carries the comment.
             key = Ed25519PrivateKey.generate().public_key()
             text = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
             comment = f"{_WORD}/{site}/{witness.life}/{witness.number}"
@@ -40,7 +40,7 @@ class OpenStackWitness:
             compute.ask("note the database's epoch", "POST", "/os-keypairs", json=body, ok=(409,))
         for old, note in older.items():
             if old != name and (note.number < witness.number or note.life != witness.life):
-                compute.ask("forget an old epoch", "DELETE", f"/os-keypairs/{old}", ok=(404,))
+                compute.ask("delete an old epoch", "DELETE", f"/os-keypairs/{old}", ok=(404,))
 
 
 def _notes(compute: Service, site: str) -> dict[str, Witness]:

@@ -1,4 +1,4 @@
-"""V-IPU: IPU-Machines by their agents, a pod's controller by its two APIs. Of openvipu only the generated stubs."""
+"""V-IPU: IPU-Machines through their agents, a pod's controller through its two APIs. Uses only openvipu's stubs."""
 
 from weft.drivers.vipu.driver import VipuDriver
 

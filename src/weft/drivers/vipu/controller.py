@@ -1,4 +1,4 @@
-"""A pod's V-IPU controller: what it has of the pod's resources, and how each is made, mended and removed."""
+"""A pod's V-IPU controller: which of the pod's resources it has, and how each is created, repaired and removed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from weft.model.resources import (
 from weft.planning.shapes.ipu.init import TENANT_KEY
 
 REMOVAL = 15.0
-"""Seconds that a partition may take to go by itself; then it is removed by force."""
+"""Seconds for a partition to be removed gracefully; then it is forced."""
 
 Fields = Mapping[str, str]
 
 
 class Controller:
-    """One pod's controller; each call opens its door anew."""
+    """One pod's controller; each call opens a new channel."""
 
     def __init__(self, doors: Doors, pod_id: str, address: At) -> None:
         self._doors, self._pod_id, self._address = doors, pod_id, address
@@ -49,7 +49,7 @@ class Controller:
         return found
 
     def make(self, resource: Resource) -> None:
-        """What cloud-init makes at boot, made by hand; needs first."""
+        """Create what cloud-init creates at boot; dependencies first."""
         asked = f"create {resource.name}"
         with self._doors.admin(self._pod_id, self._address) as door:
             match resource.spec:
@@ -81,7 +81,7 @@ class Controller:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def mend(self, resource: Resource) -> None:
-        """A user gets its allocation back; the rest can't be changed in place."""
+        """A user's allocation is restored; the rest can't be changed in place."""
         asked, spec = f"update {resource.name}", resource.spec
         if not isinstance(spec, VipuUserSpec):
             what = f"a {resource.kind} can't be changed in place"
@@ -91,7 +91,7 @@ class Controller:
             door.ask(asked, lambda stub: stub.UpdateUser, request)
 
     def remove(self, resource: Resource, waited: float) -> None:
-        """Fine if it isn't there. An allocation's partitions go first; after a while (`waited`) by force."""
+        """Fine if it doesn't exist. An allocation's partitions are removed first; after a while (`waited`) forced."""
         asked = f"remove {resource.name}"
         with self._doors.admin(self._pod_id, self._address) as door:
             match resource.spec:
@@ -108,14 +108,14 @@ class Controller:
                     try:
                         _gone(door, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
                     except PermanentError:
-                        # Its agent obeys it no more: the controller may forget it.
+                        # The agent is no longer bound to it: the controller may forget it.
                         forced = admin_pb2.RemoveAgentRequest(id=s.machine, force=True)
                         _gone(door, asked, "RemoveAgent", forced)
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def _remove_partitions(self, allocation: str, force: bool) -> None:
-        """The agents' release clears the machines in any case. Raises `NotYetError` while some are left."""
+        """Releasing the agents clears the machines in any case. Raises `NotYetError` while some are left."""
         with self._doors.user(self._pod_id, self._address, tenant=False) as door:
             for name in _partitions(door, allocation):
                 request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
@@ -126,7 +126,7 @@ class Controller:
 
 
 def _partitions(door: Door, allocation: str) -> Iterator[str]:
-    """Ids; none where the allocation isn't there any more."""
+    """Ids; none if the allocation no longer exists."""
     request = vipuuser_pb2.ListPartitionsRequest(allocation_id=allocation)
     try:
         reply = door.ask("list partitions", lambda stub: stub.ListPartitions, request, LOOK)
@@ -143,7 +143,7 @@ def _gone(door: Door, asked: str, method: str, request: Any) -> None:
 
 
 def _listing(door: Door, kind: type) -> dict[str, Fields]:
-    """Id -> fields of everything of that kind."""
+    """Id -> fields of all objects of that kind."""
     if kind is VipuAgentSpec:
         reply = door.ask("list agents", lambda s: s.ListAgents, admin_pb2.ListAgentsRequest(), LOOK)
         return {a.id: {"address": f"{a.spec.host}:{a.spec.port}"} for a in reply.agents}
@@ -165,7 +165,7 @@ def _listing(door: Door, kind: type) -> dict[str, Fields]:
 
 
 def _wanted(resource: Resource) -> tuple[str, Fields]:
-    """Id and fields as `_listing` has them."""
+    """Id and fields as in `_listing`."""
     match resource.spec:
         case VipuAgentSpec() as s:
             return s.machine, {"address": f"{s.address}:{s.port}"}

@@ -1,7 +1,7 @@
-"""The three gRPC doors, and what their refusals mean to weft.
+"""The three gRPC channels, and what their errors mean to weft.
 
-Keys are sent in TLS alone: a controller is verified by its pod's own authority, an agent by the one that the site
-names. Without TLS they are sent only where the site says so (`gateway.keys_in_clear`).
+Keys are sent only in TLS: a controller is verified against its pod's own CA, an agent against the CA in the
+site file. Without TLS they are sent only if the site allows it (`gateway.keys_in_clear`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from weft.planning.shapes.ipu.init import ADMIN_KEY, AGENT_KEY, TENANT_KEY, TENA
 from weft.ports.podkeys import PodKeys
 
 TIMEOUT = 20.0
-"""Seconds for one answer."""
+"""Timeout of a call, in seconds."""
 LOOK = 3.0
-"""Seconds for an answer that only reads."""
+"""Timeout of a read, in seconds."""
 
 CONTROLLER = "the pod's V-IPU controller"
-"""Who it is in errors, which tenants read too: where it is on the gateways' network is none of theirs."""
+"""Its name in errors, which tenants see too: its address on the gateways' network is hidden from them."""
 _AGENT_IS_AWAY = "can't be reached for"
-"""What a controller says of an agent that doesn't answer: then it isn't the controller that can't be reached."""
+"""A controller's message about an agent that doesn't answer: then the controller itself is reachable."""
 _PASSING = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
 )
@@ -37,36 +37,36 @@ AGENT_NAME = "openvipu-agent"
 """The name in agents' certificates (docs/openvipu.md, "Isolation")."""
 
 _HANDSHAKE = {
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority that it must be of",
-    "WRONG_VERSION_NUMBER": "it answers without TLS, so it was shown no key",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate was not issued by the expected CA",
+    "WRONG_VERSION_NUMBER": "it answers without TLS, so no key was sent",
 }
-"""What OpenSSL says of a handshake that failed, and what that means."""
+"""OpenSSL's reason for a failed handshake, and its meaning."""
 
 Metadata = tuple[tuple[str, str], ...]
 
 
 class NoAnswerError(UnknownError):
-    """Nobody answers at the door at all."""
+    """Nothing answers at that address."""
 
 
 class MissingError(PermanentError):
-    """What was asked for isn't there."""
+    """The requested object doesn't exist."""
 
 
 class NoRoomError(PermanentError):
-    """There are not enough free IPUs for it."""
+    """There are not enough free IPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One open door: its stub, and how it is asked."""
+    """An open channel: its stub and its credentials."""
 
     of: str
     stub: Any
     metadata: Metadata = ()
 
     def ask(self, asked: str, call: Callable[[Any], Any], request: Any, timeout: float = TIMEOUT) -> Any:
-        """The reply. Raises `NoAnswerError`, `MissingError`, `NoRoomError`, or what else the refusal means."""
+        """The reply. Raises `NoAnswerError`, `MissingError`, `NoRoomError`, or another error by its meaning."""
         try:
             return call(self.stub)(request, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
@@ -75,7 +75,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where a pod's controller is on the gateways' network, and whether its doors have TLS."""
+    """Where a pod's controller is on the gateways' network, and whether it has TLS."""
 
     address: str
     tls: bool
@@ -83,21 +83,21 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Opens doors, with the papers for each."""
+    """Opens gRPC channels with credentials."""
 
     keys: PodKeys
     gateway: IpuGatewayNetwork
 
     @contextmanager
     def admin(self, pod_id: str, controller: At) -> Generator[Door]:
-        """The administrators' door of a pod's controller. Raises `NoAnswerError` rather than show keys in the clear."""
+        """The admin API of a pod's controller. Raises `NoAnswerError` rather than send keys in clear text."""
         papers = _user("admin", self.keys.key(pod_id, ADMIN_KEY))
         with self._controller(pod_id, controller, ADMIN_PORT) as link:
             yield Door(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), papers)
 
     @contextmanager
     def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Door]:
-        """The users' door, as the tenant's user or as the administrator; otherwise as `admin`."""
+        """The user API, as the tenant's user or as the administrator; otherwise as `admin`."""
         name, key = (TENANT_USER, TENANT_KEY) if tenant else ("admin", ADMIN_KEY)
         papers = _user(name, self.keys.key(pod_id, key))
         with self._controller(pod_id, controller, USER_PORT) as link:
@@ -105,7 +105,7 @@ class Doors:
 
     @contextmanager
     def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Door]:
-        """A machine's agent; with a pod, in the place of its controller: with its key, so never in the clear."""
+        """A machine's agent; with a pod, on behalf of its controller: with its key, so never in clear text."""
         of = f"V-IPU agent of {machine.name}"
         papers: Metadata = ()
         if pod_id is not None:
@@ -126,13 +126,13 @@ class Doors:
     def _allow_clear(self, of: str, lacking: str) -> None:
         if not self.gateway.keys_in_clear:
             what = (
-                f"there is no {lacking}, and the site doesn't allow keys in the clear (gateway.keys_in_clear)"
+                f"there is no {lacking}, and the site doesn't allow keys in clear text (gateway.keys_in_clear)"
             )
-            raise NoAnswerError("show it a key", of, what, delay=60.0)
+            raise NoAnswerError("send it a key", of, what, delay=60.0)
 
 
 def _channel(host: str, port: int, authority: bytes | None = None, name: str = "") -> grpc.Channel:
-    """With an authority (PEM), only to a server that it vouches for by that name."""
+    """With a CA (PEM), only to a server with a certificate of it for that name."""
     target = f"{host}:{port}"
     if authority is None:
         return grpc.insecure_channel(target, options=_OPTIONS)
@@ -155,7 +155,7 @@ def _meaning(asked: str, of: str, error: grpc.RpcError) -> OutsideError:
     if code in _PASSING:
         return TemporaryError(asked, of, said)
     if code is grpc.StatusCode.NOT_FOUND:
-        return MissingError(asked, of, said, "make it anew")
+        return MissingError(asked, of, said, "recreate it")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return NoRoomError(asked, of, said, "remove partitions")
-    return PermanentError(asked, of, said, "look at the controller and its machines")
+    return PermanentError(asked, of, said, "check the controller and its machines")

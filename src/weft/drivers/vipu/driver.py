@@ -1,7 +1,7 @@
 """`ResourceDriver` and `MachineReader` of one IPU-POD.
 
-What counts is what the machines say: an agent that obeys nobody is the proof that nothing of a pod is left, whatever
-became of its controller. A controller that is lost is therefore no obstacle to a release: its machines are released
+What counts is what the machines report: an agent bound to no controller proves that nothing of a pod is left, whatever
+became of its controller. A lost controller is therefore no obstacle to a release: weft releases its machines
 in its place, with its key, which can be derived at any time.
 """
 
@@ -44,7 +44,7 @@ _POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 
 class VipuDriver:
-    """Opens no connection by itself; safe to use from many threads.
+    """Opens no connection by itself; thread-safe.
 
     Args:
         ipu_pod: name of the IPU-POD: `where` of its resources.
@@ -106,7 +106,7 @@ class VipuDriver:
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """By the controller; if it can't be reached, the machines are released in its place."""
+        """Through the controller; if it can't be reached, the machines are released in its place."""
         if not wanted:
             return {}
         controller = self._controller(scope, wanted)
@@ -119,7 +119,7 @@ class VipuDriver:
             return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Machines whose agent obeys a controller of weft's; which site's is the gateways' network's own."""
+        """Machines whose agent is bound to a controller of weft's; which site's is the gateways' network's own."""
         owners = self._owners(m.name for m in self._machines.values() if m.maintenance is None)
         found: list[Marked] = []
         for machine, owner in owners.items():
@@ -147,7 +147,7 @@ class VipuDriver:
             if isinstance(owner, UnknownError):
                 reasons[machine] = f"its V-IPU agent doesn't answer at {self._machines[machine].gw_address}"
             elif owner:
-                reasons[machine] = f"its V-IPU agent obeys controller {owner}"
+                reasons[machine] = f"its V-IPU agent is bound to controller {owner}"
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
@@ -175,20 +175,20 @@ class VipuDriver:
             not_listed = Observed.absent("not among what its controller lists")
             return {r.key: there.get(r.key, not_listed) for r in wanted}
         except NoAnswerError:
-            # Where no machine obeys it, there is nothing behind what a controller that is gone had.
+            # If no machine is bound to it, the objects of a controller that is gone have nothing behind them.
             owners = self._owners({m for r in wanted for m in _machines(r)})
             if all(
                 not isinstance(o, UnknownError) and o != controller_id(scope.owner.id)
                 for o in owners.values()
             ):
                 unbound = Observed.absent(
-                    "its controller doesn't answer, and no machine is bound to that any more"
+                    "its controller doesn't answer, and no machine is bound to it any more"
                 )
                 return dict.fromkeys((r.key for r in wanted), unbound)
             raise
 
     def _owners(self, machines: Iterable[str]) -> dict[str, str | UnknownError]:
-        """Machine -> id of the controller that its agent obeys (empty: nobody), or why that isn't known."""
+        """Machine -> id of the controller that its agent is bound to (empty: none), or why that isn't known."""
         names = sorted(machines)
         if not names:
             return {}
@@ -199,15 +199,15 @@ class VipuDriver:
         try:
             with self._doors.agent(self._machine(name)) as door:
                 request = agent_pb2.GetOwnerRequest()
-                reply = door.ask(f"ask whom {name} obeys", lambda stub: stub.GetOwner, request, LOOK)
+                reply = door.ask(f"read the owner of {name}", lambda stub: stub.GetOwner, request, LOOK)
                 return str(reply.controller_id)
         except WeftError as error:
             if isinstance(error, UnknownError):
                 return error
-            return UnknownError(f"ask whom {name} obeys", f"V-IPU agent of {name}", str(error))
+            return UnknownError(f"read the owner of {name}", f"V-IPU agent of {name}", str(error))
 
     def _release(self, pod_id: str, name: str) -> Outcome:
-        """Take a machine from a pod's controller, if it still obeys that one."""
+        """Release a machine from a pod's controller, if it is still bound to it."""
         owner = self._owner(name)
         if isinstance(owner, UnknownError):
             return Outcome(error=owner)
@@ -224,13 +224,13 @@ class VipuDriver:
     def _machine(self, name: str) -> IpuMachine:
         if name not in self._machines:
             then = "apply a site that has it"
-            raise PermanentError(f"look for IPU-Machine {name}", "the site in force", "it isn't there", then)
+            raise PermanentError(f"find IPU-Machine {name}", "the active site", "it doesn't exist", then)
         return self._machines[name]
 
 
 def _spec(resource: Resource) -> VipuSpec:
     if not isinstance(resource.spec, VipuSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has what is V-IPU's")
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver handles only V-IPU resources")
     return resource.spec
 
 
@@ -261,12 +261,12 @@ def _obeys(machine: str, owner: str, scope: Scope) -> Observed:
     facts = {"controller": owner}
     if owner == controller_id(scope.owner.id):
         return Observed(machine, facts=facts)
-    reason = f"its agent obeys controller {owner}, which is not this pod's"
+    reason = f"its agent is bound to controller {owner}, which is not this pod's"
     return Observed(machine, Status.BROKEN, reason, facts=facts)
 
 
 def _outcome(work: Callable[[Resource], None], resource: Resource) -> Outcome:
-    """Done, or the resource's own error; a controller that doesn't answer is no resource's."""
+    """Done, or the resource's own error; an unreachable controller is no resource's error."""
     try:
         work(resource)
     except NoAnswerError:

@@ -1,4 +1,4 @@
-"""The proof that a pod is ready: its tenant's user makes a partition by the public user API, and removes it."""
+"""Proof of readiness: the tenant's user creates a partition through the public user API, and removes it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PAUSE = 0.1
 
 
 def prove_partition(door: Door, allocation: VipuAllocationSpec) -> str:
-    """One of all the pod's IPUs. Raises `TemporaryError` or `PermanentError`."""
+    """A partition of all the pod's IPUs. Raises `TemporaryError` or `PermanentError`."""
     size = len(allocation.machines) * IPUS_PER_MACHINE
-    _remove(door)  # what an earlier proof left that was cut off
+    _remove(door)  # left by an interrupted earlier proof
     requirements = pb.PartitionRequirements(id=NAME, size=size, allocation_id=allocation.name)
     request = pb.CreatePartitionRequest(requirements=requirements)
     asked = f"create a partition of {size} IPUs as the tenant"
@@ -35,7 +35,7 @@ def prove_partition(door: Door, allocation: VipuAllocationSpec) -> str:
         _active(door, asked)
     finally:
         _remove(door)
-    return f"the tenant's user made a partition of {size} IPUs in {time.monotonic() - begun:.2f} s and removed it"
+    return f"the tenant's user created a partition of {size} IPUs in {time.monotonic() - begun:.2f} s and removed it"
 
 
 def _own(door: Door, allocation: str) -> list[str]:
@@ -48,7 +48,7 @@ def _status(door: Door) -> pb.PartitionStatus | None:
     """None if there is no such partition, or it was removed."""
     request = pb.GetPartitionStatusRequest(partition_id=NAME)
     try:
-        reply = door.ask(f"look at partition {NAME}", lambda stub: stub.GetPartitionStatus, request, LOOK)
+        reply = door.ask(f"read partition {NAME}", lambda stub: stub.GetPartitionStatus, request, LOOK)
     except MissingError:
         return None
     status: pb.PartitionStatus = reply.status
@@ -63,7 +63,7 @@ def _active(door: Door, asked: str) -> None:
             return
         said = "; ".join(status.errors) if status is not None else "it is gone"
         if status is None or status.operation_state == pb.POS_FAILED:
-            raise PermanentError(asked, door.of, said or "FAILED", "look at the IPU-Machines")
+            raise PermanentError(asked, door.of, said or "FAILED", "check the IPU-Machines")
         if time.monotonic() > deadline:
             raise TemporaryError(asked, door.of, f"not active after {PATIENCE:.0f} s ({said or 'no reason'})")
         time.sleep(PAUSE)
