@@ -176,7 +176,7 @@ def test_errors_keep_their_class_and_delay() -> None:
         TemporaryError(f"create {NAME}", "neutron at http://n:9696", "HTTP 503 secret", delay=9)
     )
     assert isinstance(error, TemporaryError)
-    assert (error.delay, str(error)) == (9, f"create {NAME} (Neutron): HTTP 503; will be tried again")
+    assert (error.delay, str(error)) == (9, f"create {NAME} (Neutron): HTTP 503; will be retried")
     silent = UnknownError(
         "read tables of sm1", "fabric agent sm1", "no file /etc/weft/key.pem", "run weft-agent"
     )

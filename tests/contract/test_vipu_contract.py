@@ -62,7 +62,7 @@ def test_the_proof_leaves_nothing_behind(bench: Bench) -> None:
     """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
     bench.boot()
     for _ in range(2):
-        assert "made a partition" in bench.machines.prove(bench.scope, bench.wanted)
+        assert "created a partition" in bench.machines.prove(bench.scope, bench.wanted)
         assert bench.partitions() == set()
 
 
@@ -82,7 +82,7 @@ def test_no_user_is_no_proof(bench: Bench) -> None:
     with pytest.raises(OutsideError):
         bench.machines.prove(bench.scope, bench.wanted)
     assert bench.driver.create(bench.scope, bench.of("vipu_user"), {})["vipu_user"].error is None
-    assert "made a partition" in bench.machines.prove(bench.scope, bench.wanted)
+    assert "created a partition" in bench.machines.prove(bench.scope, bench.wanted)
 
 
 def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:

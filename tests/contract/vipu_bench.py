@@ -21,7 +21,7 @@ from openvipu.rpc import Tls, channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
-from weft.drivers.vipu.doors import At, Doors
+from weft.drivers.vipu.channels import At, Channels
 from weft.generate.podtls import text_of
 from weft.model.errors import NotYetError
 from weft.model.kinds import Home
@@ -162,7 +162,10 @@ class RealBench(Bench):
         site = _on_loopback(load_site(EXAMPLE), net, pod)
         self.driver = self.machines = VipuDriver(site, "pod1", PlainKeys(), patience=0.0)
         gateway = site.ipu_pods["pod1"].gateway
-        self._doors, self._address = Doors(PlainKeys(), gateway), At(str(gateway.controllers[1]), tls=True)
+        self._channels, self._address = (
+            Channels(PlainKeys(), gateway),
+            At(str(gateway.controllers[1]), tls=True),
+        )
         self._guest: Guest | None = None
 
     def boot(self) -> None:
@@ -195,23 +198,25 @@ class RealBench(Bench):
     def tenant_makes_partition(self, name: str) -> None:
         needs = vipuuser_pb2.PartitionRequirements(id=name, size=8)
         request = vipuuser_pb2.CreatePartitionRequest(requirements=needs)
-        with self._doors.user(self.scope.owner.id, self._address, tenant=True) as door:
-            door.ask("create", lambda s: s.CreatePartition, request)
+        with self._channels.user(self.scope.owner.id, self._address, tenant=True) as channel:
+            channel.ask("create", lambda s: s.CreatePartition, request)
             looked = vipuuser_pb2.GetPartitionStatusRequest(partition_id=name)
             active = vipuuser_pb2.PS_ACTIVE
             until(
-                lambda: door.ask("look", lambda s: s.GetPartitionStatus, looked).status.ready_state == active
+                lambda: (
+                    channel.ask("look", lambda s: s.GetPartitionStatus, looked).status.ready_state == active
+                )
             )
 
     def partitions(self) -> set[str]:
-        with self._doors.user(self.scope.owner.id, self._address, tenant=False) as door:
+        with self._channels.user(self.scope.owner.id, self._address, tenant=False) as channel:
             request = vipuuser_pb2.ListPartitionsRequest()
-            return {p.id for p in door.ask("list", lambda s: s.ListPartitions, request).partitions}
+            return {p.id for p in channel.ask("list", lambda s: s.ListPartitions, request).partitions}
 
     def take_allocation(self) -> None:
-        with self._doors.admin(self.scope.owner.id, self._address) as door:
+        with self._channels.admin(self.scope.owner.id, self._address) as channel:
             request = admin_pb2.UpdateUserRequest(id="tenant", allocation_ids=[])
-            door.ask("take", lambda s: s.UpdateUser, request)
+            channel.ask("take", lambda s: s.UpdateUser, request)
 
     def stranger_claims(self, machine: str) -> None:
         agent = self._pod.agents[_simulated(machine)]

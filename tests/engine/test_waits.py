@@ -65,7 +65,7 @@ def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, data
         told = answer.json()["detail"]
         assert (
             told
-            == "talk to the database (the database): others were in the way for too long; will be tried again"
+            == "talk to the database (the database): others were in the way for too long; will be retried"
         )
         assert second.service.list_pods(second.request()) == []
         second.close()

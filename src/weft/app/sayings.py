@@ -236,12 +236,12 @@ _ALLOWED = _forms(
     "IPUs are always neighbours in one IPU-POD",
     "the subnet of the data network is the IPU-POD's own: leave it out",
     "a multiple of the slice ({n})",
-    "the project may use no active image of that name",
-    "the project may use no flavor of that name",
+    "the project has no active image of that name",
+    "the project has no flavor of that name",
     "flavor {node} gives {list} (pci_passthrough:alias)",
     "the ordering user has no such key pair in this cloud",
     "the user has no such key pair",
-    "it must be a key pair of type ssh",
+    "a key pair of type ssh",
     "its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*",
     KEY_PAIR_NAMES,
     "an end, {time} at the latest: leases end within {span} here",
@@ -270,7 +270,7 @@ _OWN_FIELDS = frozenset({"status", "cidr", "address", "gateway", "dhcp", "port_s
 _VALUE = re.compile(r"[A-Za-z0-9._/-]{0,18}")
 
 _ASKED = re.compile(
-    r"(?:create|update|delete|tag|boot|look at|look for|wait for|read back|list|serve) "
+    r"(?:create|update|delete|tag|boot|read|find|look at|look for|wait for|read back|list|serve) "
     rf"(?:{_GAPS['name']}(?:, {_GAPS['name']})*(?: and \d+ more)?(?: to settle| to go)?"
     rf"|(?:servers?|ports?|networks?|subnets?|routers?|partitions?|key pairs?|security groups?|floating IPs?)"
     rf"(?: {_GAPS['name']})?|what was taken away|the order)"
@@ -310,7 +310,7 @@ _ANSWERS = (
 )
 _THEN = frozenset(
     {
-        "will be tried again",
+        "will be retried",
         "try again later",
         "raise the project's quota or order less",
         "look into the reason, then release the pod",

@@ -270,7 +270,7 @@ def _raise_worst(errors: Iterable[WeftError]) -> None:
 
 
 def worst(errors: Iterable[WeftError]) -> WeftError:
-    """What a person must change comes before what will be tried again."""
+    """What a person must change comes before what will be retried."""
     ordered = sorted(errors, key=lambda e: isinstance(e, TemporaryError) and 2 - e.alarming)
     return (
         ordered[0]

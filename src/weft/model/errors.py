@@ -106,7 +106,7 @@ class TemporaryError(OutsideError):
         asked: str,
         of: str,
         answer: str,
-        then: str = "will be tried again",
+        then: str = "will be retried",
         delay: float = 5.0,
         alarming: bool = False,
     ):

@@ -163,7 +163,7 @@ class FakeCloud(FakeNetworks):
                     outcomes[marked.id] = Outcome()
                 elif thing.mark is None or thing.mark.owner != marked.owner:
                     asked = f"remove {marked.kind} {marked.name}"
-                    error = PermanentError(asked, self.name, "it doesn't bear our mark", "look at it by hand")
+                    error = PermanentError(asked, self.name, "it doesn't carry our mark", "check it by hand")
                     outcomes[marked.id] = Outcome(error=error)
                 else:
                     outcomes[marked.id] = self._remove(thing, thing.mark.key)

@@ -84,7 +84,7 @@ class FakeVipu:
                 if owner == controller_id(scope.owner.id):
                     found[resource.key] = Observed(spec.machine, facts={"controller": owner})
                 elif owner:
-                    reason = f"its agent obeys controller {owner}, which is not this pod's"
+                    reason = f"its agent is bound to controller {owner}, which is not this pod's"
                     found[resource.key] = Observed(spec.machine, Status.BROKEN, reason)
                 continue
             controller = self.controllers.get(scope.owner.id)
@@ -158,17 +158,17 @@ class FakeVipu:
             if machine in self.away:
                 reasons[machine] = "its V-IPU agent doesn't answer"
             elif owner:
-                reasons[machine] = f"its V-IPU agent obeys controller {owner}"
+                reasons[machine] = f"its V-IPU agent is bound to controller {owner}"
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
         controller = self._answering(scope, "prove")
         if not any(isinstance(r.spec, VipuUserSpec) for r in controller.has.values()):
-            raise PermanentError("prove", self.name, "no such user", "look at the controller")
+            raise PermanentError("prove", self.name, "no such user", "check the controller")
         self.proofs += 1
         if controller.partitions:
             return f"the tenant's user has partitions: {', '.join(sorted(controller.partitions))}"
-        return "the tenant's user made a partition and removed it"
+        return "the tenant's user created a partition and removed it"
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class FakeVipu:
 
     def _owner(self, machine: str) -> str:
         if machine in self.away:
-            raise self._no_answer(f"ask whom {machine} obeys")
+            raise self._no_answer(f"read the owner of {machine}")
         return self.owners[machine]
 
     def _answering(self, scope: Scope, verb: str) -> FakeController:

@@ -147,7 +147,7 @@ def test_no_lie_makes_a_thing_absent(rig: Rig, wanted: Resource, where: str, lie
 def test_the_proof_says_what_was_read(rig: Rig, wanted: Resource) -> None:
     """Listing, GET by id and what was seen beside them stand in the proof, for the receipt."""
     proof = rig.driver.find(SCOPE, [wanted], IDS)[wanted.key].reason
-    assert "404 by its id" in proof and "0 listed" in proof and PROJECT in proof and "seen beside it" in proof
+    assert "404 by its id" in proof and "0 listed" in proof and PROJECT in proof and "seen with it" in proof
     never_made = rig.driver.find(SCOPE, [wanted], {})[wanted.key].reason
     assert "by its id" not in never_made and "0 listed" in never_made
 

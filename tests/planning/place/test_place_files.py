@@ -227,7 +227,7 @@ def test_a_level_that_an_order_names_is_kept(tmp_path: Path, capsys: pytest.Capt
     (outcome,) = json.loads(capsys.readouterr().out)
     assert (outcome["refused"], outcome["turned_away"]) == (1, ["a"])
     assert main(words) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "weft: refused, they could never start: a"
+    assert capsys.readouterr().out.splitlines()[-1] == "weft: refused because they could never start: a"
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))

@@ -68,7 +68,7 @@ class Call:
                 f"use {key} of {self.scope.owner.kind} {self.scope.name}",
                 "weft",
                 "its id isn't known",
-                "report this bug"
+                "report this bug",
             ) from None
 
     def text(self, key: str) -> str:
@@ -80,7 +80,7 @@ class KindDriver(ABC):
     """One kind of resource: how it is listed, compared, created, repaired and removed."""
 
     kind: ClassVar[Kind]
-    mendable: ClassVar[frozenset[str]]
+    updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
 
     @abstractmethod

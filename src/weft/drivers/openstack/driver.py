@@ -101,7 +101,7 @@ class OpenStackDriver:
                     raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it doesn't exist")
                 row = kind.prepare(call, rows[:1])[0]
                 differing = frozenset(d.field for d in kind.observe(call, resource, row).differences)
-                fixed = sorted(differing - kind.mendable)
+                fixed = sorted(differing - kind.updatable)
                 if fixed:
                     what = f"{', '.join(fixed)} can't be changed in place"
                     raise self._impossible(f"update {resource.name}", what, "delete and recreate it")

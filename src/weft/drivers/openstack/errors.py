@@ -71,8 +71,8 @@ class Answer:
     def proves_absent(self, thing_id: str) -> bool:
         """Whether the service itself, and not an intermediary, says that the object doesn't exist.
 
-        That is a 404 with the service's request id and its error document, whose message names the object: an unknown URL
-        yields a different document, and a proxy's page has none.
+        That is a 404 with the service's request id and its error document, whose message names the object: an unknown
+        URL yields a different document, and a proxy's page has none.
         """
         named = thing_id in self.message
         documented = any(isinstance(error, dict) and "message" in error for error in self.body.values())

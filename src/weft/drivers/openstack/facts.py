@@ -56,9 +56,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         project = self._sessions.project(project_id)
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
-            raise InputError(
-                "nodes.image", order.nodes.image, "the project has no active image of that name"
-            )
+            raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
         found = self._check_flavor(project, order, flavor)
         if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
             raise InputError("nodes.image", order.nodes.image, why)

@@ -22,7 +22,7 @@ class Networks(NeutronKind):
     """VLAN provider networks; on InfiniBand the segmentation id is the P_Key."""
 
     kind = Kind.NETWORK
-    mendable = frozenset({"mark", "port_security", "shared_with"})
+    updatable = frozenset({"mark", "port_security", "shared_with"})
     collection, item = "networks", "network"
     fields = (
         "provider:physical_network",
@@ -107,7 +107,7 @@ class Subnets(NeutronKind):
     """IPv4 subnets; the gateway is the first address, and set only if a router will have it."""
 
     kind = Kind.SUBNET
-    mendable = frozenset({"mark", "gateway", "dhcp", "pool"})
+    updatable = frozenset({"mark", "gateway", "dhcp", "pool"})
     collection, item = "subnets", "subnet"
     fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools")
 

@@ -66,7 +66,7 @@ class NeutronKind(KindDriver):
         seen = [g["id"] for g in groups if g.get("project_id") == call.scope.project_id]
         if not seen:
             raise call.project.network.unseen(asked, "Neutron doesn't show it, and every project has one")
-        return f"security group default {seen[0]} was seen beside it"
+        return f"security group default {seen[0]} was seen with it"
 
     def row(self, raw: Json) -> Row:
         mark = Mark.parse(raw.get("description") or "")

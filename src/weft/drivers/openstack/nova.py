@@ -29,7 +29,7 @@ class Servers(KindDriver):
     """Servers on a requested host: Nova's scheduler still checks and claims it (microversion 2.74)."""
 
     kind = Kind.SERVER
-    mendable = frozenset({"mark"})
+    updatable = frozenset({"mark"})
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
@@ -181,7 +181,7 @@ class KeyPairs(KindDriver):
     """
 
     kind = Kind.KEY_PAIR
-    mendable = frozenset[str]()
+    updatable = frozenset[str]()
 
     def project(self, call: Call) -> Project:
         return call.own

@@ -37,7 +37,7 @@ class Ports(NeutronKind):
     """Ports are created unbound; Neutron binds them on the server's host when Nova boots it."""
 
     kind = Kind.PORT
-    mendable = frozenset({"mark", "security_groups", "address_pairs"})
+    updatable = frozenset({"mark", "security_groups", "address_pairs"})
     collection, item = "ports", "port"
     fields = (
         "network_id",
@@ -196,7 +196,7 @@ class FloatingIPs(NeutronKind):
     """Floating IPs have no name in Neutron: their only identification is the mark in the description."""
 
     kind = Kind.FLOATING_IP
-    mendable = frozenset({"mark", "port"})
+    updatable = frozenset({"mark", "port"})
     collection, item = "floatingips", "floatingip"
     bulk = False
     fields = (

@@ -23,7 +23,7 @@ class Routers(NeutronKind):
     """Legacy, distributed and highly available routers."""
 
     kind = Kind.ROUTER
-    mendable = frozenset({"mark", "external_network", "subnets"})
+    updatable = frozenset({"mark", "external_network", "subnets"})
     collection, item = "routers", "router"
     bulk = False
     fields = ("status", "external_gateway_info")

@@ -28,7 +28,7 @@ class SecurityGroups(NeutronKind):
     """The rules of a new group depend on the cloud's template, so they are made exact afterwards."""
 
     kind = Kind.SECURITY_GROUP
-    mendable = frozenset({"mark", "ssh_from", "rules"})
+    updatable = frozenset({"mark", "ssh_from", "rules"})
     collection, item = "security_groups", "security_group"
     bulk = False
     fields = ("security_group_rules",)

@@ -86,8 +86,8 @@ class Service:
     def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
         """All rows of a collection, page after page (`next` in `{collection}_links`).
 
-        Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says nothing
-        about what doesn't.
+        Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says
+        nothing about what doesn't.
         """
         rows: list[Json] = []
         pages: set[str] = set()

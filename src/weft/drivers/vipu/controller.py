@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openvipu.proto import admin_pb2, vipuuser_pb2
-from weft.drivers.vipu.doors import CONTROLLER, LOOK, At, Door, Doors, MissingError
+from weft.drivers.vipu.channels import CONTROLLER, READ_TIMEOUT, At, Channel, Channels, MissingError
 from weft.model.errors import NotYetError, PermanentError
 from weft.model.resources import (
     Difference,
@@ -28,13 +28,13 @@ Fields = Mapping[str, str]
 class Controller:
     """One pod's controller; each call opens a new channel."""
 
-    def __init__(self, doors: Doors, pod_id: str, address: At) -> None:
-        self._doors, self._pod_id, self._address = doors, pod_id, address
+    def __init__(self, channels: Channels, pod_id: str, address: At) -> None:
+        self._channels, self._pod_id, self._address = channels, pod_id, address
 
     def listed(self, wanted: Sequence[Resource]) -> dict[str, Observed]:
         """Key -> what the controller has. Raises `NoAnswerError` if it can't be reached."""
-        with self._doors.admin(self._pod_id, self._address) as door:
-            lists = {kind: _listing(door, kind) for kind in {type(r.spec) for r in wanted}}
+        with self._channels.admin(self._pod_id, self._address) as channel:
+            lists = {kind: _listing(channel, kind) for kind in {type(r.spec) for r in wanted}}
         found: dict[str, Observed] = {}
         for resource in wanted:
             name, fields = _wanted(resource)
@@ -51,12 +51,12 @@ class Controller:
     def make(self, resource: Resource) -> None:
         """Create what cloud-init creates at boot; dependencies first."""
         asked = f"create {resource.name}"
-        with self._doors.admin(self._pod_id, self._address) as door:
+        with self._channels.admin(self._pod_id, self._address) as channel:
             match resource.spec:
                 case VipuAgentSpec() as s:
                     agent = admin_pb2.AgentSpec(host=s.address, port=s.port)
                     request: Any = admin_pb2.CreateAgentRequest(id=s.machine, spec=agent)
-                    door.ask(asked, lambda stub: stub.CreateAgent, request)
+                    channel.ask(asked, lambda stub: stub.CreateAgent, request)
                 case VipuClusterSpec() as s:
                     cluster = admin_pb2.ClusterSpec(
                         topology=s.topology,
@@ -65,18 +65,18 @@ class Controller:
                         agent_ids=s.machines,
                     )
                     request = admin_pb2.CreateClusterRequest(id=s.name, spec=cluster)
-                    door.ask(asked, lambda stub: stub.CreateCluster, request)
+                    channel.ask(asked, lambda stub: stub.CreateCluster, request)
                 case VipuAllocationSpec() as s:
                     request = admin_pb2.CreateAllocationRequest(
                         id=s.name, cluster_id=s.cluster, agent_ids=s.machines
                     )
-                    door.ask(asked, lambda stub: stub.CreateAllocation, request)
+                    channel.ask(asked, lambda stub: stub.CreateAllocation, request)
                 case VipuUserSpec() as s:
-                    key = self._doors.keys.key(self._pod_id, TENANT_KEY)
+                    key = self._channels.keys.key(self._pod_id, TENANT_KEY)
                     request = admin_pb2.CreateUserRequest(
                         id=s.name, allocation_ids=[s.allocation], access_key=key
                     )
-                    door.ask(asked, lambda stub: stub.CreateUser, request)
+                    channel.ask(asked, lambda stub: stub.CreateUser, request)
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
@@ -86,81 +86,85 @@ class Controller:
         if not isinstance(spec, VipuUserSpec):
             what = f"a {resource.kind} can't be changed in place"
             raise PermanentError(asked, CONTROLLER, what, "release the pod")
-        with self._doors.admin(self._pod_id, self._address) as door:
+        with self._channels.admin(self._pod_id, self._address) as channel:
             request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
-            door.ask(asked, lambda stub: stub.UpdateUser, request)
+            channel.ask(asked, lambda stub: stub.UpdateUser, request)
 
     def remove(self, resource: Resource, waited: float) -> None:
         """Fine if it doesn't exist. An allocation's partitions are removed first; after a while (`waited`) forced."""
         asked = f"remove {resource.name}"
-        with self._doors.admin(self._pod_id, self._address) as door:
+        with self._channels.admin(self._pod_id, self._address) as channel:
             match resource.spec:
                 case VipuUserSpec() as s:
                     request: Any = admin_pb2.RemoveUserRequest(id=s.name)
-                    _gone(door, asked, "RemoveUser", request)
+                    _gone(channel, asked, "RemoveUser", request)
                 case VipuAllocationSpec() as s:
                     self._remove_partitions(s.name, waited > REMOVAL)
                     request = admin_pb2.RemoveAllocationRequest(id=s.name)
-                    _gone(door, asked, "RemoveAllocation", request)
+                    _gone(channel, asked, "RemoveAllocation", request)
                 case VipuClusterSpec() as s:
-                    _gone(door, asked, "RemoveCluster", admin_pb2.RemoveClusterRequest(id=s.name))
+                    _gone(channel, asked, "RemoveCluster", admin_pb2.RemoveClusterRequest(id=s.name))
                 case VipuAgentSpec() as s:
                     try:
-                        _gone(door, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
+                        _gone(channel, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
                     except PermanentError:
                         # The agent is no longer bound to it: the controller may forget it.
                         forced = admin_pb2.RemoveAgentRequest(id=s.machine, force=True)
-                        _gone(door, asked, "RemoveAgent", forced)
+                        _gone(channel, asked, "RemoveAgent", forced)
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def _remove_partitions(self, allocation: str, force: bool) -> None:
         """Releasing the agents clears the machines in any case. Raises `NotYetError` while some are left."""
-        with self._doors.user(self._pod_id, self._address, tenant=False) as door:
-            for name in _partitions(door, allocation):
+        with self._channels.user(self._pod_id, self._address, tenant=False) as channel:
+            for name in _partitions(channel, allocation):
                 request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
-                _gone(door, f"remove partition {name}", "RemovePartition", request)
-            if left := list(_partitions(door, allocation)):
+                _gone(channel, f"remove partition {name}", "RemovePartition", request)
+            if left := list(_partitions(channel, allocation)):
                 what = f"partitions are still there: {', '.join(left)}"
-                raise NotYetError(f"remove the partitions of {allocation}", door.of, what)
+                raise NotYetError(f"remove the partitions of {allocation}", channel.of, what)
 
 
-def _partitions(door: Door, allocation: str) -> Iterator[str]:
+def _partitions(channel: Channel, allocation: str) -> Iterator[str]:
     """Ids; none if the allocation no longer exists."""
     request = vipuuser_pb2.ListPartitionsRequest(allocation_id=allocation)
     try:
-        reply = door.ask("list partitions", lambda stub: stub.ListPartitions, request, LOOK)
+        reply = channel.ask("list partitions", lambda stub: stub.ListPartitions, request, READ_TIMEOUT)
     except MissingError:
         return
     yield from (p.id for p in reply.partitions)
 
 
-def _gone(door: Door, asked: str, method: str, request: Any) -> None:
+def _gone(channel: Channel, asked: str, method: str, request: Any) -> None:
     try:
-        door.ask(asked, lambda stub: getattr(stub, method), request)
+        channel.ask(asked, lambda stub: getattr(stub, method), request)
     except MissingError:
         return
 
 
-def _listing(door: Door, kind: type) -> dict[str, Fields]:
+def _listing(channel: Channel, kind: type) -> dict[str, Fields]:
     """Id -> fields of all objects of that kind."""
     if kind is VipuAgentSpec:
-        reply = door.ask("list agents", lambda s: s.ListAgents, admin_pb2.ListAgentsRequest(), LOOK)
+        reply = channel.ask(
+            "list agents", lambda s: s.ListAgents, admin_pb2.ListAgentsRequest(), READ_TIMEOUT
+        )
         return {a.id: {"address": f"{a.spec.host}:{a.spec.port}"} for a in reply.agents}
     if kind is VipuClusterSpec:
-        reply = door.ask("list clusters", lambda s: s.ListClusters, admin_pb2.ListClustersRequest(), LOOK)
+        reply = channel.ask(
+            "list clusters", lambda s: s.ListClusters, admin_pb2.ListClustersRequest(), READ_TIMEOUT
+        )
         return {
             c.id: {"topology": c.spec.topology, "machines": ", ".join(c.spec.agent_ids)}
             for c in reply.clusters
         }
     if kind is VipuAllocationSpec:
         request = admin_pb2.ListAllocationsRequest()
-        reply = door.ask("list allocations", lambda s: s.ListAllocations, request, LOOK)
+        reply = channel.ask("list allocations", lambda s: s.ListAllocations, request, READ_TIMEOUT)
         return {
             a.id: {"cluster": a.spec.cluster_id, "machines": ", ".join(a.spec.agent_ids)}
             for a in reply.allocations
         }
-    reply = door.ask("list users", lambda s: s.ListUsers, admin_pb2.ListUsersRequest(), LOOK)
+    reply = channel.ask("list users", lambda s: s.ListUsers, admin_pb2.ListUsersRequest(), READ_TIMEOUT)
     return {u.id: {"allocations": ", ".join(u.allocation_ids)} for u in reply.users}
 
 

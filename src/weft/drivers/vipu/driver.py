@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from openvipu.proto import agent_pb2
+from weft.drivers.vipu.channels import READ_TIMEOUT, At, Channels, NoAnswerError
 from weft.drivers.vipu.controller import Controller
-from weft.drivers.vipu.doors import LOOK, At, Doors, NoAnswerError
 from weft.drivers.vipu.proof import prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
@@ -38,7 +38,7 @@ from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 BOOT_PATIENCE = 15.0
-"""Seconds that the controller's own cloud-init is left to itself, before weft makes what is missing, or says so."""
+"""Seconds to wait for the controller's cloud-init before weft creates what is missing, or reports it."""
 
 _POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
@@ -54,7 +54,7 @@ class VipuDriver:
     def __init__(self, site: Site, ipu_pod: str, keys: PodKeys, patience: float = BOOT_PATIENCE) -> None:
         self.name = ipu_pod
         self._machines = {m.name: m for m in site.ipu_machines if m.ipu_pod == ipu_pod}
-        self._doors = Doors(keys, site.ipu_pods[ipu_pod].gateway)
+        self._channels = Channels(keys, site.ipu_pods[ipu_pod].gateway)
         self._patience = patience
 
     @property
@@ -81,7 +81,7 @@ class VipuDriver:
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """The controller's cloud-init makes all of it; what is missing after a while is made here."""
+        """The controller's cloud-init creates all of it; what is missing after a while is created here."""
         controller = self._controller(scope, wanted)
         early = scope.waited < self._patience
         try:
@@ -91,7 +91,7 @@ class VipuDriver:
             raise kind(f"ask for {wanted[0].name}", error.of, "it has not booted yet", delay=delay) from error
         missing = [r for r in wanted if r.key not in there]
         if missing and early:
-            not_yet = NotYetError(f"look for {missing[0].name}", self.name, "cloud-init hasn't made it yet")
+            not_yet = NotYetError(f"find {missing[0].name}", self.name, "cloud-init hasn't created it yet")
             return {r.key: Outcome(error=not_yet) if r in missing else Outcome(_id(r)) for r in wanted}
         scope.fence()
         made = {r.key: _outcome(controller.make, r) for r in missing}
@@ -154,18 +154,18 @@ class VipuDriver:
         allocation = next((r.spec for r in resources if isinstance(r.spec, VipuAllocationSpec)), None)
         if allocation is None:
             raise PermanentError(
-                f"make a partition of pod {scope.name}",
+                f"create a partition for pod {scope.name}",
                 self.name,
                 "it has no allocation",
                 "order IPUs",
             )
-        with self._doors.user(scope.owner.id, _at(allocation), tenant=True) as door:
-            return prove_partition(door, allocation)
+        with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
+            return prove_partition(channel, allocation)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
-        return Controller(self._doors, scope.owner.id, _at(_spec(wanted[0])))
+        return Controller(self._channels, scope.owner.id, _at(_spec(wanted[0])))
 
     def _seen_by_controller(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
         if not wanted:
@@ -197,9 +197,11 @@ class VipuDriver:
 
     def _owner(self, name: str) -> str | UnknownError:
         try:
-            with self._doors.agent(self._machine(name)) as door:
+            with self._channels.agent(self._machine(name)) as channel:
                 request = agent_pb2.GetOwnerRequest()
-                reply = door.ask(f"read the owner of {name}", lambda stub: stub.GetOwner, request, LOOK)
+                reply = channel.ask(
+                    f"read the owner of {name}", lambda stub: stub.GetOwner, request, READ_TIMEOUT
+                )
                 return str(reply.controller_id)
         except WeftError as error:
             if isinstance(error, UnknownError):
@@ -214,9 +216,9 @@ class VipuDriver:
         if owner != controller_id(pod_id):
             return Outcome()
         try:
-            with self._doors.agent(self._machine(name), pod_id) as door:
+            with self._channels.agent(self._machine(name), pod_id) as channel:
                 asked = f"release {name} from controller {owner}"
-                door.ask(asked, lambda stub: stub.Release, agent_pb2.ReleaseRequest())
+                channel.ask(asked, lambda stub: stub.Release, agent_pb2.ReleaseRequest())
         except WeftError as error:
             return Outcome(error=error)
         return Outcome(name)

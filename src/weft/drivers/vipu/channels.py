@@ -22,7 +22,7 @@ from weft.ports.podkeys import PodKeys
 
 TIMEOUT = 20.0
 """Timeout of a call, in seconds."""
-LOOK = 3.0
+READ_TIMEOUT = 3.0
 """Timeout of a read, in seconds."""
 
 CONTROLLER = "the pod's V-IPU controller"
@@ -58,7 +58,7 @@ class NoRoomError(PermanentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Channel:
     """An open channel: its stub and its credentials."""
 
     of: str
@@ -82,40 +82,40 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Channels:
     """Opens gRPC channels with credentials."""
 
     keys: PodKeys
     gateway: IpuGatewayNetwork
 
     @contextmanager
-    def admin(self, pod_id: str, controller: At) -> Generator[Door]:
+    def admin(self, pod_id: str, controller: At) -> Generator[Channel]:
         """The admin API of a pod's controller. Raises `NoAnswerError` rather than send keys in clear text."""
-        papers = _user("admin", self.keys.key(pod_id, ADMIN_KEY))
+        credentials = _user("admin", self.keys.key(pod_id, ADMIN_KEY))
         with self._controller(pod_id, controller, ADMIN_PORT) as link:
-            yield Door(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), papers)
+            yield Channel(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), credentials)
 
     @contextmanager
-    def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Door]:
+    def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Channel]:
         """The user API, as the tenant's user or as the administrator; otherwise as `admin`."""
         name, key = (TENANT_USER, TENANT_KEY) if tenant else ("admin", ADMIN_KEY)
-        papers = _user(name, self.keys.key(pod_id, key))
+        credentials = _user(name, self.keys.key(pod_id, key))
         with self._controller(pod_id, controller, USER_PORT) as link:
-            yield Door(CONTROLLER, vipuuser_pb2_grpc.UserServiceStub(link), papers)
+            yield Channel(CONTROLLER, vipuuser_pb2_grpc.UserServiceStub(link), credentials)
 
     @contextmanager
-    def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Door]:
+    def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Channel]:
         """A machine's agent; with a pod, on behalf of its controller: with its key, so never in clear text."""
         of = f"V-IPU agent of {machine.name}"
-        papers: Metadata = ()
+        credentials: Metadata = ()
         if pod_id is not None:
             if self.gateway.agents_ca is None:
                 self._allow_clear(of, "agents_ca")
             key = self.keys.key(pod_id, AGENT_KEY)
-            papers = (("openvipu-controller", controller_id(pod_id)), ("openvipu-key", key))
+            credentials = (("openvipu-controller", controller_id(pod_id)), ("openvipu-key", key))
         authority = self.gateway.agents_ca.encode() if self.gateway.agents_ca else None
         with _channel(str(machine.gw_address), machine.agent_port, authority, AGENT_NAME) as link:
-            yield Door(of, agent_pb2_grpc.AgentServiceStub(link), papers)
+            yield Channel(of, agent_pb2_grpc.AgentServiceStub(link), credentials)
 
     def _controller(self, pod_id: str, controller: At, port: int) -> grpc.Channel:
         if not controller.tls:
@@ -125,9 +125,7 @@ class Doors:
 
     def _allow_clear(self, of: str, lacking: str) -> None:
         if not self.gateway.keys_in_clear:
-            what = (
-                f"there is no {lacking}, and the site doesn't allow keys in clear text (gateway.keys_in_clear)"
-            )
+            what = f"there is no {lacking}, and the site doesn't allow keys in clear text (gateway.keys_in_clear)"
             raise NoAnswerError("send it a key", of, what, delay=60.0)
 
 

@@ -18,7 +18,7 @@ import pytest
 from openvipu.controller import authority
 from openvipu.proto import admin_pb2, agent_pb2
 from openvipu.rpc import Tls
-from weft.drivers.vipu.doors import At, Doors, NoAnswerError
+from weft.drivers.vipu.channels import At, Channels, NoAnswerError
 from weft.generate import podtls
 from weft.model.ipusite import ADMIN_PORT, IpuGatewayNetwork, IpuMachine
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, TLS_SEED
@@ -108,7 +108,7 @@ def machine(port: int) -> IpuMachine:
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def credentials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The agents' certificates of two sites."""
     folders = tmp_path_factory.mktemp("ours") / "tls", tmp_path_factory.mktemp("theirs") / "tls"
     for folder in folders:
@@ -122,34 +122,34 @@ DOOR = f"{ADDRESS}:{ADMIN_PORT}"
 CONTROLLER = At(ADDRESS, tls=True)
 
 
-def list_users(doors: Doors, at: At) -> None:
-    with doors.admin(POD, at) as door:
-        door.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 5.0)
+def list_users(channels: Channels, at: At) -> None:
+    with channels.admin(POD, at) as channel:
+        channel.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 5.0)
 
 
 def test_a_controller_is_shown_keys_in_its_own_tls_alone() -> None:
     """The pod's own controller gets the key; another pod's, one without TLS and one that only listens get none."""
-    doors = Doors(KEYS, gateway())
+    channels = Channels(KEYS, gateway())
     with Listener(controllers_tls(POD), DOOR) as right:
-        list_users(doors, CONTROLLER)
+        list_users(channels, CONTROLLER)
         assert right.keys == [KEYS.key(POD, "vipu-admin-key")]
     with Listener(controllers_tls(OTHER), DOOR) as wrong:
-        with pytest.raises(NoAnswerError, match="its certificate is not of the authority"):
-            list_users(doors, CONTROLLER)
+        with pytest.raises(NoAnswerError, match="its certificate was not issued by the expected CA"):
+            list_users(channels, CONTROLLER)
         assert not wrong.shown
     with Listener(None, DOOR) as plain:
-        with pytest.raises(NoAnswerError, match="it answers without TLS, so it was shown no key"):
-            list_users(doors, CONTROLLER)
+        with pytest.raises(NoAnswerError, match="it answers without TLS, so no key was sent"):
+            list_users(channels, CONTROLLER)
         assert not plain.shown
     with _spy() as heard:
         with pytest.raises(NoAnswerError):
-            list_users(doors, CONTROLLER)
+            list_users(channels, CONTROLLER)
         assert heard and b"secret-" not in b"".join(heard)
 
 
 @contextmanager
 def _spy() -> Iterator[list[bytes]]:
-    """The door takes every connection, answers nothing, and keeps the bytes."""
+    """The channel takes every connection, answers nothing, and keeps the bytes."""
     heard: list[bytes] = []
     with socket.create_server((ADDRESS, ADMIN_PORT)) as listener:
 
@@ -179,23 +179,23 @@ def test_a_controller_without_tls_needs_the_sites_word() -> None:
     with Listener(None, DOOR) as plain:
         old = At(ADDRESS, tls=False)
         with pytest.raises(
-            NoAnswerError, match=r"the site doesn't allow keys in the clear \(gateway.keys_in_clear\)"
+            NoAnswerError, match=r"the site doesn't allow keys in clear text \(gateway.keys_in_clear\)"
         ):
-            list_users(Doors(KEYS, gateway()), old)
+            list_users(Channels(KEYS, gateway()), old)
         assert not plain.shown
-        list_users(Doors(KEYS, gateway(keys_in_clear=True)), old)
+        list_users(Channels(KEYS, gateway(keys_in_clear=True)), old)
         assert plain.keys == [KEYS.key(POD, "vipu-admin-key")]
 
 
-def release(doors: Doors, port: int) -> None:
-    with doors.agent(machine(port), POD) as door:
-        door.ask("release", lambda stub: stub.Release, agent_pb2.ReleaseRequest(), 5.0)
+def release(channels: Channels, port: int) -> None:
+    with channels.agent(machine(port), POD) as channel:
+        channel.ask("release", lambda stub: stub.Release, agent_pb2.ReleaseRequest(), 5.0)
 
 
-def test_agents_are_shown_keys_in_the_sites_tls_alone(papers: tuple[Path, Path]) -> None:
+def test_agents_are_shown_keys_in_the_sites_tls_alone(credentials: tuple[Path, Path]) -> None:
     """An agent of the site's authority gets the key; an impostor, a plain one and one without the site's word don't."""
-    ours, theirs = papers
-    verifying = Doors(KEYS, gateway(agents_ca=(ours / "ca.crt").read_text()))
+    ours, theirs = credentials
+    verifying = Channels(KEYS, gateway(agents_ca=(ours / "ca.crt").read_text()))
     with Listener(Tls.read(ours, "agent", mutual=False)) as agent:
         release(verifying, agent.port)
         assert agent.keys == [KEYS.key(POD, "vipu-agent-key")]
@@ -204,14 +204,14 @@ def test_agents_are_shown_keys_in_the_sites_tls_alone(papers: tuple[Path, Path])
             with pytest.raises(NoAnswerError):
                 release(verifying, impostor.port)
             # nor is its word taken for whom it obeys
-            with pytest.raises(NoAnswerError), verifying.agent(machine(impostor.port)) as door:
-                door.ask("look", lambda stub: stub.GetOwner, agent_pb2.GetOwnerRequest(), 5.0)
+            with pytest.raises(NoAnswerError), verifying.agent(machine(impostor.port)) as channel:
+                channel.ask("look", lambda stub: stub.GetOwner, agent_pb2.GetOwnerRequest(), 5.0)
             assert not impostor.shown
     with Listener(None) as plain:
         with pytest.raises(NoAnswerError, match="there is no agents_ca"):
-            release(Doors(KEYS, gateway()), plain.port)
+            release(Channels(KEYS, gateway()), plain.port)
         assert not plain.shown
-        release(Doors(KEYS, gateway(keys_in_clear=True)), plain.port)
+        release(Channels(KEYS, gateway(keys_in_clear=True)), plain.port)
         assert plain.keys == [KEYS.key(POD, "vipu-agent-key")]
 
 
