@@ -274,7 +274,7 @@ def fail_over(house: House, read_only: str) -> None:
 def test_values_that_the_database_refuses_are_a_permanent_error(house: House) -> None:
     """And no traceback of psycopg's reaches anybody."""
     with pytest.raises(PermanentError, match="write to the database"), house.database.transaction() as tx:
-        tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False)
+        tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False, whole=True)
 
 
 def test_a_statement_that_is_no_more_possible_is_temporary(house: House, database_url: str) -> None:

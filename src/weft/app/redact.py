@@ -33,7 +33,7 @@ from weft.model.errors import (
 from weft.model.ids import Duration
 from weft.model.kinds import kind_named
 from weft.model.order import Level, Order
-from weft.model.placement import Explanation, FilterReport
+from weft.model.placement import Explanation, FilterReport, PlacedNode
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
@@ -68,9 +68,15 @@ def plan(value: Plan) -> Plan:
     resources = tuple(
         r.model_copy(update={"needs": tuple(n for n in r.needs if n in there)}) for r in resources
     )
-    shown = value.placement.model_copy(update={"explanation": explanation(value.placement.explanation)})
+    told = {"explanation": explanation(value.placement.explanation), "nodes": _whole(value.placement.nodes)}
+    shown = value.placement.model_copy(update=told)
     graph = value.graph.model_copy(update={"resources": resources})
     return value.model_copy(update={"placement": shown, "graph": graph})
+
+
+def _whole(nodes: Sequence[PlacedNode]) -> tuple[PlacedNode, ...]:
+    """Which accelerators of a shared node weft counts as whose is nobody's business but the operator's."""
+    return tuple(n if n.part is None else n.model_copy(update={"part": None}) for n in nodes)
 
 
 def explanation(value: Explanation) -> Explanation:
@@ -95,7 +101,7 @@ def _filters(rows: Sequence[FilterReport]) -> tuple[FilterReport, ...]:
 
 def pod(value: PodView) -> PodView:
     resources = tuple(_resource_view(r) for r in value.resources if _is_told(r))
-    return summary(value).model_copy(update={"resources": resources})
+    return summary(value).model_copy(update={"resources": resources, "placed": _whole(value.placed)})
 
 
 def summary(value: _V) -> _V:

@@ -136,6 +136,14 @@ _REFUSALS = _forms(
     ),
     *(f"{{n}} nodes{spare} can't be on one node: locality.required is node." for spare in _SPARE),
     *(
+        f"{{n}} server{s} with {{n}} {{node}} each are wanted on shared nodes and there is room for {{n}}…"
+        for s in ("", "s")
+    ),
+    *(
+        f"{{n}} server{s} with {{n}} {{node}} each fit, but at most {{n}} inside one {{level}}…"
+        for s in ("", "s")
+    ),
+    *(
         f"{{n}} node{s} {verb} free for this order{group}, but at most {{n}} of the {{n}} inside one {{level}}…"
         for s, verb in (("", "is"), ("s", "are"))
         for group in ("", " in groups of {n}")
@@ -172,6 +180,7 @@ _CHOSEN = _forms(
         for leaves in ("leaf", "leaves")
         for more in ("", " and {n} more")
     ),
+    *(f"{{n}} server{s} on {{n}} node{z}…" for s in ("", "s") for z in ("", "s")),
 )
 _CHANGES = _forms(
     "count: {n} instead of {n}",
@@ -228,6 +237,8 @@ _ALLOWED = _forms(
     "{n} nodes need {n} addresses: at least a /{n}",
     "it must not overlap network.rdma {cidr}",
     "nothing, since fabric is none: the pod has no RDMA network",
+    "shared, or fabric: none; whole adapters belong to whole nodes",
+    "a flavor with accelerators in the site; {node} has none that could be counted",
     "IPU-PODs of cloud {node}: {list}",
     "cloud {node} has no IPU-POD",
     "at most {n} Poplar servers",

@@ -123,6 +123,10 @@ def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -
     if hold is not None:
         state, since = "busy", hold["since"]
         reasons += ["held as a spare"] if hold["spare"] else []
+    sharing = sorted({row["pod"] for row in capacity.shared if row["node"] == node.name})
+    if sharing:
+        state = "busy"
+        reasons.append(f"shared by {', '.join(sharing)}")
     if quarantine is not None:
         state, since = "quarantined", quarantine["since"]
         reasons.append(quarantine["reason"])

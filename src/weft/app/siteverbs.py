@@ -131,7 +131,8 @@ class SiteVerbs(Desk):
 
     def _check_holds(self, site: Site) -> None:
         """A site may not lose, nor wire otherwise, what live pods stand on."""
-        holds = self._store.capacity().holds
+        capacity = self._store.capacity()
+        holds = {**capacity.holds, **{row["node"]: row for row in capacity.shared}}
         before = self._store.site().site if holds else site
         for node, row in sorted(holds.items()):
             if node not in site.node_by_name and node not in site.machine_by_name:

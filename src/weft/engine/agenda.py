@@ -6,7 +6,7 @@ two looks everything it must remember is in the database.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
@@ -25,7 +25,7 @@ from weft.planning.queue.book import Book, Keep, names, promised, when
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 from weft.planning.shapes.resolve import resolve, shape_named
-from weft.planning.shapes.shape import Where
+from weft.planning.shapes.shape import Resolved, Where
 
 EVERY = 30.0
 """Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""
@@ -140,6 +140,13 @@ def agenda(
             found.notes[one.id] = Note(denied[one.id], None, None, kept)
     for where in sorted({where for where, _ in asked.values()}):
         mine = [w for w in waiting if w.id in asked and asked[w.id][0] == where]
+        fits_now = shape_named(where.shape).fits_now
+        if fits_now is not None:
+            able = [w for w in mine if w.id not in denied]
+            found.start = _untimed(site, book, fits_now, able, health, now, found.notes)
+            if found.start is not None:
+                return found
+            continue
         queue = _queue(site, book, where, health, used, now)
         for one in mine:
             if one.id not in denied:
@@ -155,6 +162,31 @@ def agenda(
         book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
     return found
+
+
+def _untimed(
+    site: Site,
+    book: Book,
+    fits: Callable[[Resolved, Occupancy], bool],
+    mine: Sequence[Waiter],
+    health: Occupancy,
+    now: float,
+    notes: dict[UUID, Note],
+) -> Waiter | None:
+    """Who starts now of a shape without timeline: the first that fits on what nobody else is promised.
+
+    None of them is promised a start: when its room will be free isn't in the book.
+    """
+    for position, one in enumerate(sorted(mine, key=lambda w: w.created_at), start=1):
+        window = one.window(now)
+        if window.until <= now:
+            notes[one.id] = Note("its lease is over", position)
+            continue
+        occupancy = book.occupancy(health, one.project, now, now, window.end, str(one.id))
+        if fits(resolve(one.order, one.project, site), occupancy):
+            return one
+        notes[one.id] = Note("waits for room", position)
+    return None
 
 
 def _queue(

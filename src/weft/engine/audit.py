@@ -194,10 +194,11 @@ class Auditor:
                 continue
             for node, why in unknown.items():
                 self._find("unknown", "node", cloud, node, why)
-            holds = self._store.capacity().holds
+            capacity = self._store.capacity()
+            rows = [*capacity.holds.values(), *capacity.shared]
             for node, who in found.items():
-                holder = self._pods.get(holds[node]["pod_id"]) if node in holds else None
-                if node in holds and (holder is None or self._has_moved_on(holder[0])):
+                holders = [self._pods.get(row["pod_id"]) for row in rows if row["node"] == node]
+                if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or worked on since: its servers come and go
                 self._find("foreign", "node", cloud, node, f"on it, and not the pod's that holds it: {who}")
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from weft.engine.database import Row, Tx
-from weft.model.placement import Occupancy
+from weft.model.placement import Occupancy, Part
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
@@ -27,6 +27,7 @@ class Capacity:
     Attributes:
         holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and what the
             pod asks of its leaves: apart_from, exclusive, bisection_gbps.
+        shared: rows like those of `holds`, of nodes that pods have parts of, and `parts` of them all.
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
         promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and what the pod will ask of its leaves.
@@ -41,7 +42,14 @@ class Capacity:
     promises: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
     places: Sequence[Row] = ()
+    shared: Sequence[Row] = ()
+    parts: Sequence[Row] = ()
     gone: frozenset[str] = frozenset()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Nodes that pods hold, whole or in part."""
+        return frozenset(self.holds).union(row["node"] for row in self.shared)
 
     def occupancy(self) -> Occupancy:
         return Occupancy(
@@ -64,7 +72,11 @@ class Capacity:
         for node, row in self.holds.items():
             rows[row["pod_id"]] = row
             nodes.setdefault(row["pod_id"], []).append(node)
-        for row in self.places:
+        parts: dict[UUID, list[tuple[str, Part]]] = {}
+        for row in self.parts:
+            part = Part(devices=tuple(row["devices"]), cores=row["cores"], memory_mib=row["memory_mib"])
+            parts.setdefault(row["pod_id"], []).append((row["node"], part))
+        for row in (*self.places, *self.shared):
             rows.setdefault(row["pod_id"], row)
             nodes.setdefault(row["pod_id"], []).append(row["node"])
         leases = [
@@ -76,6 +88,7 @@ class Capacity:
                 seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
                 row["pod"],
                 _terms(row),
+                tuple(parts.get(pod, ())),
             )
             for pod, row in rows.items()
         ]
@@ -111,8 +124,11 @@ def read_capacity(tx: Tx) -> Capacity:
     subnets: dict[str, dict[str, set[str]]] = {"rdma": {}, "management": {}}
     for row in tx.rows("subnet_holds"):
         subnets[row["plane"]].setdefault(row["cloud"], set()).add(row["cidr"])
+    held = tx.rows("node_holds")
     return Capacity(
-        holds={row["node"]: row for row in tx.rows("node_holds")},
+        holds={row["node"]: row for row in held if row["whole"]},
+        shared=[row for row in held if not row["whole"]],
+        parts=tx.rows("part_holds"),
         quarantines={row["node"]: row for row in tx.rows("quarantines")},
         promises=tx.rows("promises"),
         reservations=tx.rows("reservations", at=tx.now()),

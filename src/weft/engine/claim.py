@@ -38,7 +38,7 @@ def claim_now(
                 raise refused(plan)
             store.insert_pod(tx, plan, project, user, UNCONFIRMED)
         try:
-            without = _looked_at(ground, project, plan)
+            without = _looked_at(store, ground, project, plan)
         except BaseException:
             store.drop_claim(plan)
             raise
@@ -52,9 +52,9 @@ def claim_now(
     raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
 
 
-def _looked_at(ground: Ground, project: str, plan: Plan) -> Ground | None:
+def _looked_at(store: Store, ground: Ground, project: str, plan: Plan) -> Ground | None:
     """None: the plan may stay; else the ground without the nodes that somebody else is on."""
-    without = ground.without_occupied(plan)
+    without = ground.without_occupied(plan, store.servers_on(plan.placement.held))
     if without is None:
         ground.check_quotas(project, plan)
     return without

@@ -52,21 +52,33 @@ def read_guests(
             yield GuestReading(mine[server], _result(ending, mine[server]), f"Nova's record: {ending.text}")
 
 
-def read_hosts(pod: PodRecord, world: World, site: Site, holding: Collection[str]) -> Iterator[HostReading]:
-    """Who is on the nodes that the pod had alone, and holds still, by Nova and by Placement."""
+def read_hosts(
+    pod: PodRecord, world: World, site: Site, holding: Collection[str], own: Collection[str]
+) -> Iterator[HostReading]:
+    """Who is on the nodes that the pod had, and holds still, by Nova and by Placement.
+
+    On a node that it shares only its own servers must be gone: others' are none of its business.
+
+    Args:
+        own: ids of the servers that it had.
+    """
+    shares = pod.plan.order.nodes.sharing == "shared"
     cloud = pod.plan.cloud
     nodes = whole_nodes(site, cloud, holding)
     seen = world.clouds[cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     for node in nodes:
         one = seen[node.nova_host]
-        if one.occupants:
-            yield HostReading(
-                node.name, "not clean", f"there is {', '.join(o.text() for o in one.occupants)}"
-            )
+        left = [o for o in one.occupants if not shares or o.id in own]
+        if left:
+            yield HostReading(node.name, "not clean", f"there is {', '.join(o.text() for o in left)}")
         elif one.unknown:
             yield HostReading(node.name, "unknown", one.unknown)
         else:
             said = f"no server on {node.nova_host} by Nova, of all projects, and no allocation by Placement"
+            if shares:
+                said = (
+                    f"no server of the pod on {node.nova_host} by Nova, and no allocation of one by Placement"
+                )
             yield HostReading(node.name, "clean", said)
 
 

@@ -135,7 +135,7 @@ class Dispatcher:
         try:
             facts = ground.world.clouds[first.cloud]
             check_epoch(self._store.database, facts, ground.site.name, first.cloud)
-            without = ground.without_occupied(first)
+            without = ground.without_occupied(first, self._store.servers_on(first.placement.held))
         except WeftError as error:
             denied[chosen.id] = str(error)
             return False

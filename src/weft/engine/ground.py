@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
@@ -102,20 +102,26 @@ class Ground:
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
-            return over_limit(resolved, book, window.start, window.end, window.pod) or made
+            nodes = None if resolved.shape.fits_now is None else made.placement.held
+            return over_limit(resolved, book, window.start, window.end, window.pod, nodes) or made
         if not resolved.shape.is_full(made):
             return made
         line = resolved.shape.timeline(book, self.site, resolved.where.name, health, window.now)
         line.cancel(window.pod)
         return advise(made, line, resolved.ask, book, window.start, window.end, window.until, window.now)
 
-    def without_occupied(self, plan: Plan) -> Ground | None:
+    def without_occupied(
+        self, plan: Plan, sharing: Mapping[str, Collection[str]] | None = None
+    ) -> Ground | None:
         """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the ground without those nodes.
+
+        Args:
+            sharing: shared node -> servers of other pods that belong on it, by id or name.
 
         Raises `UnknownError` if it can't be told of any of them.
         """
         facts = self.world.clouds[plan.cloud]
-        reasons = look_before_claim(facts, self.site, plan.cloud, plan.placement.held)
+        reasons = look_before_claim(facts, self.site, plan.cloud, plan.placement.held, sharing or {})
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:
@@ -123,7 +129,8 @@ class Ground:
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, Occupancy(), UsedNumbers())
         if isinstance(made, Plan):
-            made = over_limit(resolved, Book(), 0, 1)
+            nodes = None if resolved.shape.fits_now is None else made.placement.held
+            made = over_limit(resolved, Book(), 0, 1, nodes=nodes)
         if made is not None:
             raise refused(made)
 
@@ -201,7 +208,7 @@ def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupan
             for n in site.nodes
             if ground.silent and n.hcas and {h.fabric for h in n.hcas} <= ground.silent.keys()
         }
-        down |= not_free(ground.on_nodes, capacity.holds, capacity.gone)
+        down |= not_free(ground.on_nodes, capacity.held, capacity.gone)
         down |= ground.down
         unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
         for port in ground.ports:

@@ -59,7 +59,9 @@ def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched
             must find its own key there.
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
-    nodes = whole_nodes(site, pod.plan.cloud, pod.held)
+    # On hosts that pods share, the audit tells who has no business there: here it is nobody's key.
+    shares = pod.plan.order.nodes.sharing == "shared"
+    nodes = [] if shares else whole_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     withheld: dict[str, str] = {}
     details: dict[str, str] = {}

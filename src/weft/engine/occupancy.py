@@ -82,10 +82,19 @@ def strangers(
     return found, unknown
 
 
-def look_before_claim(facts: Occupants, site: Site, cloud: str, names: Collection[str]) -> dict[str, str]:
+def look_before_claim(
+    facts: Occupants,
+    site: Site,
+    cloud: str,
+    names: Collection[str],
+    sharing: Mapping[str, Collection[str]],
+) -> dict[str, str]:
     """Look, now, at nodes that nobody holds and that are about to be given to a pod; node -> why it can't be.
 
     Raises `UnknownError` if nothing is known of any of them. What was seen is in the log: it is for operators alone.
+
+    Args:
+        sharing: node -> servers of other pods that have parts of it, by id; by name only while they have none.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
@@ -93,9 +102,10 @@ def look_before_claim(facts: Occupants, site: Site, cloud: str, names: Collectio
         raise UnknownError("look what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
     reasons: dict[str, str] = {}
     for node in nodes:
-        one = seen[node.nova_host]
-        if one.unknown or one.occupants:
+        one, known = seen[node.nova_host], sharing.get(node.name, ())
+        others = [o for o in one.occupants if o.id not in known and o.name not in known]
+        if one.unknown or others:
             reasons[node.name] = UNLISTED if one.unknown else FOREIGN
-            detail = one.unknown or ", ".join(o.text() for o in one.occupants)
+            detail = one.unknown or ", ".join(o.text() for o in others)
             log.warning("node %s is free in weft's book and given to nobody: %s", node.name, detail)
     return reasons

@@ -65,9 +65,23 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: node_holds
 -- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, p.name AS pod, p.project_id, p.lease_end, p.wanted,
+SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, h.whole, p.name AS pod, p.project_id, p.lease_end, p.wanted,
     p.apart_from, p.exclusive, p.bisection_gbps
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
+
+-- name: part_holds
+-- What each server has of the nodes that pods share.
+SELECT node, pod_id, server, devices, cores, memory_mib FROM part_hold ORDER BY node, pod_id, server;
+
+-- name: hold_part
+INSERT INTO part_hold (node, pod_id, server, devices, cores, memory_mib, of_cores, of_memory_mib)
+VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s, %(of_cores)s, %(of_memory_mib)s);
+
+-- name: servers_on
+-- Servers of pods that share these nodes: by their ids, and by name while Nova's answer isn't written down yet.
+SELECT h.node, coalesce(r.outside_id, r.document->>'name') AS server
+FROM node_hold h JOIN resource r ON r.pod_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
+WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
 
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
@@ -106,7 +120,8 @@ INSERT INTO subnet_hold (cloud, plane, cidr, pod_id) VALUES (%(cloud)s, %(plane)
 DELETE FROM subnet_hold WHERE pod_id = %(pod_id)s;
 
 -- name: hold_node
-INSERT INTO node_hold (node, pod_id, since, spare) VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s);
+INSERT INTO node_hold (node, pod_id, since, spare, whole)
+VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s, %(whole)s);
 
 -- name: hold_number
 INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
@@ -337,7 +352,7 @@ SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float
 FROM pod GROUP BY state;
 
 -- name: count_busy
-SELECT count(*) AS number FROM node_hold;
+SELECT count(DISTINCT node) AS number FROM node_hold;
 
 -- name: count_quarantined
 SELECT count(*) AS number FROM quarantine;

@@ -206,7 +206,7 @@ class PodRecord:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Those that work; `held` are these and the spares."""
-        return tuple(n.node for n in self.plan.placement.nodes)
+        return tuple(dict.fromkeys(n.node for n in self.plan.placement.nodes))
 
     @property
     def spares(self) -> tuple[str, ...]:

@@ -82,7 +82,8 @@ class Reader:
         for guest in read_guests(self._pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
             self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
-        for host in read_hosts(self._pod, self._world, self._site, self._holding):
+        own = {r.outside_id for r in self._records if r.kind.row.on_host and r.outside_id}
+        for host in read_hosts(self._pod, self._world, self._site, self._holding, own):
             kept = () if host.result == "clean" else (host.node,)
             self._item("host", host.node, host.result, host.seen, kept)
         for record in self._records:

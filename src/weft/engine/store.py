@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -166,10 +167,26 @@ class Store:
             ],
         )
         spares = {n.node for n in plan.placement.spares}
+        parts = [
+            {
+                **n.part.model_dump(),
+                "devices": list(n.part.devices),
+                "node": n.node,
+                "pod_id": pod_id,
+                "server": i,
+            }
+            for i, n in enumerate(plan.placement.nodes)
+            if n.part is not None
+        ]
+        shared = {n.node for n in plan.placement.nodes if n.part is not None}
         tx.many(
             "hold_node",
-            [{"node": n, "pod_id": pod_id, "at": now, "spare": n in spares} for n in plan.placement.held],
+            [
+                {"node": n, "pod_id": pod_id, "at": now, "spare": n in spares, "whole": n not in shared}
+                for n in plan.placement.held
+            ],
         )
+        tx.many("hold_part", parts)
         for space, number in sorted(plan.allotment.numbers.items()):
             tx.run("hold_number", space=space, number=number, pod_id=pod_id)
         for plane, cidr in shape_of(plan.order).cut(plan).items():
@@ -184,6 +201,14 @@ class Store:
             since = tx.now() - SHOWN_AFTER_RELEASE
             rows = tx.rows("pods_of_project", project_id=project_id, since=since)
         return [_summary(row) for row in rows]
+
+    def servers_on(self, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Shared node -> servers of weft's pods that belong on it: ids, and names of those that have none yet."""
+        found: dict[str, set[str]] = {}
+        with self.database.transaction() as tx:
+            for row in tx.rows("servers_on", nodes=list(nodes)):
+                found.setdefault(row["node"], set()).add(row["server"])
+        return {node: frozenset(servers) for node, servers in found.items()}
 
     def find_pod(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""

@@ -30,7 +30,7 @@ class Members:
         for pod in pods:  # the one released last comes first
             for node in pod.held:
                 last.setdefault(node, pod)
-        held = self._store.capacity().holds
+        held = self._store.capacity().held
         free = {
             name: pod for name, pod in last.items() if name not in held and name in self._site.node_by_name
         }
@@ -83,7 +83,7 @@ class Members:
         seen = self._world.fabric(fabric).snapshot().ports.get(port)
         if seen is None or seen.unread or number not in seen.numbers:
             return False
-        return node not in self._store.capacity().holds and port not in self._members(fabric).get(number, ())
+        return node not in self._store.capacity().held and port not in self._members(fabric).get(number, ())
 
     def _members(self, fabric: str) -> dict[int, frozenset[str]]:
         """Number -> ports that are members by a live pod's order, read after the ports were."""
@@ -113,7 +113,7 @@ class Members:
         with self._store.database.transaction() as tx:
             known = tx.rows("owners_of", ids=servers, owners=[]) if servers else []
         for row in known:
-            if row["kind"] != Kind.SERVER or node.name in self._store.capacity().holds:
+            if row["kind"] != Kind.SERVER or node.name in self._store.capacity().held:
                 continue
             whose = f"{row['owner_kind']} {row['name']}"
             what = f"server {row['outside_id']} of {whose} is on {node.name} after the node was given back"

@@ -57,6 +57,11 @@ class NodesOrder(Document):
         default=None,
         description="Accelerators of each node, instead of a flavor: the smallest flavor that has them.",
     )
+    sharing: Literal["dedicated", "shared"] = Field(
+        default="dedicated",
+        description="dedicated: each server has its node alone. shared: a server takes the accelerators, cores and "
+        "memory of its flavor, and others may be on the same node; several of the pod's own, too.",
+    )
     image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
     spare: int = Field(
         default=0,
@@ -267,3 +272,20 @@ class Order(Document):
         default=False,
         description="Wait in the queue where it can't be served at once, instead of being refused.",
     )
+
+    @model_validator(mode="after")
+    def _parts_of_nodes(self) -> Self:
+        if self.nodes.sharing == "dedicated":
+            return self
+        refused = {
+            "ipus": self.ipus is not None,
+            "nodes.spare": self.nodes.spare > 0,
+            "locality.slice": self.locality.slice > 1,
+            "locality.preferences": bool(self.locality.preferences),
+            "lease.start": self.lease.start is not None,
+        }
+        if wrong := [name for name, given in refused.items() if given]:
+            raise ValueError(
+                f"with nodes.sharing shared leave out {', '.join(wrong)}: that is for whole nodes"
+            )
+        return self

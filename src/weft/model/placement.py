@@ -13,6 +13,26 @@ from weft.model.order import Level, Preference
 from weft.model.site import AcceleratorCount
 
 
+class Share(Document):
+    """What a server takes of a node that it shares, beside accelerators."""
+
+    cores: int = Field(default=0, ge=0, description="Virtual cores.")
+    memory_mib: int = Field(default=0, ge=0, description="MiB.")
+    one_numa: bool = Field(default=False, description="Its accelerators must be of one NUMA node.")
+
+
+class Part(Document):
+    """What one server has, or is given, of a node that it shares."""
+
+    devices: tuple[str, ...] = Field(
+        description="PCI addresses of accelerators as weft counts them; which ones the server gets is Nova's to say."
+    )
+    cores: int = 0
+    memory_mib: int = 0
+    of_cores: int | None = Field(default=None, description="What the node has in all; none: not counted.")
+    of_memory_mib: int | None = Field(default=None, description="The same of memory.")
+
+
 class PlacementRequest(Document):
     """The part of an order that placement decides on, all names resolved."""
 
@@ -23,6 +43,9 @@ class PlacementRequest(Document):
     fabric: Name = Field(description="Fabric by name, or `none`: the nodes of every fabric, and of none.")
     hcas_per_node: int = Field(ge=0, description="Adapters on the fabric that each node must have.")
     accelerators: AcceleratorCount | None = None
+    share: Share | None = Field(
+        default=None, description="None: whole nodes; else `count` servers on shared ones."
+    )
     required: Level = "site"
     preferred: Level = "leaf"
     boot: str = Field(
@@ -77,6 +100,10 @@ class Occupancy(Document):
     """What can't be had now. The site says the rest."""
 
     busy: Mapping[Name, str] = Field(default_factory=dict, description="Node -> pod that holds it.")
+    parts: Mapping[Name, tuple[Part, ...]] = Field(
+        default_factory=dict,
+        description="Node that is shared -> what is taken of it. For whole nodes it is busy, too.",
+    )
     quarantined: Mapping[Name, str] = Field(default_factory=dict, description="Node -> reason.")
     down: Mapping[Name, str] = Field(
         default_factory=dict,
@@ -114,6 +141,9 @@ class PlacedNode(Document):
     rack: str | None
     leaf: str
     pod: str = Field(description="Group of leaves; `-` where the site has no groups.")
+    part: Part | None = Field(
+        default=None, description="What a server has of it; none: it is the pod's alone."
+    )
 
 
 class FilterReport(Document):
@@ -144,7 +174,7 @@ class Explanation(Document):
 
 
 class Placement(Document):
-    """Nodes in the order in which servers are numbered: by leaf, then by name."""
+    """Nodes in the order in which servers are numbered: by leaf, then by name; a shared one once for each server."""
 
     nodes: tuple[PlacedNode, ...]
     spares: tuple[PlacedNode, ...] = Field(default=(), description="Kept idle for the pod.")
@@ -153,8 +183,8 @@ class Placement(Document):
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of everything that the pod holds: the nodes that work, then the spares."""
-        return tuple(n.node for n in (*self.nodes, *self.spares))
+        """Names of everything that the pod holds, once each: the nodes that work, then the spares."""
+        return tuple(dict.fromkeys(n.node for n in (*self.nodes, *self.spares)))
 
 
 class Refusal(Document):

@@ -28,6 +28,7 @@ class Hca(Document):
     port_guid: Guid = Field(description="GUID of the port: what a partition has as its member.")
     pci: PciAddress = Field(description="PCI address of the physical function.")
     numa: int = Field(default=0, ge=0, description="NUMA node.")
+    switch: str | None = Field(default=None, max_length=64, description="PCIe switch that it is behind.")
     mac: Mac | None = Field(default=None, description="MAC address, for Ethernet or IPoIB.")
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
 
@@ -43,6 +44,11 @@ class Accelerator(Document):
     type: Name = Field(description="Type as orders name it, such as h100.")
     pci: PciAddress = Field(description="PCI address.")
     numa: int = Field(default=0, ge=0, description="NUMA node.")
+    switch: str | None = Field(
+        default=None,
+        max_length=64,
+        description="PCIe switch that it is behind: what has the same on a host is nearest.",
+    )
 
 
 class Node(Document):
@@ -70,6 +76,15 @@ class Node(Document):
         ge=1,
         le=256,
         description="Poplar server or controller node: pods that may have a virtual machine on it at a time.",
+    )
+    cores: int | None = Field(
+        default=None,
+        ge=1,
+        description="Virtual cores that servers may have on it in all, as Nova counts them; none: not counted. "
+        "For nodes that are given in parts.",
+    )
+    memory_mib: int | None = Field(
+        default=None, ge=1, description="The same of memory, in MiB; none: not counted."
     )
     hcas: tuple[Hca, ...] = Field(default=(), description="Its adapters; or rows of the table hcas.")
     accelerators: tuple[Accelerator, ...] = Field(
@@ -165,6 +180,17 @@ class Flavor(Document):
     """What weft must know of a Nova flavor to plan without the cloud."""
 
     accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of a server.")
+    cores: int = Field(
+        default=0, ge=0, description="Virtual cores of a server; counted where nodes are shared."
+    )
+    memory_mib: int = Field(
+        default=0, ge=0, description="Memory of a server in MiB; counted where nodes are shared."
+    )
+    one_numa: bool = Field(
+        default=False,
+        description="Nova gives a server accelerators of one NUMA node or none: "
+        "`hw:pci_numa_affinity_policy: required`.",
+    )
 
 
 class ManagementNetwork(Document):

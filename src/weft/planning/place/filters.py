@@ -46,7 +46,7 @@ def filters_for(
         _among("segments", no_keys, lambda n: no_keys.get(n.name)),
         _among("exclude", excluded, lambda n: "the order excludes it" if n.name in excluded else None),
         _among("stays", near, lambda n: "is in the pod already" if n.name in near else None),
-        _among("busy", occupancy.busy, lambda n: _busy(n, occupancy)),
+        _among("busy", occupancy.busy, lambda n: _busy(n, occupancy, request.share is not None)),
         *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
     )
@@ -144,7 +144,9 @@ def _accelerators(node: Node, wanted: AcceleratorCount | None) -> str | None:
     return None if has >= wanted.count else f"has {has} of {wanted.count} {wanted.type}"
 
 
-def _busy(node: Node, occupancy: Occupancy) -> str | None:
+def _busy(node: Node, occupancy: Occupancy, shares: bool) -> str | None:
+    if shares and node.name in occupancy.parts:
+        return None
     pod = occupancy.busy.get(node.name)
     return None if pod is None else f"held by pod {pod}"
 

@@ -28,6 +28,7 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.explain import refusal_reason
 from weft.planning.place.parts import OWN
+from weft.planning.place.shares import place_shares
 from weft.planning.place.tries import Tries
 from weft.planning.place.would_fit import smallest_changes
 
@@ -52,6 +53,8 @@ def place(
     topology = Topology.of(site, request.fabric)
     check_uplinks(request.bisection_gbps, topology)
     nodes, reports = filters.eligible(request, site, topology, occupancy)
+    if request.share is not None:
+        return place_shares(request, request.share, site, topology, occupancy, nodes, reports)
     engine = Engine.among(site, request.fabric, (n.name for n in nodes), occupancy, weights)
     taken = filters.carried(topology, filters.others(request, occupancy))
     decision = decide(request, engine, taken, occupancy.own)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
-from weft.model.placement import Neighbour, Occupancy, PlacementRequest
+from weft.model.placement import Neighbour, Occupancy, Part, PlacementRequest
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
@@ -34,6 +34,7 @@ class Keep:
         project: whose it is.
         label: how a person knows the pod.
         terms: what it asks of the leaves that the nodes are on; without them the project alone is known.
+        parts: (node, what a server has of it) of nodes that it shares; whole nodes have none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Keep:
     end: float = FOREVER
     label: str = ""
     terms: Terms = NO_TERMS
+    parts: tuple[tuple[str, Part], ...] = ()
 
     @property
     def asks(self) -> Terms:
@@ -140,8 +142,11 @@ class Book:
         blocks = [k for k in there if k.project != project]
         neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *blocks))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
+        parts: dict[str, tuple[Part, ...]] = {}
+        for node, part in (p for k in held for p in k.parts):
+            parts[node] = (*parts.get(node, ()), part)
         return health.model_copy(
-            update={"busy": busy, "reserved": kept, "neighbours": neighbours, "own": own}
+            update={"busy": busy, "reserved": kept, "neighbours": neighbours, "own": own, "parts": parts}
         )
 
     def conflict(

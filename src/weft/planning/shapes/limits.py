@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from weft.model.placement import Explanation, Refusal
 from weft.planning.place.slots import is_slot
 from weft.planning.queue.book import Book
 from weft.planning.shapes.shape import Resolved
 
 
-def over_limit(resolved: Resolved, book: Book, start: float, end: float, but: str = "") -> Refusal | None:
+def over_limit(
+    resolved: Resolved,
+    book: Book,
+    start: float,
+    end: float,
+    but: str = "",
+    nodes: Collection[str] | None = None,
+) -> Refusal | None:
     """Why the project may not have so many nodes at once, counting what it holds and was promised in the window.
 
     Args:
         but: a pod that isn't counted.
+        nodes: shared nodes that it would have parts of: those on which the project has parts already count once.
     """
     limits, project = resolved.site.queue.projects.get(resolved.project), resolved.project
     if limits is None or limits.max_nodes is None:
         return None
-    has = len(
-        {
-            node
-            for keep in (*book.leases, *book.promises)
-            if keep.project == project and keep.name != but and keep.overlaps(start, end)
-            for node in keep.nodes
-            if not is_slot(node)
-        }
-    )
-    wanted, spare, most = resolved.ask.counted, resolved.order.nodes.spare, limits.max_nodes
+    held = {
+        node
+        for keep in (*book.leases, *book.promises)
+        if keep.project == project and keep.name != but and keep.overlaps(start, end)
+        for node in keep.nodes
+        if not is_slot(node)
+    }
+    has, spare, most = len(held), resolved.order.nodes.spare, limits.max_nodes
+    wanted = resolved.ask.counted if nodes is None else len(held.union(nodes)) - has
     if has + wanted <= most:
         return None
     more = f"{wanted} more are wanted" + (f", {spare} of them spare" if spare else "")
     reason = f"the project has {has} of the {most} nodes that it may have at once; {more}"
     left = most - has - spare
-    change = (resolved.shape.fewer(resolved.order, left),) if left > 0 else ()
+    change = (resolved.shape.fewer(resolved.order, left),) if left > 0 and nodes is None else ()
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)

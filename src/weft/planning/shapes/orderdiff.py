@@ -13,7 +13,9 @@ from weft.model.change import FieldChange, Impossible
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
+from weft.planning.shapes.gpu.parts import PARTS
 from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
+from weft.planning.shapes.shape import Shape
 
 MEANINGLESS = frozenset({"name", "queue"})
 """Fields that say nothing of a pod that is there: what it is found by, and whether it would have waited."""
@@ -65,7 +67,11 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
         if path in may:
             fields.append(FieldChange(field=path, was=_text(was), becomes=_text(becomes)))
             continue
-        impossible.append(Impossible(field=path, value=_text(becomes), allowed=f"{_text(was)}: {_why(path)}"))
+        impossible.append(
+            Impossible(
+                field=path, value=_text(becomes), allowed=f"{_text(was)}: {_why(path, shape_of(plan.order))}"
+            )
+        )
         _put(document, path, was)
     return OrderChange(_order(document, order, impossible), tuple(fields), tuple(impossible))
 
@@ -75,8 +81,10 @@ def _order(document: dict[str, Any], order: Order, impossible: list[Impossible])
     return Order.model_validate(document) if impossible else order
 
 
-def _why(path: str) -> str:
+def _why(path: str, shape: Shape) -> str:
     """Why it can't be changed and what to do instead, of the longest part of the path that has a sentence."""
+    if shape is PARTS and path.startswith(("nodes.count", "nodes.spare", "locality")):
+        return f"servers on shared nodes stay where they are; {_ANEW}"
     parts = path.split(".")
     known = (_WHY.get(".".join(parts[:n])) for n in range(len(parts), 0, -1))
     return next((w for w in known if w), f"it can't be changed while the pod is there; {_ANEW}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from weft.model.errors import InputError
 from weft.model.order import Order
 from weft.model.site import Cloud, Site
+from weft.planning.shapes.gpu.parts import PARTS
 from weft.planning.shapes.gpu.shape import GPU
 from weft.planning.shapes.ipu.shape import IPU
 from weft.planning.shapes.shape import Resolved, Shape
 from weft.planning.words import one_of
 
-SHAPES: tuple[Shape, ...] = (IPU, GPU)
+SHAPES: tuple[Shape, ...] = (IPU, PARTS, GPU)
 """All that there are; an order is of the first that has it."""
 
 

@@ -6,7 +6,7 @@ Shapes have rooms of their own beside this module, and know nothing of each othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -165,6 +165,11 @@ class Shape(Protocol):
 
     def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
         """The book as a timeline of `Where.name`; `health` is what is out of order."""
+        ...
+
+    @property
+    def fits_now(self) -> Callable[[Resolved, Occupancy], bool] | None:
+        """Of a shape without a timeline: whether an order fits, now. None: it has one."""
         ...
 
     def queue(self, settings: QueueSettings) -> QueueSettings:

@@ -81,18 +81,20 @@ class Member:
 
     Attributes:
         index: its number in the pod's subnets, from 0.
+        name: what its resources are called by: the node, or where several servers may be on it `node/number`.
     """
 
     index: int
     node: Node
     hcas: tuple[Hca, ...]
+    name: str
 
     @property
     def management_port(self) -> str:
-        return f"port/{self.node.name}/management"
+        return f"port/{self.name}/management"
 
     def hca_ports(self) -> list[str]:
-        return [f"port/{self.node.name}/{h.name}" for h in self.hcas]
+        return [f"port/{self.name}/{h.name}" for h in self.hcas]
 
 
 def members(
@@ -118,7 +120,8 @@ def members(
         if numbers is not None:  # a node that came later may have more than the subnet was cut for
             hcas = hcas[: numbers.rails]
         number = numbers.hosts.get(name, index) if numbers else index
-        found.append(Member(number, node, hcas))
+        called = name if order.nodes.sharing == "dedicated" else f"{name}/{nodes[:index].count(name)}"
+        found.append(Member(number, node, hcas, called))
     return tuple(found)
 
 
@@ -261,7 +264,7 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
         )
         # The segment first: a server must never see the fabric outside of its own segment.
         first = (SEGMENT,) if order.fabric.rdma else ()
-        yield Wanted(f"server/{m.node.name}", server, (*first, *key_pair, *ports), m.node.name)
+        yield Wanted(f"server/{m.name}", server, (*first, *key_pair, *ports), m.node.name)
 
 
 def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
@@ -279,4 +282,4 @@ def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) ->
     wanted = {"none": 0, "first": 1, "each": len(inside)}[order.access.floating_ip]
     for m in inside[:wanted]:
         spec = FloatingIPSpec(external_network=external, port=m.management_port)
-        yield Wanted(f"floating_ip/{m.node.name}", spec, (ROUTER, m.management_port), m.node.name)
+        yield Wanted(f"floating_ip/{m.name}", spec, (ROUTER, m.management_port), m.node.name)

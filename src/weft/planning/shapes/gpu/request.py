@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.model.errors import InputError
 from weft.model.order import Order
-from weft.model.placement import PlacementRequest
+from weft.model.placement import PlacementRequest, Share
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import check_uplinks
 from weft.planning.shapes.shape import Resolved
@@ -28,6 +28,7 @@ def request_of(resolved: Resolved) -> PlacementRequest:
         raise InputError("locality.apart_from", project, allowed)
     check_uplinks(order.fabric.bisection_gbps, Topology.of(resolved.site, resolved.fabric))
     return PlacementRequest(
+        share=_share(resolved),
         pod=order.name,
         project=project,
         count=order.nodes.count,
@@ -45,3 +46,18 @@ def request_of(resolved: Resolved) -> PlacementRequest:
         exclusive=order.locality.exclusive,
         bisection_gbps=order.fabric.bisection_gbps,
     )
+
+
+def _share(resolved: Resolved) -> Share | None:
+    """What each server takes of a node that it shares; None: nodes are the pod's alone."""
+    order = resolved.order
+    if order.nodes.sharing == "dedicated":
+        return None
+    if order.fabric.rdma and order.fabric.hcas != "shared":
+        allowed = "shared, or fabric: none; whole adapters belong to whole nodes"
+        raise InputError("fabric.hcas", order.fabric.hcas, allowed)
+    flavor = resolved.site.clouds[resolved.cloud].flavors[resolved.flavor]
+    if flavor.accelerators is None:
+        allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none that could be counted"
+        raise InputError("nodes.flavor", resolved.flavor, allowed)
+    return Share(cores=flavor.cores, memory_mib=flavor.memory_mib, one_numa=flavor.one_numa)

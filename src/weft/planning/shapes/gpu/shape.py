@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.model.errors import InputError
@@ -81,6 +81,10 @@ class GpuShape:
 
     def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
         return book.timeline(site, name, health, now)
+
+    @property
+    def fits_now(self) -> Callable[[Resolved, Occupancy], bool] | None:
+        return None
 
     def queue(self, settings: QueueSettings) -> QueueSettings:
         return settings

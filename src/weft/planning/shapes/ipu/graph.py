@@ -132,7 +132,7 @@ class _Graph:
     flavor: str
 
     def wanted(self) -> Iterator[Wanted]:
-        inside = [Member(i, node, ()) for i, node in enumerate(self.parts.poplars)]
+        inside = [Member(i, node, (), node.name) for i, node in enumerate(self.parts.poplars)]
         exporter = Ingress(protocol="tcp", port=NODE_EXPORTER_PORT, source=f"{self._controller_address}/32")
         yield from self._networks()
         yield from access(self.order, (exporter,))

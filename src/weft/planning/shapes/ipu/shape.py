@@ -47,6 +47,7 @@ class IpuShape:
     name = "ipus"
     units = "IPU-Machines"
     changeable = CHANGEABLE
+    fits_now = None
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
 
     def is_of(self, order: Order) -> bool:

@@ -1,0 +1,77 @@
+"""Pods of servers on nodes that they share with others: accelerators, cores and memory, not the whole node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from weft.model.order import Level, Order
+from weft.model.placement import Occupancy, Placement, Refusal
+from weft.model.plan import Plan
+from weft.model.site import Site
+from weft.planning.place.placement import place
+from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.gpu.shape import GpuShape
+from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+from weft.planning.words import some
+
+
+class PartsShape(GpuShape):
+    """As whole nodes, but for where its servers go, and that nothing is promised for later."""
+
+    name = "parts"
+    changeable = frozenset(
+        {"access.ssh_from", "access.floating_ip", "network.router", "lease.end", "lease.duration"}
+    )
+
+    def is_of(self, order: Order) -> bool:
+        return order.ipus is None and order.nodes.sharing == "shared"
+
+    @property
+    def fits_now(self) -> Callable[[Resolved, Occupancy], bool]:
+        return _fits
+
+    def is_full(self, refusal: Refusal) -> bool:
+        return False  # when parts will be free is not in the book
+
+    def crew(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        remove: Collection[str],
+    ) -> Crew | Refusal:
+        return Crew(plan.placement, plan.allotment)  # each server stays where it is
+
+    def headline(self, plan: Plan) -> str:
+        placement, on = plan.placement, "no fabric"
+        if plan.order.fabric.rdma:
+            on = f"fabric {plan.fabric}"
+        return (
+            f"Servers: {len(placement.nodes)} on {some(len(placement.held), 'shared node')} of cloud {plan.cloud} "
+            f"on {on}, flavor {plan.flavor}; all within one {placement.level} "
+            f"(required {plan.order.locality.required})."
+        )
+
+    # -- capacity is told in whole nodes
+
+    def accelerators(self, site: Site) -> frozenset[str]:
+        return frozenset()
+
+    def needs(self, site: Site, cloud: str) -> Needs:
+        return Needs()
+
+    def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
+        return False
+
+    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
+        return {}
+
+
+PARTS = PartsShape()
+
+
+def _fits(order: Resolved, occupancy: Occupancy) -> bool:
+    return isinstance(place(request_of(order), order.site, occupancy), Placement)

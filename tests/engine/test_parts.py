@@ -1,0 +1,203 @@
+"""Pods that have parts of nodes: several on one host, each with its accelerators, never more than there are."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic import ValidationError
+from tests.engine.house import House
+
+from weft.app import redact
+from weft.engine.audit import Auditor
+from weft.engine.records import PodRecord
+from weft.model.errors import InputError, PermanentError, RefusedError
+from weft.model.order import FabricOrder, Order
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.site import ProjectLimits, QueuePolicy
+
+pytestmark = pytest.mark.database
+
+
+def small(name: str, count: int = 1, **more: object) -> Order:
+    """Servers of one accelerator each, on shared nodes."""
+    nodes = {
+        "count": count,
+        "accelerators": {"type": "h100", "count": 1},
+        "image": "tiny",
+        "sharing": "shared",
+    }
+    return Order.model_validate({"name": name, "nodes": nodes, "fabric": "none", **more})
+
+
+def whole(name: str, count: int, **more: object) -> Order:
+    nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}
+    return Order.model_validate({"name": name, "nodes": nodes, "fabric": "none", **more})
+
+
+def ready(house: House, name: str, count: int = 1) -> PodRecord:
+    return house.run(house.order(small(name, count)), PodState.READY)
+
+
+def test_four_pods_of_one_accelerator_are_on_one_host_and_give_it_back_one_by_one(house: House) -> None:
+    """From order to receipt: each its own devices, each ends without the others, and then the host is whole again."""
+    pods = [ready(house, f"p{i}") for i in range(4)]
+    assert {pod.nodes for pod in pods} == {pods[0].nodes} and len(pods[0].nodes) == 1
+    parts = house.store.capacity().parts
+    devices = [d for row in parts for d in row["devices"]]
+    assert len(parts) == 4 == len(set(devices)) == len(devices)
+    assert not house.store.capacity().holds and house.store.capacity().held == set(pods[0].nodes)
+    for done, pod in enumerate(pods, start=1):
+        house.release(pod)
+        house.run(pod, PodState.RELEASED)
+        assert len(house.store.capacity().parts) == 4 - done
+        assert house.store.receipt(pod.id) is not None
+    assert not house.store.capacity().held
+
+
+def test_servers_of_one_pod_share_a_host_by_number(house: House) -> None:
+    """Keys, ports and addresses of their own; a list of nodes has the host once."""
+    pod = ready(house, "train", 3)
+    (node,) = pod.nodes
+    keys = {r.key for r in house.store.resources(pod.id)}
+    assert {k for k in keys if k.startswith("server/")} == {f"server/{node}/{i}" for i in range(3)}
+    assert {k for k in keys if k.startswith("port/")} == {f"port/{node}/{i}/management" for i in range(3)}
+    addresses = [
+        s.fields["address"] for k, s in ((k, house.cloud.thing(k)) for k in keys if k.startswith("port/"))
+    ]
+    assert len(set(addresses)) == 3
+    shown = next(n for n in house.service.nodes(house.operator) if n.name == node)
+    assert (shown.state, shown.reason) == ("busy", "shared by train")
+
+
+def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: House) -> None:
+    """All parts of 16 hosts but one are taken; two more don't fit, one does; who waits gets what is given back."""
+    most = ready(house, "most", 127)
+    assert len(most.nodes) == 16
+    with pytest.raises(RefusedError) as refused:
+        house.order(small("two", 2))
+    assert "there is room for 1" in str(refused.value)
+    last = ready(house, "last")
+    waits = house.order(small("waits", queue=True))
+    house.worker._dispatcher.run()
+    waits = house.store.find_pod(str(waits.id), None)
+    assert (waits.state, waits.reason) == (PodState.PENDING, "waits for room")
+    house.release(last)
+    house.run(last, PodState.RELEASED)
+    house.worker._dispatcher.run()
+    assert house.run(waits, PodState.READY).nodes == last.nodes
+
+
+def test_whole_nodes_wait_until_a_host_is_empty_and_keep_parts_off(house: House) -> None:
+    """An order of all hosts whole waits for the one that is shared; what it has is nobody's in parts."""
+    part = ready(house, "part")
+    with pytest.raises(RefusedError):
+        house.order(whole("all", 16))
+    waits = house.order(whole("all", 16, queue=True))
+    house.worker._dispatcher.run()
+    assert house.store.find_pod(str(waits.id), None).state is PodState.PENDING
+    house.release(part)
+    house.run(part, PodState.RELEASED)
+    house.worker._dispatcher.run()
+    assert len(house.run(waits, PodState.READY).nodes) == 16
+    with pytest.raises(RefusedError):
+        house.order(small("late"))
+
+
+def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> None:
+    """Unless it ends before: then it goes first, on what would be idle."""
+    lease = {"duration": "2h"}
+    house.ready(whole("now", 15, lease=lease))
+    waits = house.order(whole("then", 16, lease=lease, queue=True))
+    house.worker._dispatcher.run()
+    assert [row["pod_id"] for row in house.store.capacity().promises] == [waits.id]
+    with pytest.raises(RefusedError, match="there is room for 0"):
+        house.order(small("part"))
+    assert house.order(small("short", lease={"duration": "1h"})).nodes
+
+
+def test_many_at_once_never_have_one_accelerator_twice(house: House) -> None:
+    """24 threads order at the same time: eight a host, no device twice, all of them placed."""
+    requests = [house.request() for _ in range(24)]
+    with ThreadPoolExecutor(24) as pool:
+        views = list(pool.map(lambda i: house.service.create_pod(requests[i], small(f"p{i}")), range(24)))
+    parts = house.store.capacity().parts
+    assert len(views) == len(parts) == 24
+    taken = [(row["node"], device) for row in parts for device in row["devices"]]
+    assert len(set(taken)) == 24 and len({node for node, _ in taken}) == 3
+
+
+@pytest.mark.parametrize("change", ["device", "cores", "memory", "whole over part", "part over whole"])
+def test_the_database_itself_lets_nobody_have_what_is_held(house: House, change: str) -> None:
+    """Whatever planning got wrong: a second claim of the same is refused inside its transaction."""
+    pod = house.order(whole("w", 1) if change == "part over whole" else small("p"))
+    (node,) = pod.held
+    device = pod.plan.placement.nodes[0].part.devices[0] if pod.plan.placement.nodes[0].part else "x"
+    part = {"server": 0, "devices": ["other"], "cores": 1, "memory_mib": 1, "of_cores": 9, "of_memory_mib": 9}
+    part |= {"device": {"devices": [device]}, "cores": {"cores": 10}, "memory": {"memory_mib": 10}}.get(
+        change, {}
+    )
+    other = UUID(str(uuid4()))
+    with pytest.raises(PermanentError, match=r"held|so much"), house.database.transaction() as tx:
+        is_whole = change == "whole over part"
+        tx.run("hold_node", node=node, pod_id=other, at=tx.now(), spare=False, whole=is_whole)
+        tx.run("hold_part", node=node, pod_id=other, **part)
+
+
+def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: House) -> None:
+    """Other pods' servers belong there; what isn't weft's does not, and no further part is given beside it."""
+    first = ready(house, "first")
+    ready(house, "second")
+    auditor = Auditor(house.store, house.world, house.site, house.clock)
+    assert auditor.check().findings == ()
+    (node,) = first.nodes
+    house.cloud.add(Kind.SERVER, "secret", "team-b", host=house.site.node_by_name[node].nova_host)
+    found = [f for f in auditor.check().findings if f.kind == "node"]
+    assert [(f.category, f.subject) for f in found] == [("foreign", node)]
+    third = house.order(small("third"))
+    assert third.nodes != first.nodes
+
+
+def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:
+    """Which ones a server gets is Nova's to say; of others' nothing follows from the view."""
+    house.order(small("p", 2))
+    view = redact.pod(house.service.show_pod(house.request(), "p"))
+    assert len(view.placed) == 2 and all(n.part is None for n in view.placed)
+    plan = redact.plan(house.service.plan_pod(house.request(), small("q")))
+    assert plan.placement.nodes[0].part is None
+    assert plan.placement.explanation.chosen == "1 server on 1 node."
+
+
+def test_a_project_counts_each_shared_node_once(house: House) -> None:
+    """Four servers on one host are one node of the project's limit; one more host is one more."""
+    limits = {"team-a": ProjectLimits(max_nodes=1)}
+    site = house.site.model_copy(update={"queue": QueuePolicy(projects=limits)})
+    house.store.apply_site(site, "test")
+    house.order(small("a", 4))
+    house.order(small("b", 4))
+    with pytest.raises(RefusedError, match="the project has 1 of the 1 nodes"):
+        house.order(small("c", 1))
+
+
+def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason(house: House) -> None:
+    """Virtual functions are the fabric's to say; whole adapters belong to whole nodes."""
+    with pytest.raises(InputError, match=r"fabric\.hcas"):
+        house.order(small("p").model_copy(update={"fabric": FabricOrder()}))
+    asked = small("p", fabric={"hcas": "shared"})
+    with pytest.raises(RefusedError, match="shared adapters are not possible on fabric ib0"):
+        house.order(asked)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"locality": {"slice": 2}}, "locality.slice"),
+        ({"lease": {"start": "2031-01-01T00:00Z"}}, "lease.start"),
+        ({"locality": {"preferences": [{"kind": "rack", "name": "r", "cost": 5}]}}, "locality.preferences"),
+    ],
+)
+def test_what_is_for_whole_nodes_alone_is_refused_when_it_is_read(more: dict[str, object], what: str) -> None:
+    with pytest.raises(ValidationError, match=f"leave out {what}"):
+        small("p", 2, **more)
