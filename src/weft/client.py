@@ -26,6 +26,8 @@ from weft.model.problems import Shown, from_problem
 
 SERVICE_TYPE = "accelerator-pod"
 """Type of weft's entry in Keystone's catalog."""
+PAGE = 500
+"""Pods that are asked for at once."""
 LONGEST_WAIT = 20.0
 """Seconds that one request for events waits; shorter than the time-outs of usual proxies."""
 
@@ -122,8 +124,26 @@ class Client:
     def create_pod(self, order: Mapping[str, Any]) -> Json:
         return self._ask("POST", "/v1/pods", order)
 
-    def list_pods(self, all_projects: bool = False) -> list[Json]:
-        return self._ask("GET", "/v1/pods" + ("?all_projects=true" if all_projects else ""))["pods"]
+    def list_pods(
+        self, all_projects: bool = False, limit: int | None = None, page: int = PAGE, **search: str | None
+    ) -> list[Json]:
+        """Pods by name, page after page.
+
+        Args:
+            limit: at most so many; None: all.
+            page: so many at once.
+            search: project, state, node, name, marker (see the API's `/v1/pods`); None: not given.
+        """
+        asked = {"all_projects": "true" if all_projects else None, **search}
+        given = {name: value for name, value in asked.items() if value is not None}
+        found: list[Json] = []
+        while True:
+            wanted = page if limit is None else min(page, limit - len(found))
+            answer = self._ask("GET", f"/v1/pods?{urlencode({**given, 'limit': wanted})}")
+            found += answer["pods"]
+            if answer.get("next") is None or len(found) == limit:
+                return found
+            given["marker"] = answer["next"]
 
     def show_pod(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}")

@@ -155,3 +155,18 @@ def test_a_tenant_sees_no_guids_hosts_or_other_projects(api: Client, verbs: Fake
 def test_strange_names_are_not_found(api: Client, name: str) -> None:
     """Whatever stands where a name should: 404, never a failure."""
     assert api.get(f"/v1/pods/{name}").status_code == 404
+
+
+def test_a_list_comes_in_pages(api: Client) -> None:
+    """`next` is there as long as a page is full; filters and their bounds."""
+    for name in ("a", "b", "c"):
+        api.post("/v1/pods", json={**ORDER, "name": name})
+    page = api.get("/v1/pods?limit=2").json()
+    assert [p["name"] for p in page["pods"]] == ["a", "b"] and page["next"].startswith("b:")
+    rest = api.get("/v1/pods", params={"limit": 2, "marker": page["next"]}).json()
+    assert [p["name"] for p in rest["pods"]] == ["c"] and rest.get("next") is None
+    assert [p["name"] for p in api.get("/v1/pods?name=b").json()["pods"]] == ["b"]
+    assert api.get("/v1/pods?state=READY").json()["pods"] == []
+    for query in ("limit=0", "limit=1001", "limit=x", "state=HAPPY", "node=", "colour=blue"):
+        wrong = api.get(f"/v1/pods?{query}")
+        assert wrong.status_code == 400 and query.split("=")[0] in wrong.text, query

@@ -216,3 +216,21 @@ def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
     assert process.returncode == 130
     assert "continues" in err
     assert "Traceback" not in err
+
+
+def test_a_list_follows_its_pages(desk: Desk) -> None:
+    """All of them, however small a page is; `--limit` says how many, `--marker` from where."""
+    for name in ("a", "b", "c"):
+        assert desk.weft("pod", "create", "-f", desk.pod_file(name)).code == 0
+    assert [p["name"] for p in desk.weft("pod", "list", "--json").json] == ["a", "b", "c"]
+    first = desk.weft("pod", "list", "--json", "--limit", "2").json
+    assert [p["name"] for p in first] == ["a", "b"]
+    rest = desk.weft("pod", "list", "--json", "--marker", f"b:{first[1]['id']}").json
+    assert [p["name"] for p in rest] == ["c"]
+    assert [p["name"] for p in desk.weft("pod", "list", "--json", "--name", "b").json] == ["b"]
+    assert desk.weft("pod", "list", "--json", "--state", "released").json == []
+    assert desk.weft("pod", "list", "--limit", "0").code == 2
+    client = client_of(argparse.Namespace(os_cloud="a-member"))
+    for page in (1, 2, 3, 4):
+        assert [p["name"] for p in client.list_pods(page=page)] == ["a", "b", "c"]
+        assert [p["name"] for p in client.list_pods(page=page, limit=2)] == ["a", "b"]

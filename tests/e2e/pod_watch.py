@@ -55,7 +55,7 @@ class PodWatch:
         self._database.execute(
             "UPDATE pod SET woken = woken + 1, next_at = now(), failures = 0 WHERE id = %s", [self.pod_id]
         )
-        self._database.execute("SELECT pg_notify('weft_pod', %s)", [self.pod_id])
+        self._database.execute("SELECT pg_notify('weft_work', '')")
 
     def visited(self, seconds: float = 90.0) -> None:
         """Wake the loop and wait until a visit that began after this has ended."""

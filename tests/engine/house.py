@@ -10,9 +10,10 @@ from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.clock import DatabaseClock, SystemClock
-from weft.engine.database import Database, Listener
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.ledger import FabricLedger
+from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 from tests.engine.house import ORDER, House
 
-from weft.engine.database import Database, Listener
+from weft.engine.database import Database
 from weft.engine.held import Held, LostError
+from weft.engine.listener import Listener
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError
 from weft.model.pod import PodState
@@ -149,7 +150,7 @@ def test_a_listener_wakes(database_url: str) -> None:
         mark = listener.mark()
         assert not listener.wait(mark, 0.05)
         with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute("SELECT pg_notify('weft_pod', 'x')")
+            connection.execute("SELECT pg_notify('weft_work', 'x')")
         assert listener.wait(mark, 10.0)
     finally:
         listener.close()

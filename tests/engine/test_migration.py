@@ -15,6 +15,7 @@ from weft.engine.sql import migrations
 from weft.engine.store import Store
 from weft.model.order import NetworkOrder
 from weft.model.pod import PodState
+from weft.model.views import PodSearch
 from weft.planning.place.sharing import Terms
 
 pytestmark = pytest.mark.database
@@ -57,7 +58,7 @@ def test_pods_of_the_first_version_are_taken_over(
         store = Store(taken_over)
         pod = store.find_pod("train", "team-a")
         assert pod.order == plan.order and pod.placed == plan
-        assert [(p.name, p.nodes) for p in store.summaries("team-a")] == [("train", 2)]
+        assert [(p.name, p.nodes) for p in store.summaries(PodSearch(), "team-a")] == [("train", 2)]
         lease = store.capacity().book().leases[0]
         assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
         assert pod.spares == () and pod.held == pod.nodes

@@ -13,8 +13,9 @@ from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, look, make, messages, queue
 
 from weft.app.metrics import StoreCollector
-from weft.engine.database import Database, Listener
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, UnreadableError
 from weft.engine.store import Store
@@ -211,12 +212,12 @@ def test_a_listener_outlives_what_it_meets(database_url: str) -> None:
         with psycopg.connect(database_url, autocommit=True) as connection:
             mark = listener.mark()
             connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN weft_pod' "
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN weft_event' "
                 "AND datname = current_database()"
             )
             assert listener.wait(mark, 10.0), "a new connection wakes once"
             mark = listener.mark()
-            connection.execute("SELECT pg_notify('weft_pod', 'x')")
+            connection.execute("SELECT pg_notify('weft_work', 'x')")
             assert listener.wait(mark, 10.0)
         assert pulse.checks()["listener"] == "ok"
     finally:

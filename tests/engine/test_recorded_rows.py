@@ -19,7 +19,7 @@ from weft.engine.store import Store
 from weft.engine.sweep import Sweeper, SweepSettings
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
-from weft.model.views import AuditLogSearch
+from weft.model.views import AuditLogSearch, PodSearch
 
 pytestmark = pytest.mark.database
 
@@ -94,7 +94,7 @@ def test_every_document_is_read(recorded: Recorded) -> None:
 def test_every_pod_is_shown(recorded: Recorded) -> None:
     """List, show and receipt, as tenant and as operator."""
     house = recorded.house
-    listed = {p.name for p in house.service.list_pods(house.operator, all_projects=True)}
+    listed = {p.name for p in house.service.list_pods(house.operator, PodSearch(all_projects=True))}
     assert {"ready", "bert", "degraded", "failed", "releasing", "placed", "booked", "waiting"} <= listed
     for name in sorted(listed):
         shown = house.service.show_pod(house.request(), str(recorded.pod_id(name)))

@@ -14,6 +14,11 @@ from weft.model.views import AuditLogEntry, EventView, NodeView, PodSummary
 
 class PodList(Document):
     pods: tuple[PodSummary, ...]
+    next: str | None = Field(
+        default=None,
+        exclude_if=lambda marker: marker is None,
+        description="`marker` of the next page; left out if there is none.",
+    )
 
 
 class EventList(Document):

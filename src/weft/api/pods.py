@@ -28,7 +28,7 @@ from weft.app.verbs import Request
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
-from weft.model.views import PodView
+from weft.model.views import PodSearch, PodView
 
 LONGEST_WAIT = 30.0
 """Maximum `wait` of a request for events, in seconds."""
@@ -54,10 +54,11 @@ def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, bod
 
 @router.get("", response_model=PodList)
 def list_pods(
-    request: Annotated[Request, may("pods:list")], verbs: Door, all_projects: bool = False
+    request: Annotated[Request, may("pods:list")], verbs: Door, search: Annotated[PodSearch, Query()]
 ) -> Response:
-    """Live pods, and those released during the last day, by name."""
-    return answer(PodList(pods=tuple(verbs.list_pods(request, all_projects))))
+    """Live pods, and those released during the last day, by name, in pages."""
+    pods = tuple(verbs.list_pods(request, search))
+    return answer(PodList(pods=pods, next=pods[-1].marker if len(pods) == search.limit else None))
 
 
 @router.get("/{name}", response_model=PodView)

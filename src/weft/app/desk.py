@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.database import Listener
+from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.store import Store
 from weft.model.errors import InputError, WeftError

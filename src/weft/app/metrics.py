@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from weft.engine.store import Counts, Store
 from weft.model.errors import WeftError
-from weft.model.pod import PodState
+from weft.model.pod import ENDED, PodState
 
 KEPT = 2.0
 """Seconds that what was read serves further scrapes: nobody signs in to ask for metrics."""
@@ -46,12 +46,11 @@ class StoreCollector(Collector):
             "Pods with an alarm: in the state for longer than its limit, FAILED, or nothing a worker can go on with.",
             labels=["state"],
         )
-        for state in PodState:
+        for state in set(PodState) - ENDED:
             row = rows.get(state)
             pods.add_metric([state], row["number"] if row else 0)
-            if state is not PodState.RELEASED:
-                oldest.add_metric([state], row["oldest"] if row else 0)
-                alarmed.add_metric([state], row["alarmed"] if row else 0)
+            oldest.add_metric([state], row["oldest"] if row else 0)
+            alarmed.add_metric([state], row["alarmed"] if row else 0)
         yield from (pods, oldest, alarmed)
         nodes = GaugeMetricFamily("weft_nodes", "Nodes held by pods, and in quarantine.", labels=["state"])
         nodes.add_metric(["busy"], counts.busy)

@@ -26,7 +26,7 @@ from weft.model.pod import ENDED, PodState
 from weft.model.problems import Shown
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
-from weft.model.views import EventView, PodSummary, PodView
+from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import when
 from weft.planning.queue.extension import why_not_longer
@@ -105,11 +105,11 @@ class PodVerbs(Desk):
                 nodes = takes(found) if isinstance(found, Plan) else []
             insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
-    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
-        if all_projects:
+    def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
+        if search.all_projects:
             self._policy.check("pods:list_all_projects", request.caller)
-            return self._store.summaries(None)
-        return self._store.summaries(self._project(request, "pods:list"))
+            return self._store.summaries(search, None)
+        return self._store.summaries(search, self._project(request, "pods:list"))
 
     def show_pod(self, request: Request, name: str) -> PodView:
         return self._view(self._find(request, "pods:show", name))
@@ -117,13 +117,13 @@ class PodVerbs(Desk):
     def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
         pod = self._find(request, "pods:events", name)
         deadline = self._clock.monotonic() + min(max(wait, 0.0), LONGEST_WAIT)
-        while True:
-            mark = self._listener.mark()
-            events = self._store.events(pod.id, after)
-            left = deadline - self._clock.monotonic()
-            if events or left <= 0:
-                return events
-            self._listener.wait(mark, left)
+        with self._listener.watching(pod.id) as watch:
+            while True:
+                events = self._store.events(pod.id, after)
+                left = deadline - self._clock.monotonic()
+                if events or left <= 0:
+                    return events
+                watch.wait(left)
 
     def release_pod(self, request: Request, name: str) -> PodView:
         with self._logged(request, "pod release", name):

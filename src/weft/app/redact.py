@@ -40,6 +40,7 @@ from weft.model.reservation import Reservation, ReservationView
 from weft.model.resources import Difference, PortSpec, Resource, Spec
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
+    FIRST_PAGE,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -48,6 +49,7 @@ from weft.model.views import (
     FabricComparison,
     Health,
     NodeView,
+    PodSearch,
     PodSummary,
     PodView,
     ResourceView,
@@ -264,10 +266,10 @@ class RedactedVerbs:
         with self._errors(request):
             return self._for(request, pod)(self._verbs.create_pod(request, order))
 
-    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
+    def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
         with self._errors(request):
             shown = self._for(request, summary)
-            return [shown(p) for p in self._verbs.list_pods(request, all_projects)]
+            return [shown(p) for p in self._verbs.list_pods(request, search)]
 
     def show_pod(self, request: Request, name: str) -> PodView:
         with self._errors(request):

@@ -18,6 +18,7 @@ from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
+    FIRST_PAGE,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -26,6 +27,7 @@ from weft.model.views import (
     FabricComparison,
     Health,
     NodeView,
+    PodSearch,
     PodSummary,
     PodView,
     SiteView,
@@ -58,8 +60,8 @@ class Verbs(Protocol):
 
     def create_pod(self, request: Request, order: Order) -> PodView: ...
 
-    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
-        """Live pods, and released ones of the last day, by name."""
+    def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
+        """Live pods, and released ones of the last day, by name; no more than `search.limit`."""
         ...
 
     def show_pod(self, request: Request, name: str) -> PodView: ...

@@ -20,10 +20,11 @@ from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.engine.clock import DatabaseClock
-from weft.engine.database import Database, Listener, embedded
+from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.ledger import FabricLedger
+from weft.engine.listener import Listener
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler

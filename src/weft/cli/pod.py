@@ -46,6 +46,12 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--all-projects", action="store_true", help="list the pods of all projects (operators)"
     )
+    parser.add_argument("--project", metavar="ID", help="only of this project; with --all-projects")
+    parser.add_argument("--state", metavar="STATE", type=str.upper, help="only in this state, such as READY")
+    parser.add_argument("--node", metavar="NODE", help="only those that hold this node")
+    parser.add_argument("--name", metavar="NAME", help="only of this name")
+    parser.add_argument("--limit", metavar="N", type=_number, help="at most so many (all)")
+    parser.add_argument("--marker", metavar="NAME:ID", help="only those after this pod, the last of a page")
     parser = leaf(commands, "show", show, "show a pod in full")
     _name(parser)
     parser = leaf(commands, "events", events, "show what happened to a pod")
@@ -227,7 +233,15 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
 
 
 def list_(args: argparse.Namespace) -> int:
-    pods = client_of(args).list_pods(args.all_projects)
+    pods = client_of(args).list_pods(
+        args.all_projects,
+        project=args.project,
+        state=args.state,
+        node=args.node,
+        name=args.name,
+        limit=args.limit,
+        marker=args.marker,
+    )
     if args.json:
         write_json(pods)
         return 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString, cast
@@ -16,7 +15,6 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from weft.engine.pgdoor import address_of, connecting, outside_error
-from weft.engine.pulse import Pulse
 from weft.engine.sql import migrations, queries
 from weft.model.errors import PermanentError
 
@@ -24,8 +22,6 @@ log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
-LISTENER_LIMIT = 60.0
-"""Seconds without a turn after which the listener counts as stuck; a turn takes one."""
 _MIGRATION_LOCK = 7_265_674  # any number, the same for every weft
 
 
@@ -174,73 +170,6 @@ def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
         if name not in done:
             connection.execute(cast(LiteralString, statements))
             connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
-
-
-class Listener:
-    """Wakes threads of this process when a pod's row or events change anywhere (LISTEN/NOTIFY).
-
-    A wake-up carries no input: whoever is woken looks for itself. If the connection is lost, waiting
-    simply lasts its full time, and the connection is made again.
-    """
-
-    def __init__(self, url: str, pulse: Pulse | None = None) -> None:
-        self._url = url
-        self._pulse = pulse or Pulse()
-        self._condition = threading.Condition()
-        self._count = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
-        self._thread.start()
-
-    def mark(self) -> int:
-        """Where we are; take it before looking, then `wait(mark)`."""
-        with self._condition:
-            return self._count
-
-    def wait(self, mark: int, timeout: float) -> bool:
-        """Wait until something changed after `mark`; False if the time ran out."""
-        with self._condition:
-            return self._condition.wait_for(lambda: self._count > mark or self._stop.is_set(), timeout)
-
-    def wake(self) -> None:
-        """Wake everybody of this process."""
-        with self._condition:
-            self._count += 1
-            self._condition.notify_all()
-
-    def close(self) -> None:
-        self._stop.set()
-        self.wake()
-        with suppress(psycopg.Error), self._connect() as connection:
-            connection.execute(
-                "SELECT pg_notify('weft_pod', 'bye')"
-            )  # it need not wait for its second to end
-        self._thread.join(timeout=5)
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self._url, autocommit=True, **connecting(self._url))
-
-    def _run(self) -> None:
-        self._pulse.turn("listener", LISTENER_LIMIT)
-        while not self._stop.is_set():
-            try:
-                with self._connect() as connection:
-                    self._listen(connection)
-            except psycopg.Error as error:
-                self._pulse.trouble("listener", error)
-                log.warning("the listener: %s", outside_error(self._url, error))
-            except Exception as error:
-                self._pulse.trouble("listener", error)
-                log.exception("the listener: defect in weft")
-            self._stop.wait(1.0)
-
-    def _listen(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute("LISTEN weft_pod")
-        self.wake()
-        while not self._stop.is_set():
-            for _ in connection.notifies(timeout=1.0, stop_after=1):
-                self.wake()
-            self._pulse.turn("listener", LISTENER_LIMIT)
 
 
 @contextmanager

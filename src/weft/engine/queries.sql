@@ -317,13 +317,50 @@ INSERT INTO resource (pod_id, key, kind, position, document)
 VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
--- Live ones, and those released lately; NULL project: all. Only what a list shows: plans are large.
-SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric, segment, position, expected_start,
-    parked
+-- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.
+(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+    segment, position, expected_start, parked
 FROM pod
-WHERE (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
-  AND (state <> 'RELEASED' OR released_at > %(since)s)
-ORDER BY name, created_at;
+WHERE project_id = %(project_id)s AND state <> 'RELEASED'
+  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
+    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+ORDER BY name, id LIMIT %(limit)s)
+UNION ALL
+(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+    segment, position, expected_start, parked
+FROM pod
+WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(since)s
+  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
+    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+ORDER BY name, id LIMIT %(limit)s)
+ORDER BY name, id LIMIT %(limit)s;
+
+-- name: pods_of_all
+-- As pods_of_project, of all projects.
+(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+    segment, position, expected_start, parked
+FROM pod
+WHERE state <> 'RELEASED'
+  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
+    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+ORDER BY name, id LIMIT %(limit)s)
+UNION ALL
+(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+    segment, position, expected_start, parked
+FROM pod
+WHERE state = 'RELEASED' AND released_at > %(since)s
+  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
+    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+ORDER BY name, id LIMIT %(limit)s)
+ORDER BY name, id LIMIT %(limit)s;
 
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
@@ -346,10 +383,11 @@ SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY create
 SELECT name, fabric, cloud FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
--- By state, with how long the oldest has been in it and how many have an alarm.
+-- By state, with how long the oldest has been in it and how many have an alarm. Those that were released aren't counted:
+-- they are ever more.
 SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
     count(*) FILTER (WHERE alarmed) AS alarmed
-FROM pod GROUP BY state;
+FROM pod WHERE state <> 'RELEASED' GROUP BY state;
 
 -- name: count_busy
 SELECT count(DISTINCT node) AS number FROM node_hold;
@@ -493,7 +531,8 @@ SELECT value FROM secret WHERE name = %(name)s;
 INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: notify
-SELECT pg_notify('weft_pod', %(pod_id)s);
+-- An event of a pod: for those who follow it. Workers are woken by triggers of what makes work due.
+SELECT pg_notify('weft_event', %(pod_id)s);
 
 -- name: segments_wanted
 -- Segments of a fabric that were made for live pods, and that nobody has asked to take away.

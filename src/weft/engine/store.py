@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
+from weft.engine.podlist import UNREADABLE, page
 from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.model.errors import ConflictError, NotFoundError
@@ -23,7 +24,7 @@ from weft.model.plan import Plan
 from weft.model.pod import PodState, check_transition
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
-from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSummary
+from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSearch, PodSummary
 from weft.planning.queue.book import when
 from weft.planning.shapes.resolve import shape_of
 
@@ -32,9 +33,6 @@ log = logging.getLogger(__name__)
 
 PARKED_FOR = 3600.0
 """Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
-UNREADABLE = "weft can't read its row in the database; an operator must look"
-SHOWN_AFTER_RELEASE = timedelta(days=1)
-"""How long a list goes on showing a released pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +194,9 @@ class Store:
         tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
         tx.run("notify", pod_id=pod_id)
 
-    def summaries(self, project_id: str | None) -> list[PodSummary]:
-        with self.database.transaction() as tx:
-            since = tx.now() - SHOWN_AFTER_RELEASE
-            rows = tx.rows("pods_of_project", project_id=project_id, since=since)
-        return [_summary(row) for row in rows]
+    def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
+        """See `weft.engine.podlist.page`."""
+        return page(self.database, search, project_id)
 
     def servers_on(self, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Shared node -> servers of weft's pods that belong on it: ids, and names of those that have none yet."""
@@ -433,26 +429,6 @@ def _readable(row: Row) -> PodRecord | UnreadableError:
         return PodRecord.of(row)
     except UnreadableError as error:
         return error
-
-
-def _summary(row: Row) -> PodSummary:
-    """A row of a list; one that can't be read is in it all the same, and says so."""
-    parked = row.pop("parked")
-    if parked is not None:
-        row["reason"] = f"{UNREADABLE}: {parked}"
-    try:
-        return PodSummary.model_validate({**row, "id": str(row["id"])})
-    except READING as error:
-        return PodSummary(
-            id=str(row["id"]),
-            name=row["name"],
-            project_id=row["project_id"],
-            state=PodState.FAILED,
-            reason=f"{UNREADABLE}: {unreadable('it', error).answer}",
-            since=row["since"],
-            created_at=row["created_at"],
-            nodes=row["nodes"] or 0,
-        )
 
 
 def _number(tx: Tx, name: str) -> int:

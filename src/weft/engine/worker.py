@@ -14,9 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from weft.engine.database import Database, Listener
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.held import HOLD_SECONDS, Held, LostError
+from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Look, Reconciler
 from weft.engine.records import PodRecord, UnreadableError

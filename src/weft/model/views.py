@@ -69,6 +69,11 @@ class PodSummary(Document):
         description="When an order that waits is expected to start, if every lease ends when it says.",
     )
 
+    @property
+    def marker(self) -> str:
+        """What a list goes on after, if this was the last one of a page."""
+        return f"{self.name}:{self.id}"
+
 
 class PodView(PodSummary):
     """Everything of one pod."""
@@ -163,6 +168,27 @@ class AuditLogEntry(Document):
     user_agent: str
     request_id: str
     outcome: str
+
+
+class PodSearch(Document):
+    """Which pods of a list, and which page of it; they come by name."""
+
+    all_projects: bool = Field(default=False, description="Of all projects (operators).")
+    project: Searched | None = Field(
+        default=None, description="Only of this project, by id; with `all_projects`."
+    )
+    state: PodState | None = Field(default=None, description="Only in this state.")
+    node: Searched | None = Field(
+        default=None, description="Only those that hold this node, or a place on it."
+    )
+    name: Searched | None = Field(default=None, description="Only of this name.")
+    limit: int = Field(default=1000, ge=1, le=1000, description="At most so many.")
+    marker: Searched | None = Field(
+        default=None, description="Only those after it: `next` of the page before."
+    )
+
+
+FIRST_PAGE = PodSearch()
 
 
 class AuditLogSearch(Document):

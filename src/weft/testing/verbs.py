@@ -22,6 +22,7 @@ from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
+    FIRST_PAGE,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -29,6 +30,7 @@ from weft.model.views import (
     FabricComparison,
     Health,
     NodeView,
+    PodSearch,
     PodSummary,
     PodView,
     SiteView,
@@ -123,18 +125,24 @@ class FakeVerbs(FakeTime):
             self._write(request, "pods:create", order.name)
             return pod.view
 
-    def list_pods(self, request: Request, all_projects: bool = False) -> list[PodSummary]:
-        if all_projects:
+    def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
+        if search.all_projects:
             self._may(request, "pods:list_all_projects", None)
-            project = None
+            project = search.project
         else:
             project = self._may(request, "pods:list", _project(request))
         with self._lock:
             shown = [p.view for p in self._pods if project is None or p.view.project_id == project]
         fields = PodSummary.model_fields
-        return [
-            PodSummary(**{k: v for k, v in pod if k in fields}) for pod in sorted(shown, key=lambda p: p.name)
+        found = [
+            PodSummary(**{k: v for k, v in pod if k in fields})
+            for pod in sorted(shown, key=lambda p: (p.name, p.id))
+            if search.state in (None, pod.state)
+            and search.name in (None, pod.name)
+            and (search.node is None or search.node in {n.node for n in pod.placed})
+            and (search.marker is None or f"{pod.name}:{pod.id}" > search.marker)
         ]
+        return found[: search.limit]
 
     def show_pod(self, request: Request, name: str) -> PodView:
         return self._find(request, "pods:show", name).view

@@ -1,0 +1,167 @@
+"""Lists of pods: pages that stay whole while pods come and go, filters; and wake-ups for those whom they concern."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psycopg
+import pytest
+from tests.engine.house import ORDER, House
+from tests.engine.timehouse import make, queue
+
+from weft.engine.listener import Listener
+from weft.model.errors import ForbiddenError, InputError
+from weft.model.pod import PodState
+from weft.model.views import PodSearch
+
+pytestmark = pytest.mark.database
+
+
+def names(house: House, search: PodSearch, role: str = "member") -> list[str]:
+    request = house.operator if role == "admin" else house.request()
+    return [p.name for p in house.service.list_pods(request, search)]
+
+
+def pages(house: House, limit: int, between: list[object] | None = None) -> list[str]:
+    """All pages; each of `between` is called between two of them."""
+    found: list[str] = []
+    marker = None
+    works = iter(between or [])
+    while True:
+        page = house.service.list_pods(house.request(), PodSearch(limit=limit, marker=marker))
+        found += [p.name for p in page]
+        if len(page) < limit:
+            return found
+        marker = page[-1].marker
+        if work := next(works, None):
+            work()  # type: ignore[operator]
+
+
+def test_pages_have_everything_once(house: House) -> None:
+    """Whatever the size of a page; a released pod of the same name is told apart by its id."""
+    for name in ("e", "c", "a", "d", "b"):
+        house.order(make(name, 1))
+    gone = house.ready(make("cc", 1))
+    house.release(gone)
+    house.run(gone, PodState.RELEASED)
+    house.order(make("cc", 1))
+    for limit in (1, 2, 3, 7, 1000):
+        assert pages(house, limit) == ["a", "b", "c", "cc", "cc", "d", "e"]
+
+
+def test_pages_are_stable_while_pods_come_and_go(house: House) -> None:
+    """Who was there all the time is told once; who comes behind the marker is told too."""
+    made = {name: house.order(make(name, 1)) for name in ("b", "d", "f", "h")}
+
+    def more() -> None:
+        house.order(make("a", 1))
+        house.order(make("g", 1))
+
+    def fewer() -> None:
+        house.run(made["d"], PodState.READY)
+        with psycopg.connect(house.database.url) as connection:
+            connection.execute("DELETE FROM pod WHERE name = 'd'")
+
+    assert pages(house, 2, [more, fewer]) == ["b", "d", "f", "g", "h"]
+
+
+def test_filters(house: House) -> None:
+    """State, node, name; of another project for operators alone."""
+    ready = house.ready(make("ready", 2))
+    house.order(make("placed", 1))
+    queue(house, "waiting", 16)
+    assert names(house, PodSearch(state=PodState.READY)) == ["ready"]
+    assert names(house, PodSearch(state=PodState.PENDING)) == ["waiting"]
+    assert names(house, PodSearch(node=ready.nodes[1])) == ["ready"]
+    assert names(house, PodSearch(node="gpu99")) == []
+    assert names(house, PodSearch(name="placed")) == ["placed"]
+    assert names(house, PodSearch(name="placed", state=PodState.READY)) == []
+    everybody = PodSearch(all_projects=True)
+    assert names(house, everybody, "admin") == ["placed", "ready", "waiting"]
+    assert names(house, everybody.model_copy(update={"project": "team-b"}), "admin") == []
+    assert names(house, everybody.model_copy(update={"project": "team-a"}), "admin")[0] == "placed"
+    with pytest.raises(ForbiddenError):
+        names(house, everybody)
+    # Without all_projects it is one's own project, whatever is asked for.
+    assert names(house, PodSearch(project="team-b")) == ["placed", "ready", "waiting"]
+    other = house.request("team-b")
+    assert house.service.list_pods(other, PodSearch(project="team-a")) == []
+
+
+def test_a_marker_that_no_page_gave_is_refused(house: House) -> None:
+    """With the field."""
+    for marker in ("x", "a:b", ":", "a:00000000-0000-0000-0000-00000000000"):
+        with pytest.raises(InputError, match="marker"):
+            names(house, PodSearch(marker=marker))
+
+
+def test_lists_need_no_scan_of_what_was_released(house: House) -> None:
+    """Ten thousand pods that were released long ago cost a list, a lookup and a count nothing."""
+    pod = house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, since, next_at,"
+            " released_at, placed_at) SELECT gen_random_uuid(), project_id, 'old-' || n, created_by, created_at,"
+            " ordered, plan, 'RELEASED', since, next_at, '2020-01-01', placed_at"
+            " FROM pod, generate_series(1, 10000) n WHERE id = %s",
+            [pod.id],
+        )
+        connection.execute("ANALYZE pod")
+        began = time.perf_counter()
+        for _ in range(20):
+            assert names(house, PodSearch()) == [ORDER.name]
+            house.store.find_pod(ORDER.name, "team-a")
+            house.store.find_pod(ORDER.name, None)
+            house.store.counts()
+        assert (time.perf_counter() - began) / 20 < 0.25
+
+
+def test_an_event_wakes_those_who_follow_that_pod_and_nobody_else(house: House, database_url: str) -> None:
+    """B9: with a hundred waiters each event of any pod woke them all."""
+    listener = Listener(database_url)
+    try:
+        with listener.watching("mine") as mine, listener.watching("other") as other:
+            assert mine.wait(5.0) and other.wait(5.0), "the connection is made, and everybody looks once"
+            mark = listener.mark()
+            with psycopg.connect(database_url, autocommit=True) as connection:
+                connection.execute("SELECT pg_notify('weft_event', 'mine')")
+                assert mine.wait(5.0)
+                assert not other.wait(0.3) and not mine.wait(0.0)
+                assert not listener.wait(mark, 0.0), "no work for workers"
+        assert listener._watches == {}
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE pod SET woken = woken + 1",
+        "UPDATE pod SET next_at = next_at - interval '1 hour'",
+        "UPDATE queue SET next_at = next_at - interval '1 hour'",
+    ],
+)
+def test_workers_are_woken_by_what_makes_work_due_sooner(house: House, change: str) -> None:
+    """And not by letting go of a pod until later, nor by its events."""
+    pod = house.ready()
+    time.sleep(0.3)
+    mark = house.listener.mark()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET next_at = next_at + interval '2 hours'")
+        connection.execute("UPDATE queue SET next_at = next_at + interval '2 hours'")
+        connection.execute("UPDATE pod SET reason = 'x', state = state")
+        connection.execute("SELECT pg_notify('weft_event', %s)", [str(pod.id)])
+        assert not house.listener.wait(mark, 0.3)
+        connection.execute(change.encode())
+    assert house.listener.wait(mark, 5.0)
+
+
+def test_whoever_follows_a_pod_hears_of_it_at_once(house: House) -> None:
+    """The event that comes while one waits, and the one that came right before."""
+    pod = house.ready()
+    last = house.store.events(pod.id, 0)[-1].sequence
+    threading.Timer(0.3, house.store.release, (pod.id, "release asked")).start()
+    began = time.monotonic()
+    events = house.service.pod_events(house.request(), str(pod.id), last, 20.0)
+    assert [e.message for e in events] == ["release asked"] and time.monotonic() - began < 5.0
