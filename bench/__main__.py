@@ -18,6 +18,7 @@ SUITES = {
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "api": "list and show with 1,000 pods; idle cost of weft serve",
     "placement": "decisions, quality, traces",
+    "site": "a site of 10,000 nodes: first upload, a change of one node",
     "openvipu": "partitions of 64 IPUs, leaks, start",
 }
 

@@ -82,7 +82,7 @@ class LeanCloud(FakeCloud):
             self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
         elif resource.kind is Kind.NETWORK:
             segment = thing.fields["segment"]
-            assert isinstance(segment, int)
+            assert isinstance(segment, int)  # the bench's sites have VLANs
             self._numbers.setdefault(str(thing.fields["physical_network"]), set()).add(segment)
         return thing
 

@@ -1,0 +1,183 @@
+"""Applying a large site: first upload, then a change of one node, from a folder of YAML and CSV to the site in force.
+
+Client, server and PostgreSQL are three processes on the same machine. The rows are of 10,000 nodes;
+`python -m bench.site measure 100000` prints those of any number.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.placement_common import row
+
+NODES = 10_000
+_TABLES = ("nodes", "hcas", "accelerators", "links", "switches")
+
+
+def rows(nodes: int = NODES) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        write_site(Path(folder), nodes)
+        server = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "bench.site", "serve", folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert server.stdin is not None and server.stdout is not None
+        try:
+            url = server.stdout.readline().strip()
+            if not url:
+                raise RuntimeError("the server of the benchmark did not start")
+            first = _client(folder, url, "")
+            change = _client(folder, url, "new fan")
+            server.stdin.close()
+            served = json.loads(server.stdout.readline())
+        finally:
+            server.stdin.close()
+            server.wait(300)
+    return list(_rows(f"site of {nodes:,} nodes", first, change, served))
+
+
+def _rows(of: str, first: dict[str, float], change: dict[str, float], served: dict[str, float]) -> Any:
+    yield row(f"{of}: read its files", first["read"], "s")
+    for what, one in (("first upload", first), ("change of one node", change)):
+        yield row(f"{of}: {what}, to the site in force", one["apply"], "s")
+        yield row(f"{of}: {what}, sent", one["bytes"] / 1e6, "MB")
+    yield row(f"{of}: memory of the client", change["memory"], "MiB")
+    yield row(f"{of}: memory of the server", served["memory"], "MiB")
+    yield row(f"{of}: processor of the server, both", served["processor"], "s")
+    yield row(f"{of}: another process reads the first", served["load"], "s")
+    yield row(f"{of}: another process reads the change", served["reload"], "s")
+
+
+def write_site(folder: Path, nodes: int) -> None:
+    """The regular site as an operator would have it: `site.yaml` and CSV tables."""
+    words = [sys.executable, "-m", "bench.site", "write", str(folder), str(nodes)]
+    subprocess.run(words, check=True)  # in a process of its own, whose memory nobody counts
+
+
+def _write(folder: Path, nodes: int) -> None:
+    from bench.sites import regular_site
+
+    document = regular_site(nodes, managed=True).model_dump(mode="json")
+    document["hcas"] = [{**h, "node": n["name"]} for n in document["nodes"] for h in n.pop("hcas")]
+    document["accelerators"] = [
+        {**a, "node": n["name"]} for n in document["nodes"] for a in n.pop("accelerators")
+    ]
+    for table in _TABLES:
+        found = document.pop(table)
+        with (folder / f"{table}.csv").open("w", newline="") as file:
+            fields = [name for name in found[0] if not isinstance(found[0][name], list)]
+            writer = csv.DictWriter(file, fields, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(found)
+        document[table] = {"csv": f"{table}.csv"}
+    (folder / "site.yaml").write_text(yaml.safe_dump(document))
+
+
+def _client(folder: str, url: str, change: str) -> dict[str, float]:
+    words = [sys.executable, "-m", "bench.site", "apply", folder, url, change]
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def _apply(folder: Path, url: str, change: str) -> dict[str, float]:
+    """What `weft site apply` does; `change`: why the first node is in maintenance."""
+    from keystoneauth1.session import Session
+    from keystoneauth1.token_endpoint import Token
+
+    from weft.app.sitefile import load_site
+    from weft.client import Client
+    from weft.planning.site.parts import cut
+
+    began = time.perf_counter()
+    site = load_site(folder / "site.yaml")
+    read = time.perf_counter() - began
+    if change:
+        first = site.nodes[0].model_copy(update={"maintenance": change})
+        site = site.model_copy(update={"nodes": (first, *site.nodes[1:])})
+
+    class Counting(Session):
+        sent = 0
+
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            self.sent += len(kwargs.get("data") or b"")
+            return super().request(*args, **kwargs)
+
+    session = Counting(auth=Token(url, "operator"))
+    client = Client(session, url)
+    began = time.perf_counter()
+    made = cut(site)
+    client.apply_site(made.document, 1 if change else 0, made.parts)
+    took = time.perf_counter() - began
+    return {"read": read, "apply": took, "bytes": session.sent, "memory": _memory()}
+
+
+def _serve(folder: Path) -> None:
+    from weft.api.app import create_app
+    from weft.app.policy import Policy
+    from weft.app.settings import ServeSettings
+    from weft.app.wiring import parts
+    from weft.engine.store import Store
+    from weft.testing.callers import tokens
+    from weft.testing.serving import served
+    from weft.testing.verbs import FakeIdentity
+
+    with parts(ServeSettings(state=folder / "state", worker=False)) as made:
+        app = create_app(made.service(Policy()), FakeIdentity(tokens()), Policy())
+        with served(app) as url:
+            print(url, flush=True)
+            sys.stdin.read()
+        found = {"memory": _memory(), "processor": time.process_time()}
+        other = Store(made.store.database)
+        found |= _reading(other, made.store.database.url, made.store.site().generation)
+        print(json.dumps(found), flush=True)
+
+
+def _reading(store: Any, url: str, generation: int) -> dict[str, float]:
+    """Seconds in which a process that has nothing reads a generation, and then the one after it."""
+    import psycopg
+
+    def read() -> float:
+        began = time.process_time()
+        store.site()
+        return time.process_time() - began
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        sql = "CREATE TABLE newest AS SELECT * FROM site WHERE generation = %s"
+        connection.execute(sql.replace("%s", str(generation)))  # type: ignore[arg-type]
+        connection.execute("DELETE FROM site WHERE generation = %s", [generation])
+        load = read()
+        connection.execute("INSERT INTO site OVERRIDING SYSTEM VALUE SELECT * FROM newest")
+        return {"load": load, "reload": read()}
+
+
+def _memory() -> float:
+    """MiB that this process had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(what: str, *words: str) -> int:
+    if what == "measure":
+        for found in rows(int(words[0])):
+            print(f"{found['name']}: {found['value']:.3g} {found['unit']}", flush=True)
+    elif what == "write":
+        _write(Path(words[0]), int(words[1]))
+    elif what == "serve":
+        _serve(Path(words[0]))
+    elif what == "apply":
+        print(json.dumps(_apply(Path(words[0]), words[1], words[2])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
