@@ -162,13 +162,14 @@ def neutron(layout: Layout, env: Path) -> Sections:
             "quota_security_group_rule": 200,
         },
         "ml2": {
-            "type_drivers": "flat,vlan",
-            "tenant_network_types": "vlan",
+            "type_drivers": "flat,vlan,vxlan",
+            "tenant_network_types": "vxlan,vlan",
             "mechanism_drivers": "sriovnicswitch,openvswitch",
             "extension_drivers": "port_security",
         },
-        # Tenants' own networks get VLANs 2000 to 2999. The ranges that weft gives out are in no pool of Neutron's:
-        # otherwise Neutron could give one of them to somebody else.
+        # Projects' own networks are VXLANs, and VLANs 2000 to 2999 when those are used up. The ranges that weft gives
+        # out are in no pool of Neutron's: otherwise Neutron could give one of them to somebody else.
+        "ml2_type_vxlan": {"vni_ranges": "1001:2000"},
         "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,datanet"},
         "ml2_type_flat": {"flat_networks": "physext"},
         "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},

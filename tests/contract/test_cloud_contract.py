@@ -10,7 +10,7 @@ from cloud_bench import Bench, fake_bench, pod, real_bench
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
-from weft.model.resources import Graph, Kind, PortSpec, SecurityGroupSpec, Status, SubnetSpec
+from weft.model.resources import Graph, Kind, NetworkSpec, PortSpec, SecurityGroupSpec, Status, SubnetSpec
 from weft.ports.occupants import Ended
 
 
@@ -148,6 +148,39 @@ def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
     seen = bench.find(changed)
     assert "segment" in [d.field for d in seen["network/rdma"].differences]
     assert isinstance(bench.update(changed)["network/rdma"].error, PermanentError)
+
+
+def test_a_self_service_network_is_whatever_the_cloud_picks(bench: Bench) -> None:
+    """No number is asked for: type and number are facts, nothing differs, and servers are on it as on any other.
+
+    Two pods have two of them, and neither is in the way of the numbers that weft gives out.
+    """
+    bench.graph = self_service(bench.graph)
+    bench.create_all()
+    seen = bench.wait_settled()
+    assert [(key, o.differences) for key, o in seen.items() if o.differences] == []
+    network = seen["network/management"].facts
+    assert network["type"] in ("geneve", "vxlan", "vlan") and isinstance(network["segment"], int)
+    for host in bench.hosts:
+        assert seen[f"port/{host}/management"].facts["vif_type"] == "ovs"
+    other = bench.other_pod()
+    other.graph = self_service(other.graph)
+    wanted = [r for r in other.graph.resources if r.key == "network/management"]
+    assert other.create(wanted)["network/management"].error is None
+    assert other.find(wanted)["network/management"].facts["segment"] != network["segment"]
+    bench.delete_all()
+    assert bench.find() == {} and bench.marked() == []
+
+
+def self_service(graph: Graph) -> Graph:
+    """The graph with a management network that the cloud picks."""
+    spec = NetworkSpec(port_security=True)
+    return Graph(
+        resources=tuple(
+            r.model_copy(update={"spec": spec}) if r.key == "network/management" else r
+            for r in graph.resources
+        )
+    )
 
 
 def test_a_segment_taken_by_another_is_refused_with_the_reason(bench: Bench) -> None:

@@ -160,13 +160,18 @@ def test_a_tenant_cannot_do_what_weft_may(lab: Lab) -> None:
 
 
 def test_neutron_never_gives_a_tenant_one_of_wefts_segments(lab: Lab) -> None:
-    """A tenant's own network gets a VLAN outside of the ranges that weft gives out."""
+    """A tenant's own network is a VXLAN, or a VLAN outside of the ranges that weft gives out."""
     tenant, operator = connect(lab, "team-b"), connect(lab, "operator")
     network = tenant.network.create_network(name="own")
     try:
         seen = operator.network.get_network(network)
-        assert seen.provider_physical_network == "physnet1"
-        assert seen.provider_segmentation_id not in lab.site.clouds["lab"].management.segments
+        assert (seen.provider_network_type, seen.provider_physical_network) == ("vxlan", None)
+        segments = lab.site.clouds["lab"].management.segments
+        vlan = operator.network.create_network(
+            name="vlan", provider_network_type="vlan", provider_physical_network="physnet1"
+        )
+        assert segments is not None and vlan.provider_segmentation_id not in segments
+        operator.network.delete_network(vlan)
     finally:
         tenant.network.delete_network(network)
 

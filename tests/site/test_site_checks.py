@@ -123,6 +123,21 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
         ["site.yaml:9: clouds.main.management.segments.first: '200 to 300' is not allowed: it must not overlap "
          "that of fabric ib (101 to 226): both are on physical network physnet-ib"],
     ),
+    "a provider network without its numbers": (
+        "site.yaml", "      segments: {first: 1000, last: 1199}\n", "",
+        ["site.yaml:7: clouds.main.management.segments: nothing is given: "
+         "provider networks need it; of type self-service Neutron itself picks a network"],
+    ),
+    "a self-service network with numbers": (
+        "site.yaml", "      physical_network: physnet-mgmt\n", "      type: self-service\n",
+        ["site.yaml:9: clouds.main.management.segments: '1000 to 1199' is not allowed: "
+         "left out: of type self-service Neutron picks the network and its number"],
+    ),
+    "a self-service network on a physical one": (
+        "site.yaml", "      segments: {first: 1000, last: 1199}\n", "      type: self-service\n",
+        ["site.yaml:8: clouds.main.management.physical_network: 'physnet-mgmt' is not allowed: "
+         "left out: of type self-service Neutron picks the network and its number"],
+    ),
     "blocks that overlap": (
         "site.yaml", "10.128.0.0/16", "10.16.128.0/17",
         ["site.yaml:12: clouds.main.rdma_addresses: '10.16.128.0/17' is not allowed: "

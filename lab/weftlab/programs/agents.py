@@ -45,8 +45,8 @@ def states(host, devices):
         "configurations": {
             "bridge_mappings": {"physnet1": "br-physnet1", "physext": "br-ext"},
             "integration_bridge": "br-int",
-            "tunnel_types": [],
-            "tunneling_ip": "",
+            "tunnel_types": ["vxlan"],
+            "tunneling_ip": "127.0.0.1",
             "extensions": [],
             "datapath_type": "system",
             "ovs_capabilities": {"datapath_types": ["system"], "iface_types": []},

@@ -90,6 +90,6 @@ class Plan(Document):
         return self.allotment.numbers.get(SEGMENT + self.fabric)
 
     @property
-    def vlan(self) -> int:
-        """VLAN of the management network."""
-        return self.allotment.numbers[VLAN + self.cloud]
+    def vlan(self) -> int | None:
+        """VLAN of the management network; None: Neutron itself picked that network."""
+        return self.allotment.numbers.get(VLAN + self.cloud)

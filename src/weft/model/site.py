@@ -196,10 +196,26 @@ class Flavor(Document):
 class ManagementNetwork(Document):
     """The tenant's Ethernet network for SSH, DHCP and metadata; one a pod."""
 
-    physical_network: Name = Field(description="Neutron's name of the physical network.")
-    segments: Range = Field(description="VLANs that weft may give out.")
+    type: Literal["provider", "self-service"] = Field(
+        default="provider",
+        description="provider: each pod has a VLAN of `segments` on `physical_network`; self-service: what Neutron "
+        "itself gives to projects (Geneve, VXLAN: the first of its `project_network_types`), with no number of weft's.",
+    )
+    physical_network: Name | None = Field(
+        default=None, description="Provider networks: Neutron's name of the physical network."
+    )
+    segments: Range | None = Field(
+        default=None, description="Provider networks: VLANs that weft may give out."
+    )
     addresses: IPv4Network = Field(description="Block that pods' management subnets are cut from.")
     prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's management subnet.")
+
+    @property
+    def vlans(self) -> tuple[str, Range] | None:
+        """Physical network and range of the VLANs that weft gives out there; None: it gives out none."""
+        if self.type == "self-service" or self.physical_network is None or self.segments is None:
+            return None
+        return self.physical_network, self.segments
 
 
 class Cloud(Document):

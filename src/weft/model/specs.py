@@ -68,16 +68,19 @@ class SegmentSpec(Spec):
 
 
 class NetworkSpec(Spec):
-    """A VLAN provider network; that of a fabric has the number of the fabric's segment."""
+    """A VLAN provider network, that of a fabric with the number of the fabric's segment; or a self-service network, of
+    which Neutron picks type and number."""
 
     kind: Literal["network"] = "network"
-    physical_network: str
-    segment: int
+    physical_network: str | None = Field(default=None, description="None: a self-service network.")
+    segment: int | None = Field(default=None, description="VLAN; none: a self-service network.")
     port_security: bool = Field(
         description="False on RDMA networks: security groups don't reach a passed-through HCA."
     )
 
     def told(self) -> str:
+        if self.segment is None:
+            return "self-service network"
         return f"segment {self.segment} on {self.physical_network}"
 
 

@@ -82,7 +82,9 @@ class PodView(PodSummary):
     site: str
     cloud: str | None = None
     flavor: str | None = None
-    vlan: int | None = Field(default=None, description="VLAN of the management network.")
+    vlan: int | None = Field(
+        default=None, description="VLAN of the management network; none: Neutron picked it."
+    )
     order: Order
     placed: tuple[PlacedNode, ...] = ()
     spares: tuple[PlacedNode, ...] = Field(

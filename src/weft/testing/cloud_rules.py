@@ -102,7 +102,7 @@ def _network(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
     where = (fields["physical_network"], fields["segment"])
-    for other in same:
+    for other in same if where[1] is not None else ():
         if (other.fields.get("physical_network"), other.fields.get("segment")) == where:
             return f"{VLAN_IN_USE} {where[1]} on {where[0]} is in use by {other.name}"
     return None

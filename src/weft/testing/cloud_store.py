@@ -157,6 +157,8 @@ class CloudStore:
         bind_ports(thing, self._things)
         if kind is Kind.FLOATING_IP:
             thing.facts["address"] = f"203.0.113.{self._sequence % 254 + 1}"
+        if kind is Kind.NETWORK and fields.get("segment", 0) is None:
+            thing.facts |= {"type": "geneve", "segment": self._sequence}
         return thing
 
     def _remove(self, thing: Thing, key: str) -> Outcome:

@@ -19,7 +19,8 @@ SHARED = "weft:shared_with"
 
 
 class Networks(NeutronKind):
-    """VLAN provider networks; on InfiniBand the segmentation id is the P_Key."""
+    """VLAN provider networks, on InfiniBand with the P_Key as segmentation id; and self-service networks, of which
+    nothing is said to Neutron and whatever it picked is a fact."""
 
     kind = Kind.NETWORK
     updatable = frozenset({"mark", "port_security", "shared_with"})
@@ -35,10 +36,13 @@ class Networks(NeutronKind):
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
-        return {
+        provider = {
             "provider:network_type": "vlan",
             "provider:physical_network": spec.physical_network,
             "provider:segmentation_id": spec.segment,
+        }
+        return {
+            **(provider if spec.segment is not None else {}),
             "port_security_enabled": spec.port_security,
         }
 
@@ -50,10 +54,13 @@ class Networks(NeutronKind):
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
-        return {
+        provider = {
             "type": "vlan",
             "physical_network": spec.physical_network,
             "segment": spec.segment,
+        }
+        return {
+            **(provider if spec.segment is not None else {}),
             "port_security": spec.port_security,
             "shared_with": frozenset[str](),
         }
@@ -70,6 +77,7 @@ class Networks(NeutronKind):
 
     def facts(self, row: Row) -> dict[str, object]:
         return {
+            "type": row.raw.get("provider:network_type"),
             "physical_network": row.raw.get("provider:physical_network"),
             "segment": row.raw.get("provider:segmentation_id"),
             "mtu": row.raw.get("mtu"),

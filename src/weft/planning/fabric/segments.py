@@ -14,7 +14,7 @@ from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
 from weft.model.placement import Explanation, Refusal
 from weft.model.plan import Allotment, UsedNumbers
-from weft.model.site import Range, Site
+from weft.model.site import ManagementNetwork, Range, Site
 from weft.model.spaces import SEGMENT, VLAN
 
 MANAGEMENT_OFFSET = 16
@@ -52,8 +52,9 @@ def allot(
             return _exhausted(f"fabric {fabric}: all {what} of its range {_text(rails.segments)} are in use")
         numbers[SEGMENT + fabric], text = segment, rails.words.text(segment)
     management = place.management
-    vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
+    vlan = management_vlan(management, cloud, used)
     if vlan is None:
+        assert management.segments is not None
         return _exhausted(f"cloud {cloud}: all management VLANs {_text(management.segments)} are in use")
     rdma = None
     if fabric is not None:
@@ -66,7 +67,7 @@ def allot(
     ethernet = network.management or cut(management.addresses, management.prefix, size, taken)
     if ethernet is None:
         return _no_block(cloud, "management.addresses", management.addresses, size)
-    numbers[VLAN + cloud] = vlan
+    numbers |= vlan
     return Allotment(segment=text, rdma_cidr=str(rdma or ""), management_cidr=str(ethernet), numbers=numbers)
 
 
@@ -92,6 +93,14 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
             "network.management", str(network.management), f"it must not overlap network.rdma {network.rdma}"
         )
     return [n for n in given.values() if n is not None]
+
+
+def management_vlan(place: ManagementNetwork, cloud: str, used: UsedNumbers) -> dict[str, int] | None:
+    """The VLAN of a pod's management network under its space, none where Neutron itself picks; None: all are in use."""
+    if place.vlans is None:
+        return {}
+    vlan = lowest_free(place.vlans[1], used.vlans.get(cloud, frozenset()))
+    return None if vlan is None else {VLAN + cloud: vlan}
 
 
 def lowest_free(numbers: Range, used: Collection[int]) -> int | None:

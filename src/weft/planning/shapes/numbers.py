@@ -18,7 +18,8 @@ def physical_networks(site: Site, cloud: str) -> frozenset[str]:
     """Neutron's names of all that weft makes networks on in a cloud."""
     rails = {site.fabrics[h.fabric].physical_network for n in site.nodes if n.cloud == cloud for h in n.hcas}
     data = {p.data.physical_network for p in site.ipu_pods.values() if p.cloud == cloud}
-    return frozenset({site.clouds[cloud].management.physical_network, *rails, *data})
+    vlans = site.clouds[cloud].management.vlans
+    return frozenset({*(vlans[:1] if vlans else ()), *rails, *data})
 
 
 def with_segments(
@@ -43,8 +44,9 @@ def with_segments(
         for name, fabric in site.fabrics.items()
     }
     management = {
-        name: used.vlans.get(name, none) | on(cloud.management.physical_network)
+        name: used.vlans.get(name, none) | on(numbered[0])
         for name, cloud in site.clouds.items()
+        if (numbered := cloud.management.vlans) is not None
     }
     data = {
         f"{DATA}{name}": used.spaces.get(f"{DATA}{name}", none) | on(pod.data.physical_network)
@@ -66,7 +68,7 @@ def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | No
     assert isinstance(spec, NetworkSpec)
     old, numbers = spec.segment, plan.allotment
     found = _space(plan, key, site, used)
-    if found is None:
+    if found is None or old is None:
         return None
     space, allowed, taken = found
     new = lowest_free(allowed, taken | {old})
@@ -87,9 +89,11 @@ def _space(plan: Plan, key: str, site: Site, used: UsedNumbers) -> tuple[str, Ra
     data = f"{DATA}{plan.fabric}"
     spec = plan.graph.by_key()[key].spec
     assert isinstance(spec, NetworkSpec)
+    if spec.segment is None:
+        return None
     if spec.port_security and spec.segment == plan.vlan:
-        management = site.clouds[plan.cloud].management
-        return VLAN + plan.cloud, management.segments, used.vlans.get(plan.cloud, none)
+        vlans = site.clouds[plan.cloud].management.vlans
+        return vlans and (VLAN + plan.cloud, vlans[1], used.vlans.get(plan.cloud, none))
     if plan.segment == spec.segment and plan.fabric in site.fabrics:
         space = SEGMENT + plan.fabric
         return space, site.fabrics[plan.fabric].segments, used.segments.get(plan.fabric, none)

@@ -121,8 +121,8 @@ def _leaves(candidate: Candidate) -> str:
 def _numbers(plan: Plan) -> Iterator[str]:
     network = plan.graph.by_key()[MANAGEMENT_NETWORK].spec
     assert isinstance(network, NetworkSpec)
-    numbers = plan.allotment
-    management = f"VLAN {plan.vlan} on {network.physical_network}, {numbers.management_cidr}"
+    where = "self-service" if plan.vlan is None else f"VLAN {plan.vlan} on {network.physical_network}"
+    management = f"{where}, {plan.allotment.management_cidr}"
     yield "Numbers:"
     yield from table([*shape_of(plan.order).numbers(plan), ["management", management]])
 

@@ -15,7 +15,24 @@ MAX_VLAN = 4094
 
 def check_ranges(site: Site) -> list[WrongValue]:
     """Everything that is wrong with ranges and blocks."""
-    return [*_ranges(site), *_blocks(site)]
+    return [*_networks(site), *_ranges(site), *_blocks(site)]
+
+
+def _networks(site: Site) -> Iterator[WrongValue]:
+    """Provider networks have a physical network and numbers, self-service networks have neither of weft's."""
+    for name, cloud in site.clouds.items():
+        management = cloud.management
+        for field in ("physical_network", "segments"):
+            value, path = getattr(management, field), ("clouds", name, "management", field)
+            if management.type == "provider" and value is None:
+                yield (
+                    path,
+                    None,
+                    "provider networks need it; of type self-service Neutron itself picks a network",
+                )
+            elif management.type == "self-service" and value is not None:
+                shown = f"{value.first} to {value.last}" if isinstance(value, Range) else value
+                yield path, shown, "left out: of type self-service Neutron picks the network and its number"
 
 
 def _ranges(site: Site) -> Iterator[WrongValue]:
@@ -47,8 +64,9 @@ def _ranges(site: Site) -> Iterator[WrongValue]:
 
 def _management(site: Site) -> list[tuple[tuple[str | int, ...], str, Range, str]]:
     return [
-        (("clouds", n, "management", "segments"), m.physical_network, m.segments, f"cloud {n}")
-        for n, m in ((n, c.management) for n, c in site.clouds.items())
+        (("clouds", name, "management", "segments"), *vlans, f"cloud {name}")
+        for name, cloud in site.clouds.items()
+        if (vlans := cloud.management.vlans) is not None
     ]
 
 

@@ -194,12 +194,7 @@ def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: st
 
 
 def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[Wanted]:
-    management = NetworkSpec(
-        physical_network=site.clouds[cloud].management.physical_network,
-        segment=allotment.numbers[VLAN + cloud],
-        port_security=True,
-    )
-    yield Wanted(MANAGEMENT_NETWORK, management)
+    yield Wanted(MANAGEMENT_NETWORK, management_network(allotment, site, cloud))
     full = SubnetSpec(
         network=MANAGEMENT_NETWORK,
         cidr=allotment.management_cidr,
@@ -208,6 +203,23 @@ def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> I
         pool=management_pool(allotment.management_cidr),
     )
     yield Wanted(MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,))
+
+
+def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkSpec:
+    """By what the pod was allotted: it keeps its kind of network where the site has another one by now.
+
+    Raises `ConflictError` if it has a VLAN and the site doesn't say on which physical network any more.
+    """
+    vlan = allotment.numbers.get(VLAN + cloud)
+    if vlan is None:
+        return NetworkSpec(port_security=True)
+    place = site.clouds[cloud].management
+    if place.physical_network is None:
+        raise ConflictError(
+            f"cloud {cloud} has no VLANs for management networks any more, and the pod is on VLAN {vlan}: it can be "
+            "released, and not changed"
+        )
+    return NetworkSpec(physical_network=place.physical_network, segment=vlan, port_security=True)
 
 
 def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:

@@ -97,7 +97,8 @@ def _given_out(site: Site, but: str = "") -> Iterator[tuple[str, Range, str]]:
     for name, fabric in site.fabrics.items():
         yield fabric.physical_network, fabric.segments, f"fabric {name}"
     for name, cloud in site.clouds.items():
-        yield cloud.management.physical_network, cloud.management.segments, f"cloud {name}"
+        if cloud.management.vlans is not None:
+            yield *cloud.management.vlans, f"cloud {name}"
     for name, pod in site.ipu_pods.items():
         if name == but:
             return

@@ -38,7 +38,6 @@ from weft.model.resources import (
     VipuUserSpec,
 )
 from weft.model.site import Node, Site
-from weft.model.spaces import VLAN
 from weft.planning.fabric.segments import management_address, management_pool
 from weft.planning.shapes.gpu.graph import (
     KEY_PAIR,
@@ -49,6 +48,7 @@ from weft.planning.shapes.gpu.graph import (
     Wanted,
     access,
     in_order,
+    management_network,
     outside,
     wants_router,
 )
@@ -156,7 +156,7 @@ class _Graph:
         return management_address(self.numbers.management_cidr, len(self.parts.poplars))
 
     def _networks(self) -> Iterator[Wanted]:
-        data, place = self._pod.data, self.site.clouds[self.cloud].management
+        data = self._pod.data
         vlan = self.numbers.numbers[f"data/{self.parts.ipu_pod}"]
         network = NetworkSpec(physical_network=data.physical_network, segment=vlan, port_security=False)
         yield Wanted(DATA_NETWORK, network)
@@ -164,12 +164,7 @@ class _Graph:
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
         yield Wanted(DATA_SUBNET, subnet, (DATA_NETWORK,))
-        management = NetworkSpec(
-            physical_network=place.physical_network,
-            segment=self.numbers.numbers[VLAN + self.cloud],
-            port_security=True,
-        )
-        yield Wanted(MANAGEMENT_NETWORK, management)
+        yield Wanted(MANAGEMENT_NETWORK, management_network(self.numbers, self.site, self.cloud))
         cidr = self.numbers.management_cidr
         subnet = SubnetSpec(
             network=MANAGEMENT_NETWORK,

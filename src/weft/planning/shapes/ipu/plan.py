@@ -21,8 +21,7 @@ from weft.model.resources import (
     VipuClusterSpec,
 )
 from weft.model.site import Site
-from weft.model.spaces import VLAN
-from weft.planning.fabric.segments import check_given, cut, lowest_free, management_size
+from weft.planning.fabric.segments import check_given, cut, management_size, management_vlan
 from weft.planning.place.slots import HOST
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
 from weft.planning.shapes.ipu.room import Host, Picked, free_slots, hosts_of, most_room
@@ -185,7 +184,7 @@ def allot_ipus(
             }
             return _exhausted(f"IPU-POD {parts.ipu_pod}: {what[space.split('/')[0]]} are in use")
         numbers[space] = free
-    vlan = lowest_free(management.segments, used.vlans.get(cloud, frozenset()))
+    vlan = management_vlan(management, cloud, used)
     if vlan is None:
         return _exhausted(f"cloud {cloud}: all its management VLANs are in use")
     taken = [IPv4Network(c) for c in sorted(used.management_cidrs.get(cloud, ()))]
@@ -195,7 +194,7 @@ def allot_ipus(
         return _exhausted(
             f"cloud {cloud}: no free subnet is left in management.addresses {management.addresses}"
         )
-    numbers[VLAN + cloud] = vlan
+    numbers |= vlan
     return Allotment(rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)
 
 

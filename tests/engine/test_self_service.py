@@ -1,0 +1,115 @@
+"""Pods whose management network is one that Neutron itself picks: there may be more of them than VLANs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.house import ORDER, House
+
+from weft.app.policy import Policy
+from weft.app.redact import RedactedVerbs
+from weft.model.errors import ConflictError, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.ranges import Range
+from weft.model.resources import Kind, NetworkSpec
+from weft.model.site import ManagementNetwork, Site
+from weft.planning.shapes.gpu.graph import management_network
+from weft.planning.shapes.plantext import plan_text
+
+pytestmark = pytest.mark.database
+VLANS = {"type": "provider", "physical_network": "physnet1", "segments": Range(first=1000, last=1999)}
+SELF_SERVICE = {"type": "self-service", "physical_network": None, "segments": None}
+
+
+def apply(house: House, changes: dict[str, object]) -> None:
+    site = house.store.site().site
+    cloud = site.clouds["lab"]
+    management = ManagementNetwork.model_validate({**cloud.management.model_dump(), **changes})
+    changed = cloud.model_copy(update={"management": management})
+    document = site.model_copy(update={"clouds": {"lab": changed}}).model_dump(mode="json")
+    house.service.apply_site(house.operator, document)
+
+
+def named(name: str, count: int = 2) -> Order:
+    nodes = ORDER.nodes.model_copy(update={"count": count})
+    return ORDER.model_copy(update={"name": name, "nodes": nodes})
+
+
+def spec(house: House, name: str) -> NetworkSpec:
+    pod = house.store.find_pod(name, None)
+    found = next(r for r in house.store.resources(pod.id) if r.key == "network/management").resource.spec
+    assert isinstance(found, NetworkSpec)
+    return found
+
+
+def test_from_order_to_receipt(house: House) -> None:
+    """The pod has the fabric's number alone; what the cloud picked is a fact; nothing is left in the end."""
+    apply(house, SELF_SERVICE)
+    pod = house.ready()
+    assert pod.plan.vlan is None and list(pod.plan.allotment.numbers) == ["segment/ib0"]
+    assert "management    self-service, 10.64.0.0/24" in plan_text(pod.plan)
+    record = next(r for r in house.store.resources(pod.id) if r.key == "network/management")
+    assert record.facts["type"] == "geneve" and not record.differences
+    view = house.service.show_pod(house.request(), pod.name)
+    assert view.vlan is None
+    assert house.service.audit(house.operator).findings == ()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and receipt.receipt.clean
+    assert not house.cloud.things(Kind.NETWORK)
+
+
+def test_pods_are_not_limited_by_vlans(house: House) -> None:
+    """Where the range has one VLAN the second pod is refused; of the cloud's own networks there is another."""
+    one = {**VLANS, "segments": Range(first=1000, last=1000)}
+    apply(house, one)
+    house.ready(named("first"))
+    with pytest.raises(RefusedError, match="all management VLANs"):
+        house.order(named("refused"))
+    apply(house, SELF_SERVICE)
+    second, third = house.ready(named("second")), house.ready(named("third"))
+    facts = [
+        next(r for r in house.store.resources(p.id) if r.key == "network/management").facts["segment"]
+        for p in (second, third)
+    ]
+    assert len(set(facts)) == 2
+    assert len({p.plan.allotment.management_cidr for p in (second, third)}) == 2
+
+
+def test_live_pods_keep_the_network_that_they_have(house: House) -> None:
+    """The site goes from VLANs to self-service and back: each pod stays as it was made, and is released clean."""
+    old = house.ready(named("old"))
+    apply(house, SELF_SERVICE)
+    new = house.ready(named("new"))
+    assert (spec(house, "old").segment, spec(house, "new").segment) == (1000, None)
+    assert house.service.audit(house.operator).findings == ()
+    house.service.audit(house.operator, True)
+    apply(house, VLANS)
+    third = house.ready(named("third"))
+    assert third.plan.vlan == 1001 and spec(house, "new").segment is None
+    for pod in (old, new, third):
+        house.release(pod)
+        house.run(pod, PodState.RELEASED)
+        receipt = house.store.receipt(pod.id)
+        assert receipt is not None and receipt.receipt.clean
+    assert not house.store.capacity().used.vlans.get("lab")
+
+
+def test_tenants_see_neither_type_nor_number(house: House) -> None:
+    """What the cloud picked is the operators'."""
+    apply(house, SELF_SERVICE)
+    pod = house.ready()
+    shown = RedactedVerbs(house.service, Policy()).show_pod(house.request(), pod.name).model_dump_json()
+    assert "geneve" not in shown and "physnet" not in shown
+    planned = RedactedVerbs(house.service, Policy()).plan_pod(house.request(), named("next"))
+    assert "self-service" in plan_text(planned)
+
+
+def test_graph_of_a_pod_with_a_vlan_where_the_site_has_none(house: House) -> None:
+    """It can be released, and not changed: nobody knows any more where its VLAN is."""
+    pod = house.ready()
+    apply(house, SELF_SERVICE)
+    site: Site = house.store.site().site
+    with pytest.raises(ConflictError, match="it can be released, and not changed"):
+        management_network(pod.plan.allotment, site, "lab")
