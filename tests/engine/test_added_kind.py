@@ -18,6 +18,7 @@ from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
 from weft.model.kinds import AnyKind, Row
 from weft.model.mark import Mark, outside_name
+from weft.model.owner import Owner
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.pod import PodState
@@ -123,7 +124,7 @@ class Filer:
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         self._ask()
         return [
-            Marked(kind, "filer", name, name, mark.pod_id, None, {"key": mark.key})
+            Marked(kind, "filer", name, name, mark.owner, None, {"key": mark.key})
             for name, (mark, kind) in self.has.items()
         ]
 
@@ -235,7 +236,10 @@ def test_the_audit_knows_whose_it_is(house: House, filer: Filer) -> None:
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
-    filer.has["weft-00000000-share"] = Mark(house.site.name, str(uuid4()), "share"), StorageKind.SHARE
+    filer.has["weft-00000000-share"] = (
+        Mark(house.site.name, Owner.pod(str(uuid4())), "share"),
+        StorageKind.SHARE,
+    )
     found = [f for f in house.service.audit(house.operator).findings if f.kind == "share"]
     assert [(f.category, f.id) for f in found] == [("orphan", "weft-00000000-share")]
     assert pod.state is PodState.READY

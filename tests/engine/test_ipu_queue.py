@@ -207,7 +207,7 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
     house.order(order("short", 8, duration="8h"))
     view = house.service.create_pod(house.request("team-b"), order("theirs", 8))
     assert {n.node for n in view.placed} == {"ipum1", "ipum2"}
-    with pytest.raises(InputError, match="compute nodes and IPU-Machines of site lab"):
+    with pytest.raises(InputError, match="compute nodes and machines of site lab"):
         reserve("host", "team-b", "poplar1")
 
 

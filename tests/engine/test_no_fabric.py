@@ -77,3 +77,9 @@ def test_one_node_is_not_promised_on_the_fabric_and_off_it_at_once() -> None:
     assert len(kept) == 2
     one, other = kept
     assert one.end <= other.start or other.end <= one.start or not set(one.nodes) & set(other.nodes)
+
+
+def test_a_site_is_applied_while_such_a_pod_lives(house: House) -> None:
+    """None is no fabric that could be missing from the new site."""
+    house.ready(plain())
+    assert house.service.apply_site(house.operator, house.site.model_dump(mode="json")).generation == 2

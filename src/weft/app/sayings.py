@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from weft.model.fabrictypes import FABRIC_TYPES
+from weft.model.kinds import Kind
 from weft.model.order import KEY_PAIR_NAMES
 from weft.model.pod import PodState
+from weft.planning.shapes.resolve import SHAPES
 
 HIDDEN = "(hidden)"
 OPERATORS = "operators see why"
@@ -25,6 +26,8 @@ _ROUND = 15 * 60
 """Seconds: times that follow from other projects' leases are told no finer."""
 _MINUTE = "%Y-%m-%dT%H:%MZ"
 
+_PLACES = "|".join(("cloud", "fabric", *(p for shape in SHAPES for p in shape.says.places)))
+_UNITS = "|".join(shape.units for shape in SHAPES)
 _GAPS = {
     "n": r"\d{1,9}",
     "name": r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
@@ -35,9 +38,10 @@ _GAPS = {
     "user": r"[\w.@-]{1,64}",
     "span": r"[1-9]\d{0,6}[smhd]",
     "state": "|".join(PodState),
-    "kind": r"partition|segment|network|subnet|router|security_group|key_pair|port|floating_ip|server|vipu_[a-z]+",
+    # Rows of before fabrics had segments say partition.
+    "kind": "|".join(("partition", *Kind)),
     "level": r"node|leaf|pod|hall|building|site",
-    "place": r"(?:cloud|fabric|IPU-POD) [A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+    "place": rf"(?:{_PLACES}) [A-Za-z0-9][A-Za-z0-9._-]{{0,62}}",
     "field": r"[a-z_]{1,40}",
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",
     "cidr": r"[0-9./]{7,18}",
@@ -80,7 +84,7 @@ _REASONS = _forms(
     "seen again after it was gone",
     "abandoned by {user}: …",
     "starts at {time}",
-    *(f"starts at {{time}}, {what} promised: {{n}}" for what in ("nodes", "IPU-Machines")),
+    *(f"starts at {{time}}, {shape.units} promised: {{n}}" for shape in SHAPES),
 )
 _EVENTS = _forms(
     "PENDING: ordered",
@@ -157,20 +161,11 @@ _REFUSALS = _forms(
         f"the project has {{n}} of the {{n}} nodes that it may have at once; {{n}} more are wanted{spare}"
         for spare in ("", ", {n} of them spare")
     ),
-    "{place} has {n} Poplar servers with room, {n} are needed…",
-    "{place} has {n} nodes for V-IPU controllers with room, {n} are needed…",
-    *(
-        f"{{place}} has no free run of {{n}} {what} ({{n}} IPUs): {{n}} are free, the longest run of them is {{n}}"
-        for what in ("IPU-Machine", "neighbouring IPU-Machines")
-    ),
     "{place}: all its management VLANs are in use",
-    "{place}: all VLANs of its data network are in use",
-    *(f"{{place}}: all {t.words} of its range {{n}} to {{n}} are in use" for t in FABRIC_TYPES.values()),
     "{place}: all management VLANs {n} to {n} are in use",
-    "{place}: all addresses for V-IPU controllers are in use",
     "{place}: no free subnet of {n} addresses is left…",
     "{place}: no free subnet is left…",
-    "shared adapters are not possible on {place}…",
+    *(text for shape in SHAPES for text in shape.says.refusals),
 )
 _CHOSEN = _forms(
     *(
@@ -189,13 +184,8 @@ _CHANGES = _forms(
     "locality.exclusive: false instead of true",
     "nodes.spare: {n} instead of {n}",
     "nodes.count: {n}",
-    "ipus.count: {n}",
-    "ipus.count: {n} instead of {n}",
-    "no ipus.ipu_pod: another IPU-POD has room",
-    "fabric.bisection_gbps: {n} instead of {n}",
-    "fabric.hcas_per_node: {n} instead of {n}",
-    "fabric.hcas: dedicated (whole adapters, one server a node)",
     "nodes.image, nodes.flavor: others, …",
+    *(text for shape in SHAPES for text in shape.says.changes),
 )
 _CONFLICTS = _forms(
     "name: there is a pod {pod} already; release it first or take another name",
@@ -220,7 +210,6 @@ _ALLOWED = _forms(
     "a time in the future",
     "later than the lease's end, which is {time}",
     "types of accelerators of site {node}: {list}",
-    "left out with ipu: IPUs are always neighbours in one IPU-POD",
     "levels of site {node}: {list}",
     "other projects: pods of one project may always share a leaf",
     "flavors of cloud {node}: {list}",
@@ -239,13 +228,6 @@ _ALLOWED = _forms(
     "nothing, since fabric is none: the pod has no RDMA network",
     "shared, or fabric: none; whole adapters belong to whole nodes",
     "a flavor with accelerators in the site; {node} has none that could be counted",
-    "IPU-PODs of cloud {node}: {list}",
-    "cloud {node} has no IPU-POD",
-    "at most {n} Poplar servers",
-    "0 or left out: orders of IPUs have no spares",
-    "an order of IPUs has no fabric but the IPU-POD's own data network",
-    "IPUs are always neighbours in one IPU-POD",
-    "the subnet of the data network is the IPU-POD's own: leave it out",
     "a multiple of the slice ({n})",
     "the project has no active image of that name",
     "the project has no flavor of that name",
@@ -261,7 +243,7 @@ _ALLOWED = _forms(
     "it needs {n} MiB of RAM (min_ram), and flavor {node} has {n}",
     "it needs {n} GiB of disk (min_disk), and flavor {node} has {n}",
     "it has {n} MiB, and flavor {node} has {n} GiB of disk",
-    "it has {n} bytes; with what a Poplar server needs Nova takes {n}",
+    *(text for shape in SHAPES for text in shape.says.allowed),
 )
 _ABSENT = _forms(
     "there is nothing of that name",
@@ -283,7 +265,7 @@ _VALUE = re.compile(r"[A-Za-z0-9._/-]{0,18}")
 _ASKED = re.compile(
     r"(?:create|update|delete|tag|boot|read|find|look at|look for|wait for|read back|list|serve) "
     rf"(?:{_GAPS['name']}(?:, {_GAPS['name']})*(?: and \d+ more)?(?: to settle| to go)?"
-    rf"|(?:servers?|ports?|networks?|subnets?|routers?|partitions?|key pairs?|security groups?|floating IPs?)"
+    rf"|(?:partitions?|{'|'.join(f'{k.row.one}|{k.row.many}' for k in Kind)})"
     rf"(?: {_GAPS['name']})?|what was taken away|the order)"
     r"|check a caller's token|talk to the database|write to the database"
 )
@@ -370,7 +352,7 @@ def step(text: str, at_rest: bool) -> str:
 
 def _reason(text: str) -> str | None:
     starts = re.fullmatch(
-        rf"(waits for room; starts by )({_GAPS['time']})(, (?:nodes|IPU-Machines) promised: \d+)", text
+        rf"(waits for room; starts by )({_GAPS['time']})(, (?:{_UNITS}) promised: \d+)", text
     )
     if starts:
         return f"{starts[1]}{_minute(later(_moment(starts[2])))}{starts[3]}"

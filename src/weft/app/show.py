@@ -102,17 +102,17 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
 
 
 def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
-    """Every node, then every IPU-Machine, in the site's order."""
+    """Every node, then every machine of accelerators alone, in the site's order."""
     leaves: dict[str, str] = {}
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
             leaves.setdefault(node, stand.leaf)
     nodes = [_node(n, leaves.get(n.name, "-"), n.role == "compute", capacity) for n in site.nodes]
-    return nodes + [_node(m, m.rnic_switch, True, capacity) for m in site.ipu_machines]
+    return nodes + [_node(m, m.rnic_switch, True, capacity) for m in site.machine_by_name.values()]
 
 
 def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -> NodeView:
-    """A node, or an IPU-Machine; `whole`: pods get it whole."""
+    """A node, or a machine of accelerators alone; `whole`: pods get it whole."""
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     state, since = "free" if whole else "not-compute", None
     reasons: list[str] = []

@@ -16,6 +16,7 @@ from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabric.diff import adopt_links, fabric_differences
+from weft.planning.fabric.topology import NO_FABRIC
 
 
 class SiteVerbs(Desk):
@@ -146,7 +147,7 @@ class SiteVerbs(Desk):
                 )
         for home in self._store.homes():
             for kind, name, known in (
-                ("fabrics", home["fabric"], {*site.fabrics, *site.ipu_pods}),
+                ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
                 ("clouds", home["cloud"], site.clouds),
             ):
                 if name not in known:

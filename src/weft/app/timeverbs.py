@@ -124,11 +124,11 @@ class TimeVerbs(Desk):
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
     """The nodes by name and by leaf. Raises `InputError` for what the site doesn't have."""
-    machines = {m.name for m in site.ipu_machines}
+    machines = site.machine_by_name
     for node in reservation.nodes:
         found = site.node_by_name.get(node)
         if node not in machines and (found is None or found.role != "compute"):
-            also = " and IPU-Machines" if machines else ""
+            also = " and machines" if machines else ""
             raise InputError("nodes", node, f"compute nodes{also} of site {site.name}")
     leaves: dict[str, list[str]] = {}
     for fabric in sorted(site.fabrics):

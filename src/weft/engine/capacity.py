@@ -58,8 +58,8 @@ class Capacity:
         )
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
-        """What is out of order. That a pod's IPU-Machine obeys the pod's controller is as it should be."""
-        own = self.holds.keys() & {m.name for m in site.ipu_machines}
+        """What is out of order. That a pod's own machine is bound to the pod is as it should be."""
+        own = self.holds.keys() & site.machine_by_name.keys()
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
             down={node: why for node, why in down.items() if node not in own},

@@ -48,7 +48,7 @@ class Ground:
     """See the module's docstring.
 
     Attributes:
-        down: node -> why Nova can't boot on it; IPU-Machine -> why it can't be given to anybody.
+        down: node -> why Nova can't boot on it; machine -> why it can't be given to anybody.
         told: fabric -> numbers that any of its managers is told of, somebody else's inside weft's range included.
         segments: physical network -> VLANs of the cloud's networks on it, anybody's.
         silent: fabric -> why it can't be asked: no order can be placed on it now, others can.

@@ -27,7 +27,7 @@ class Outside:
 
     Attributes:
         began_at: a moment before the first question.
-        marked: cloud, fabric or IPU-POD -> things.
+        marked: cloud, fabric or manager of machines -> things.
         wires: by the fabrics' names.
     """
 

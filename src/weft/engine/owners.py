@@ -14,8 +14,9 @@ from uuid import UUID
 
 from weft.engine.database import Row, Tx
 from weft.engine.records import RowState
+from weft.model.kinds import Home
 from weft.model.owner import Owner
-from weft.model.resources import Kind, Marked
+from weft.model.resources import Marked
 from weft.model.spaces import SEGMENT
 
 
@@ -74,10 +75,10 @@ class Owners:
         return cls(rows, tx.rows("known_owners", owners=named), tx.rows("number_holds"), listed_at)
 
     def of(self, thing: Marked) -> Ownership:
-        if thing.kind is Kind.SEGMENT:
+        if thing.kind.row.home is Home.FABRIC:
             return self._of_segment(thing)
-        if thing.kind is Kind.VIPU_AGENT:
-            return self._of_agent(thing)
+        if thing.kind.row.home is Home.MACHINES:
+            return self._of_machine(thing)
         known = self._by_id.get((thing.kind, thing.id))
         if known:
             # A name that is an id (a key pair's) may have been given out twice: who lives comes first.
@@ -110,8 +111,8 @@ class Owners:
         last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
         return self._of_row(last, "no segment explains it; it was last")
 
-    def _of_agent(self, thing: Marked) -> Ownership:
-        """An agent's id is its machine's, which is many pods' in turn: whom it is bound to says whose it is."""
+    def _of_machine(self, thing: Marked) -> Ownership:
+        """Its id is the machine's, which is many pods' in turn: whom it is bound to says whose it is."""
         mine = [r for r in self._of_pod(thing) if r["key"].rpartition("/")[2] == thing.id]
         return self._of_row(mine[0], "it is bound to a controller as") if mine else self._unknown(thing)
 

@@ -25,6 +25,7 @@ from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.site import Site
 from weft.ports.clock import Clock
+from weft.ports.resources import Acceptance
 
 log = logging.getLogger(__name__)
 
@@ -190,9 +191,11 @@ class Reconciler:
     def _prove(self, held: Held) -> None:
         """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
         resources = [r.resource for r in held.resources()]
-        for where, machines in self._world().machines.items():
-            if any(r.where == where for r in resources):
-                held.say("verified", machines.prove(held.pod.scope, resources))
+        world = self._world()
+        for where in sorted({r.where for r in resources}):
+            driver = world.driver(where)
+            if isinstance(driver, Acceptance):
+                held.say("verified", driver.prove(held.pod.scope, resources))
 
     def _fabric_age(self, held: Held) -> float:
         """How many seconds old the reading may be that the pod is judged by: it is from after its last change."""

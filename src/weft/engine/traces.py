@@ -23,7 +23,7 @@ class Trace:
     """Something of a released pod.
 
     Attributes:
-        place: cloud, fabric or IPU-POD.
+        place: cloud, fabric or manager of machines.
         subject: id outside.
         what: one sentence.
         others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.

@@ -20,7 +20,7 @@ class World:
         resources: cloud or fabric name -> driver of the resources that live there.
         fabrics: fabric name -> its driver, which has the segments among `resources` too.
         clouds: cloud name -> facts.
-        machines: IPU-POD's name -> reader.
+        machines: name of a manager of machines -> reader of what it has.
     """
 
     resources: Mapping[str, ResourceDriver]

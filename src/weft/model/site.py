@@ -5,7 +5,7 @@ This is the value; reading it from YAML and CSV with file and line in every erro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any, Literal, Self
@@ -338,6 +338,11 @@ class Site(Document):
     @cached_property
     def switch_by_name(self) -> dict[str, Switch]:
         return {s.name: s for s in self.switches}
+
+    @property
+    def managers(self) -> Collection[str]:
+        """Names of what manages machines of accelerators that stand apart from hosts."""
+        return self.ipu_pods.keys()
 
     @cached_property
     def machine_by_name(self) -> dict[str, IpuMachine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from weft.model.mark import Mark
 from weft.model.owner import Owner
@@ -87,5 +87,21 @@ class ResourceDriver(Protocol):
         """id -> outcome: remove things that the audit found, after checking their mark again.
 
         An outcome without id and error means that the thing was seen to be absent: to know that it is gone, ask again.
+        """
+        ...
+
+
+@runtime_checkable
+class Acceptance(Protocol):
+    """What a `ResourceDriver` may offer besides: to try out what it made before the pod is handed over."""
+
+    def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
+        """Do once what the pod is for, as its tenant would, and leave nothing behind.
+
+        A sentence for the pod's events. Raises `TemporaryError` or `PermanentError` if it can't be done. Where the
+        tenant's own use leaves no room, that is the proof. Safe to repeat, also after a lost answer.
+
+        Args:
+            resources: all of the pod's.
         """
         ...

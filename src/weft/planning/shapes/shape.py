@@ -129,6 +129,22 @@ class CapacityAsked:
     level: Level | None = None
 
 
+class Sayings(NamedTuple):
+    """Forms of sentences of this shape that tenants may be shown, as `weft.app.sayings` has them.
+
+    Attributes:
+        places: words for what orders are placed in, besides clouds and fabrics.
+        refusals: why there is no room.
+        changes: what would fit.
+        allowed: what is wrong with an order.
+    """
+
+    places: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
 class Shape(Protocol):
     """One shape of pods. Pure; holds nothing."""
 
@@ -224,6 +240,9 @@ class Shape(Protocol):
     def headline(self, plan: Plan) -> str:
         """What it takes, in one sentence."""
         ...
+
+    @property
+    def says(self) -> Sayings: ...
 
     @property
     def columns(self) -> Sequence[str]:

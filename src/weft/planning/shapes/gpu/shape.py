@@ -27,7 +27,7 @@ from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.gpu.crew import crew_of
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, members, podgraph
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved, Sayings
 from weft.planning.words import one_of
 
 CHANGEABLE = frozenset(
@@ -46,12 +46,26 @@ CHANGEABLE = frozenset(
 )
 
 
+SAYS = Sayings(
+    refusals=(
+        *(f"{{place}}: all {t.words} of its range {{n}} to {{n}} are in use" for t in FABRIC_TYPES.values()),
+        "shared adapters are not possible on {place}…",
+    ),
+    changes=(
+        "fabric.bisection_gbps: {n} instead of {n}",
+        "fabric.hcas_per_node: {n} instead of {n}",
+        "fabric.hcas: dedicated (whole adapters, one server a node)",
+    ),
+)
+
+
 class GpuShape:
     """See `weft.planning.shapes.shape.Shape`, and the module's docstring."""
 
     name = "nodes"
     units = "nodes"
     changeable = CHANGEABLE
+    says = SAYS
     columns = ("#", "node", "rack", "leaf", "pod")
 
     def is_of(self, order: Order) -> bool:

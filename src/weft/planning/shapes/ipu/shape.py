@@ -25,6 +25,7 @@ from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
+from weft.planning.shapes.ipu.says import SAYS
 from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
 
 TYPE = "ipu"
@@ -48,6 +49,7 @@ class IpuShape:
     units = "IPU-Machines"
     changeable = CHANGEABLE
     fits_now = None
+    says = SAYS
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
 
     def is_of(self, order: Order) -> bool:
