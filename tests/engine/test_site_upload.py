@@ -351,6 +351,16 @@ def test_an_older_document_in_one_piece_is_read(house: House) -> None:
     assert applied(house, cut(large())) == 3
 
 
+def test_a_document_of_an_older_version_with_parts_is_read(house: House) -> None:
+    """Its rows are taken through the steps with the whole document, and the next generation is of today's version."""
+    applied(house, cut(large()))
+    rows(house, "UPDATE site SET document = document - 'version' WHERE generation = 2 RETURNING 1")
+    store = Store(house.database)
+    assert store.site().site == large()
+    store.apply_site(large(maintenance="fan"), "test")
+    assert Store(house.database).site().site == large(maintenance="fan")
+
+
 def test_a_site_that_was_sent_otherwise_is_stored_in_weft_own_form(house: House) -> None:
     """Any order of rows, other cuts: what is in force is the canonical site, and its parts are named as ever."""
     made = cut(large())
