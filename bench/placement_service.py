@@ -16,7 +16,7 @@ from bench.placement_common import MIX, row
 from bench.sites import regular_site
 from weft.engine.agenda import Waiter, agenda
 from weft.engine.capacity import Capacity
-from weft.engine.ground import Ground, Window
+from weft.engine.gather import PlanningInput, Window
 from weft.engine.world import World
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
@@ -31,13 +31,13 @@ NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 def service_rows() -> list[dict[str, Any]]:
     """Every measurement as a row."""
     site, capacity = regular_site(NODES), full(0.995)
-    ground = Ground(site, World({}, {}, {}), {}, {})
+    given = PlanningInput(site, World({}, {}, {}), {}, {})
     now = NOW.timestamp()
     window = Window(now, now, FOREVER, FOREVER)
     refused = order("late", 64)
 
     def refuse() -> None:
-        made = ground.plan(str(UUID(int=0)), "team-a", refused, capacity, window)
+        made = given.plan(str(UUID(int=0)), "team-a", refused, capacity, window)
         assert isinstance(made, Refusal) and made.earliest_start
 
     waiting = queue()

@@ -14,7 +14,7 @@ from weft.engine.agenda import window_of
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
-from weft.engine.ground import Ground, Window, look_around, refused
+from weft.engine.gather import PlanningInput, Window, gather, refused
 from weft.engine.records import PodRecord
 from weft.engine.waiting import check_later, check_waiting, insert_waiting, lengthen_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
@@ -54,12 +54,12 @@ class PodVerbs(Desk):
     def plan_pod(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
         self._check_exclusive(request, project, order)
-        ground = self._ground(project, order)
-        order = self._checked(request.caller, project, order, ground)
+        given = self._gather(project, order)
+        order = self._checked(request.caller, project, order, given)
         window = self._window(order)
-        plan = self._plan(NOT_ORDERED, project, order, ground, self._store.capacity(), window)
+        plan = self._plan(NOT_ORDERED, project, order, given, self._store.capacity(), window)
         if window.start <= window.now:
-            ground.check_quotas(project, plan)
+            given.check_quotas(project, plan)
         return plan
 
     def create_pod(self, request: Request, order: Order) -> PodView:
@@ -67,41 +67,43 @@ class PodVerbs(Desk):
         with self._logged(request, "pod create", order.name):
             project = self._project(request, "pods:create")
             self._check_exclusive(request, project, order)
-            ground = self._ground(project, order)
-            order = self._checked(request.caller, project, order, ground)
+            given = self._gather(project, order)
+            order = self._checked(request.caller, project, order, given)
             pod_id = str(uuid4())
             if order.queue:
-                ground.check_possible(pod_id, project, order)
-                self._enqueue(request, project, order, ground, pod_id)
+                given.check_possible(pod_id, project, order)
+                self._enqueue(request, project, order, given, pod_id)
             else:
-                self._place(request, project, order, ground, pod_id)
+                self._place(request, project, order, given, pod_id)
             return self._view(self._store.find_pod(pod_id, project))
 
-    def _place(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
+    def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
         """Nodes now, or promised for the start that was asked for. Raises `RefusedError`."""
-        cloud = resolve_cloud(order, ground.site)
-        check_epoch(self._store.database, ground.world.clouds[cloud], ground.site.name, cloud)
+        cloud = resolve_cloud(order, given.site)
+        check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
         window = self._window(order)
         if window.start > window.now:
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
-                check_waiting(tx, project, ground.site)
+                check_waiting(tx, project, given.site)
                 capacity = read_capacity(tx)
-                plan = self._plan(pod_id, project, order, ground, capacity, window)
+                plan = self._plan(pod_id, project, order, given, capacity, window)
                 by = request.caller.user_name
                 insert_waiting(self._store, tx, pod_id, project, by, order, window, takes(plan))
             return
-        claim_now(self._store, ground, pod_id, project, request.caller.user_name, order, window)
+        claim_now(self._store, given, pod_id, project, request.caller.user_name, order, window)
 
-    def _enqueue(self, request: Request, project: str, order: Order, ground: Ground, pod_id: str) -> None:
+    def _enqueue(
+        self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str
+    ) -> None:
         """Into the queue; a start that was asked for is promised at once if it can be."""
         window = self._window(order)
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
-            check_waiting(tx, project, ground.site)
+            check_waiting(tx, project, given.site)
             nodes: list[str] = []
             if window.start > window.now:
-                found = ground.plan(pod_id, project, order, read_capacity(tx), window)
+                found = given.plan(pod_id, project, order, read_capacity(tx), window)
                 nodes = takes(found) if isinstance(found, Plan) else []
             insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
@@ -213,20 +215,20 @@ class PodVerbs(Desk):
         if order.locality.exclusive or order.locality.apart_from:
             self._policy.check("pods:create_exclusive", request.caller, project)
 
-    def _ground(self, project: str, order: Order) -> Ground:
+    def _gather(self, project: str, order: Order) -> PlanningInput:
         site = self._store.site().site
         cloud = resolve_cloud(order, site)
         needs = Needs.of([resolve(order, project, site)])
-        ground = look_around(site, self._keeper.world(), cloud, needs)
-        if error := ground.boot_error(project, order):
+        given = gather(site, self._keeper.world(), cloud, needs)
+        if error := given.boot_error(project, order):
             raise error
-        return ground
+        return given
 
-    def _checked(self, caller: Caller, project: str, order: Order, ground: Ground) -> Order:
+    def _checked(self, caller: Caller, project: str, order: Order, given: PlanningInput) -> Order:
         """The order with its key pair read and projects by id, after the cloud confirmed the names in it."""
-        cloud = resolve_cloud(order, ground.site)
-        facts = ground.world.clouds[cloud]
-        facts.check_order(project, order, resolve_flavor(order, ground.site.clouds[cloud], cloud))
+        cloud = resolve_cloud(order, given.site)
+        facts = given.world.clouds[cloud]
+        facts.check_order(project, order, resolve_flavor(order, given.site.clouds[cloud], cloud))
         # Names of projects are looked up for operators only, and an id that nobody knows keeps apart from nobody:
         # whoever could tell one from the other could ask which projects there are.
         if order.locality.apart_from and self._policy.is_operator(caller):
@@ -242,9 +244,15 @@ class PodVerbs(Desk):
         return order.model_copy(update={"access": access})
 
     def _plan(
-        self, pod_id: str, project: str, order: Order, ground: Ground, capacity: Capacity, window: Window
+        self,
+        pod_id: str,
+        project: str,
+        order: Order,
+        given: PlanningInput,
+        capacity: Capacity,
+        window: Window,
     ) -> Plan:
-        plan = ground.plan(pod_id, project, order, capacity, window)
+        plan = given.plan(pod_id, project, order, capacity, window)
         if isinstance(plan, Refusal):
             raise refused(plan)
         return plan

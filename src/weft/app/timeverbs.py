@@ -12,7 +12,7 @@ from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row
-from weft.engine.ground import health, look_around
+from weft.engine.gather import gather, health
 from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
 from weft.model.order import Level
@@ -42,14 +42,14 @@ class TimeVerbs(Desk):
         self._policy.check("capacity:show", caller, caller.project_id)
         site, world = self._store.site().site, self._keeper.world()
         shapes = shown_shapes(site, accelerator, level)
-        grounds = [
-            look_around(site, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
+        inputs = [
+            gather(site, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
             for cloud in sorted(site.clouds)
         ]
         held, now = self._store.capacity(), self._clock.now()
         view = capacity_of(
             site,
-            health(site, grounds, held),
+            health(site, inputs, held),
             held.book(),
             now,
             duration,

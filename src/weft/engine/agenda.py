@@ -13,7 +13,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from weft.engine.capacity import Capacity, seconds_of
-from weft.engine.ground import Window
+from weft.engine.gather import Window
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order

@@ -9,7 +9,7 @@ free: workers leave the pod alone until the claim is confirmed. If we die in bet
 from __future__ import annotations
 
 from weft.engine.capacity import read_capacity
-from weft.engine.ground import Ground, Window, refused
+from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.store import Store
 from weft.model.errors import TemporaryError
 from weft.model.order import Order
@@ -23,7 +23,7 @@ MOST_TRIES = 8
 
 
 def claim_now(
-    store: Store, ground: Ground, pod_id: str, project: str, user: str, order: Order, window: Window
+    store: Store, given: PlanningInput, pod_id: str, project: str, user: str, order: Order, window: Window
 ) -> None:
     """Claim nodes for an order that starts now.
 
@@ -33,12 +33,12 @@ def claim_now(
     for _ in range(MOST_TRIES):
         with store.database.transaction() as tx:
             tx.row("lock_capacity")
-            plan = ground.plan(pod_id, project, order, read_capacity(tx), window)
+            plan = given.plan(pod_id, project, order, read_capacity(tx), window)
             if isinstance(plan, Refusal):
                 raise refused(plan)
             store.insert_pod(tx, plan, project, user, UNCONFIRMED)
         try:
-            without = _looked_at(store, ground, project, plan)
+            without = _looked_at(store, given, project, plan)
         except BaseException:
             store.drop_claim(plan)
             raise
@@ -47,14 +47,14 @@ def claim_now(
             return
         if not store.drop_claim(plan):
             return  # its release was asked for meanwhile, or it took so long that a worker has it
-        ground = without
+        given = without
     why = f"somebody else was on the nodes that were chosen, {MOST_TRIES} times in a row"
     raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
 
 
-def _looked_at(store: Store, ground: Ground, project: str, plan: Plan) -> Ground | None:
-    """None: the plan may stay; else the ground without the nodes that somebody else is on."""
-    without = ground.without_occupied(plan, store.servers_on(plan.placement.held))
+def _looked_at(store: Store, given: PlanningInput, project: str, plan: Plan) -> PlanningInput | None:
+    """None: the plan may stay; else what is left without the nodes that somebody else is on."""
+    without = given.without_occupied(plan, store.servers_on(plan.placement.held))
     if without is None:
-        ground.check_quotas(project, plan)
+        given.check_quotas(project, plan)
     return without

@@ -19,7 +19,7 @@ from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
-from weft.engine.ground import Ground, health, look_around
+from weft.engine.gather import PlanningInput, gather, health
 from weft.engine.store import Store
 from weft.engine.waiting import time_of
 from weft.engine.waitlist import Waitlist
@@ -75,39 +75,39 @@ class Dispatcher:
         if not waiting:
             return []
         site = self._site()
-        grounds = self._look_around(site, waiting.values())
+        inputs = self._gather(site, waiting.values())
         denied: dict[UUID, str] = {}
         for one in waiting.values():
-            if error := _in_the_way(one, grounds.get(_cloud(one, site))):
+            if error := _in_the_way(one, inputs.get(_cloud(one, site))):
                 denied[one.id] = str(error)
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
-                look = self._look(tx, site, grounds, denied, forecast=True)
+                look = self._look(tx, site, inputs, denied, forecast=True)
             seen, chosen = look.agenda, look.agenda.start
             if chosen is None:
                 expected = {pod: note.expected for pod, note in seen.notes.items()}
-                if self._write_notes(site, grounds, denied, expected):
+                if self._write_notes(site, inputs, denied, expected):
                     return started
                 continue
-            ground = grounds.get(_cloud(chosen, site))
-            if not isinstance(ground, Ground) or _in_the_way(chosen, ground):
+            given = inputs.get(_cloud(chosen, site))
+            if not isinstance(given, PlanningInput) or _in_the_way(chosen, given):
                 denied[chosen.id] = chosen.reason  # ordered since we looked around: the next look is for it
-            elif self._guarded(chosen, ground, grounds, denied, look.capacity):
+            elif self._guarded(chosen, given, inputs, denied, look.capacity):
                 started.append(chosen.name)
         return started
 
     def _guarded(
         self,
         chosen: Waiter,
-        ground: Ground,
-        grounds: dict[str, Ground | WeftError],
+        given: PlanningInput,
+        inputs: dict[str, PlanningInput | WeftError],
         denied: dict[UUID, str],
         seen: Capacity,
     ) -> bool:
         """A defect of ours that one order meets must not keep the others waiting."""
         try:
-            return self._try(chosen, ground, grounds, denied, seen)
+            return self._try(chosen, given, inputs, denied, seen)
         except WeftError:
             raise
         except Exception as error:
@@ -118,36 +118,36 @@ class Dispatcher:
     def _try(
         self,
         chosen: Waiter,
-        ground: Ground,
-        grounds: dict[str, Ground | WeftError],
+        given: PlanningInput,
+        inputs: dict[str, PlanningInput | WeftError],
         denied: dict[UUID, str],
         seen: Capacity,
     ) -> bool:
         """Ask for quotas and what is on the nodes, which takes its time, then decide again under the lock.
 
-        A refusal goes into `denied`; nodes that somebody else is on go from the ground.
+        A refusal goes into `denied`; nodes that somebody else is on go from the input.
         """
-        first = self._plan(chosen, ground, seen, self._store.database.now().timestamp())
-        reason = first if isinstance(first, str) else _over_quota(ground, chosen, first)
+        first = self._plan(chosen, given, seen, self._store.database.now().timestamp())
+        reason = first if isinstance(first, str) else _over_quota(given, chosen, first)
         if isinstance(first, str) or reason:
             denied[chosen.id] = reason
             return False
         try:
-            facts = ground.world.clouds[first.cloud]
-            check_epoch(self._store.database, facts, ground.site.name, first.cloud)
-            without = ground.without_occupied(first, self._store.servers_on(first.placement.held))
+            facts = given.world.clouds[first.cloud]
+            check_epoch(self._store.database, facts, given.site.name, first.cloud)
+            without = given.without_occupied(first, self._store.servers_on(first.placement.held))
         except WeftError as error:
             denied[chosen.id] = str(error)
             return False
         if without is not None:
-            grounds[first.cloud] = without
+            inputs[first.cloud] = without
             return False
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
-            look = self._look(tx, ground.site, grounds, denied)
+            look = self._look(tx, given.site, inputs, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
                 return False  # the world has moved on: look again
-            plan = self._plan(chosen, ground, look.capacity, tx.now().timestamp())
+            plan = self._plan(chosen, given, look.capacity, tx.now().timestamp())
             if isinstance(plan, str):
                 denied[chosen.id] = plan
                 return False
@@ -161,7 +161,7 @@ class Dispatcher:
         self,
         tx: Tx,
         site: Site,
-        grounds: Mapping[str, Ground | WeftError],
+        inputs: Mapping[str, PlanningInput | WeftError],
         denied: Mapping[UUID, str],
         forecast: bool = False,
     ) -> _Look:
@@ -172,15 +172,15 @@ class Dispatcher:
             r["project_id"]: float(r["seconds"] or 0)
             for r in tx.rows("use_of_projects", at=now, half_life=half_life)
         }
-        state = health(site, (g for g in grounds.values() if isinstance(g, Ground)), capacity)
+        state = health(site, (g for g in inputs.values() if isinstance(g, PlanningInput)), capacity)
         found = agenda(site, capacity, list(waiting.values()), used, state, denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
-    def _plan(self, one: Waiter, ground: Ground, capacity: Capacity, now: float) -> Plan | str:
+    def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
         """The plan with which it starts now, or why it can't."""
         window = one.window(now)
         try:
-            made = ground.plan(str(one.id), one.project, one.order, capacity, window)
+            made = given.plan(str(one.id), one.project, one.order, capacity, window)
         except InputError as error:
             return str(error)
         return made if isinstance(made, Plan) else made.reason
@@ -195,7 +195,7 @@ class Dispatcher:
     def _write_notes(
         self,
         site: Site,
-        grounds: Mapping[str, Ground | WeftError],
+        inputs: Mapping[str, PlanningInput | WeftError],
         denied: Mapping[UUID, str],
         expected: Mapping[UUID, float | None],
     ) -> bool:
@@ -205,7 +205,7 @@ class Dispatcher:
         """
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
-            look = self._look(tx, site, grounds, denied)
+            look = self._look(tx, site, inputs, denied)
             if look.agenda.start is not None:
                 return False
             promised = {r["pod_id"]: r for r in look.capacity.promises}
@@ -245,17 +245,17 @@ class Dispatcher:
         tx.run("insert_event", pod_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
         tx.run("notify", pod_id=str(pod_id))
 
-    def _look_around(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, Ground | WeftError]:
+    def _gather(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
         """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""
         world = self._world()
         by_cloud: dict[str, list[Waiter]] = {}
         for one in waiting:
             if cloud := _cloud(one, site):
                 by_cloud.setdefault(cloud, []).append(one)
-        found: dict[str, Ground | WeftError] = {}
+        found: dict[str, PlanningInput | WeftError] = {}
         for cloud, ones in by_cloud.items():
             try:
-                found[cloud] = look_around(site, world, cloud, Needs.of(_resolved(ones, site)))
+                found[cloud] = gather(site, world, cloud, Needs.of(_resolved(ones, site)))
             except WeftError as error:
                 found[cloud] = error
         return found
@@ -276,19 +276,19 @@ def _resolved(waiting: Iterable[Waiter], site: Site) -> Iterator[Resolved]:
             yield resolve(one.order, one.project, site)
 
 
-def _in_the_way(one: Waiter, ground: Ground | WeftError | None) -> WeftError | None:
+def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftError | None:
     """What of its cloud couldn't be found out that must be known to start it."""
-    if not isinstance(ground, Ground):
-        return ground
+    if not isinstance(given, PlanningInput):
+        return given
     try:
-        return ground.boot_error(one.project, one.order)
+        return given.boot_error(one.project, one.order)
     except InputError:
         return None  # planning says it
 
 
-def _over_quota(ground: Ground, one: Waiter, plan: Plan) -> str:
+def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
     try:
-        ground.check_quotas(one.project, plan)
+        given.check_quotas(one.project, plan)
     except WeftError as error:
         return str(error)
     return ""

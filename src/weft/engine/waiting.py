@@ -8,7 +8,7 @@ from datetime import datetime
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.database import Tx
 from weft.engine.documents import written
-from weft.engine.ground import Window
+from weft.engine.gather import Window
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
 from weft.model.errors import ConflictError, InputError

@@ -25,7 +25,7 @@ class PartsShape(GpuShape):
     )
 
     def is_of(self, order: Order) -> bool:
-        return order.ipus is None and order.nodes.sharing == "shared"
+        return order.nodes.sharing == "shared"
 
     @property
     def fits_now(self) -> Callable[[Resolved, Occupancy], bool]:

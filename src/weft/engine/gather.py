@@ -44,7 +44,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PlanningInput:
     """See the module's docstring.
 
     Attributes:
@@ -112,8 +112,8 @@ class Ground:
 
     def without_occupied(
         self, plan: Plan, sharing: Mapping[str, Collection[str]] | None = None
-    ) -> Ground | None:
-        """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the ground without those nodes.
+    ) -> PlanningInput | None:
+        """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the input without those nodes.
 
         Args:
             sharing: shared node -> servers of other pods that belong on it, by id or name.
@@ -153,10 +153,10 @@ def refused(refusal: Refusal) -> RefusedError:
     return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
 
 
-def look_around(site: Site, world: World, cloud: str, needs: Needs) -> Ground:
+def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
     """Ask a cloud, and the managers of fabrics and accelerators that something there needs, how they are.
 
-    Raises `UnknownError` if the cloud, or a manager of accelerators, can't be asked; a fabric is in `Ground.silent`.
+    Raises `UnknownError` if the cloud, or a manager of accelerators, can't be asked; a silent fabric is in `silent`.
     """
     down = down_nodes(site, world, cloud)
     for name in sorted(needs.managers & world.machines.keys()):
@@ -175,13 +175,13 @@ def look_around(site: Site, world: World, cloud: str, needs: Needs) -> Ground:
     there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
-    return Ground(site, world, down, told, there, tuple(ports), boots, silent, segments)
+    return PlanningInput(site, world, down, told, there, tuple(ports), boots, silent, segments)
 
 
 def _boots(
     site: Site, world: World, cloud: str, orders: Iterable[Resolved]
 ) -> dict[str, Mapping[str, str] | WeftError]:
-    """See `Ground.boots`. One project's image that can't be asked about stands in the way of its own orders only."""
+    """See `PlanningInput.boots`. An image that can't be asked about stands in the way of its own orders only."""
     found: dict[str, Mapping[str, str] | WeftError] = {}
     for order in orders:
         if order.boots in found:
@@ -197,21 +197,21 @@ def _boots(
     return found
 
 
-def health(site: Site, grounds: Iterable[Ground], capacity: Capacity) -> Occupancy:
-    """What is out of order now, on all these grounds."""
+def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> Occupancy:
+    """What is out of order now, on all these inputs."""
     down: dict[str, str] = {}
     full: dict[tuple[str, str], FullPort] = {}
     unfit: dict[str, Mapping[str, str]] = {}
-    for ground in grounds:
+    for given in inputs:
         down |= {
             n.name: "no fabric that it is on can be asked: what is free there is unknown"
             for n in site.nodes
-            if ground.silent and n.hcas and {h.fabric for h in n.hcas} <= ground.silent.keys()
+            if given.silent and n.hcas and {h.fabric for h in n.hcas} <= given.silent.keys()
         }
-        down |= not_free(ground.on_nodes, capacity.held, capacity.gone)
-        down |= ground.down
-        unfit |= {boot: nodes for boot, nodes in ground.boots.items() if nodes and isinstance(nodes, Mapping)}
-        for port in ground.ports:
+        down |= not_free(given.on_nodes, capacity.held, capacity.gone)
+        down |= given.down
+        unfit |= {boot: nodes for boot, nodes in given.boots.items() if nodes and isinstance(nodes, Mapping)}
+        for port in given.ports:
             words = site.fabrics[port.fabric].words
             if found := full_port(port, words, capacity.used.segments.get(port.fabric, ())):
                 full[port.fabric, port.port] = found
