@@ -11,10 +11,12 @@ from psycopg.types.json import Jsonb
 from tests.engine.house import ORDER, House
 
 from weft.engine.database import Database
+from weft.engine.documents import STEPS
 from weft.engine.sql import migrations
 from weft.engine.store import Store
 from weft.model.order import NetworkOrder
 from weft.model.pod import PodState
+from weft.model.versions import FIELD, newest
 from weft.model.views import PodSearch
 from weft.planning.place.sharing import Terms
 
@@ -28,7 +30,7 @@ def test_pods_of_the_first_version_are_taken_over(
     house = House(database, database_url)
     plan = house.order().plan
     house.close()
-    document = plan.model_dump(mode="json")
+    document = {FIELD: newest(STEPS), **plan.model_dump(mode="json")}
     for part, fields in (
         ("nodes", ["spare"]),
         ("fabric", ["bisection_gbps"]),
@@ -89,7 +91,7 @@ def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url:
             connection.execute(statements.encode())
             connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
         for name, pod in pods.items():
-            document = pod.plan.model_dump(mode="json")
+            document = {FIELD: newest(STEPS), **pod.plan.model_dump(mode="json")}
             document["order"]["lease"] = lease.get(name, document["order"]["lease"])
             connection.execute(
                 "INSERT INTO pod (id, project_id, name, created_by, created_at, plan, ordered, state, since, next_at,"

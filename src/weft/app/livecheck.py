@@ -39,7 +39,7 @@ def check_live(site: Site) -> LiveCheck:
     found: list[Weakness] = []
     problems: list[str] = []
     managers = 0
-    for name in sorted(site.fabrics):
+    for name in sorted(n for n, f in site.fabrics.items() if f.manager.driver == "opensm"):
         driver = OpenSm(site, name, NoLedger())
         for manager, options in driver.options().items():
             managers += 1

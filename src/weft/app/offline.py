@@ -24,7 +24,12 @@ from weft.planning.shapes.shape import CapacityAsked, Shape
 PROJECT = "offline"
 """Project in a plan that was made without a cloud that could name one."""
 
-_BY_DRIVER = {"opensm": OPENSM}
+_BY_DRIVER = {
+    "opensm": OPENSM,
+    "switches": Capabilities(
+        virtual_functions=False, why_no_virtual_functions="weft can only plan for it yet"
+    ),
+}
 
 
 def plan_file(order: Order, site_path: str | Path) -> Plan | Refusal:

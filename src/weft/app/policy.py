@@ -143,7 +143,7 @@ _RULES = (
     _documented(
         "details:show",
         _OPERATOR_READS,
-        "See GUIDs, hosts' addresses and other projects' names in plans, pods, events and errors.",
+        "See adapters' ids, hosts' addresses and other projects' names in plans, pods, events and errors.",
         "/v1/pods/{name}",
     ),
 )

@@ -1,9 +1,9 @@
 """What a tenant may see, in one place: what isn't named here, by field and by sentence, isn't shown.
 
-A tenant sees its own pods with node, rack and leaf names, P_Key, VLAN and addresses. Of what is planned and built it
+A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of what is planned and built it
 sees the fields that the table of kinds names (`weft.model.kinds`); reasons, events and errors as `weft.app.sayings` has
 them; of a refusal how many nodes are taken, not by whom or why. Times that follow from others' leases are rounded. A
-receipt is shown whole: it is signed, and a pod's servers saw the GUIDs in it.
+receipt is shown whole: it is signed, and a pod's servers saw the ports' ids in it.
 """
 
 from __future__ import annotations

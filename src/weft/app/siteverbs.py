@@ -142,7 +142,7 @@ class SiteVerbs(Desk):
                 )
             if _wired(before, node) != _wired(site, node):
                 raise ConflictError(
-                    f"nodes: {node}'s host or HCAs (names, fabrics, GUIDs) are changed, and pod {row['pod']} "
+                    f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
                     "was wired with them: release the pod first"
                 )
         for home in self._store.homes():

@@ -51,7 +51,11 @@ def build_world(
 ) -> World:
     """Drivers of everything that the site names; `ledger` gives a fabric's. Opens no connection."""
     sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
-    fabrics = {name: OpenSm(site, name, ledger(name, fabric.words)) for name, fabric in site.fabrics.items()}
+    fabrics = {
+        name: OpenSm(site, name, ledger(name, fabric.words))
+        for name, fabric in site.fabrics.items()
+        if fabric.manager.driver == "opensm"
+    }
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
     return World(

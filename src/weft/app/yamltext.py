@@ -1,7 +1,8 @@
 """YAML text into plain data, with the line of every value.
 
 Every plain scalar stays text: the field that it is for says what it means. YAML's own guesses would turn the PCI
-address `0000:05:00.0` into a number of base 60, the GUID `0010000000000001` into an integer, the node `no` into false.
+address `0000:05:00.0` into a number of base 60, `0010000000000001` into an integer, the node `no` into
+false.
 Anchors and aliases work; tags, merge keys and several documents in one file are refused.
 """
 
@@ -52,7 +53,7 @@ class Positions:
 
 
 def dotted(path: Path) -> str:
-    """`nodes[3].hcas[0].guid`, as errors name a field."""
+    """`nodes[3].hcas[0].pci`, as errors name a field."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

@@ -7,10 +7,10 @@ the numbers of released pods that a manager could not be shown to have forgotten
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from weft.engine.database import Database
+from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -25,7 +25,7 @@ LIMIT = 900.0
 """Seconds without a look after which the thread counts as stuck: silent agents take their time-outs, one by one."""
 
 
-class FabricKeeper:
+class FabricKeeper(Periodic):
     """Any number may run: a change of a file is taken only if the file still is the one that was read."""
 
     def __init__(
@@ -36,31 +36,13 @@ class FabricKeeper:
         every: float = LEVEL_EVERY,
     ) -> None:
         self._database, self._world, self._every = database, world, every
-        self._pulse = pulse or Pulse()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fabrics", daemon=True)
+        super().__init__(
+            "fabrics", self._look, pulse or Pulse(), LIMIT, first=every, again=every, defect=every
+        )
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Start no further look; one that waits for a silent agent ends with the process."""
-        self._stop.set()
-        self._thread.join(timeout)
-
-    def _run(self) -> None:
-        self._pulse.turn("fabrics", LIMIT)
-        while not self._stop.wait(self._every):
-            try:
-                self.tend()
-            except WeftError as error:
-                self._pulse.trouble("fabrics", error)
-                log.warning("fabrics: %s", error)
-            except Exception as error:
-                self._pulse.trouble("fabrics", error)
-                log.exception("fabrics: defect in weft")
-            else:
-                self._pulse.turn("fabrics", LIMIT)
+    def _look(self) -> float:
+        self.tend()
+        return self._every
 
     def tend(self) -> None:
         """One look at every fabric; one that can't be asked stands in no other's way."""

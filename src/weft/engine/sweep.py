@@ -10,7 +10,6 @@ receipt, a finding of the audit, a metric.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from weft.engine.database import Row
 from weft.engine.moves import seen_of
 from weft.engine.outside import Outside, look_outside
 from weft.engine.owners import Claim, Owners
+from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.release import Reader, unfree
@@ -52,7 +52,7 @@ class SweepSettings:
     pause: float = PAUSE
 
 
-class Sweeper:
+class Sweeper(Periodic):
     """Any number may run: the database says whose turn it is."""
 
     def __init__(
@@ -67,33 +67,7 @@ class Sweeper:
         self._store, self._world, self._site, self._clock = store, world, site, clock
         self._settings = settings or SweepSettings()
         self._traces = Traces(store.database)
-        self._pulse = pulse or Pulse()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Begin no further sweep; one under way ends with the process, and is safe to cut anywhere."""
-        self._stop.set()
-        self._thread.join(timeout)
-
-    def _run(self) -> None:
-        pause, limit = 1.0, self._settings.every + LONGEST
-        self._pulse.turn("sweep", limit)
-        while not self._stop.wait(pause):
-            try:
-                pause = self.run_due()
-                self._pulse.turn("sweep", limit)
-            except WeftError as error:
-                self._pulse.trouble("sweep", error)
-                log.warning("sweep: %s", error)
-                pause = 10.0
-            except Exception as error:
-                self._pulse.trouble("sweep", error)
-                log.exception("sweep: defect in weft")
-                pause = 60.0
+        super().__init__("sweep", self.run_due, pulse or Pulse(), self._settings.every + LONGEST)
 
     def run_due(self) -> float:
         """Sweep, if it is time and nobody else does; seconds until it may be time again."""

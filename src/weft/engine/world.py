@@ -44,7 +44,7 @@ class World:
             raise PermanentError(
                 f"find the fabric {name!r}",
                 "the site in force",
-                "it names no such fabric",
-                "apply a site that does",
+                "there is no driver for it: the site has no such fabric, or one that weft can only plan for",
+                "order on another fabric, or apply a site that has it",
             )
         return self.fabrics[name]

@@ -118,7 +118,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host can't be told: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),
-    _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a full member of {segment}{limited}"),
+    _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a {mode} member of {segment}{limited}"),
     _K.OTHER_SEGMENTS: (_S.ISOLATION, "{subject} also has {segments}"),
     _K.FAILED_OPEN: (
         _S.ISOLATION,

@@ -31,11 +31,17 @@ class Hca(Document):
     switch: str | None = Field(default=None, max_length=64, description="PCIe switch that it is behind.")
     mac: Mac | None = Field(default=None, description="MAC address, for Ethernet or IPoIB.")
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+    switch_port: str | None = Field(
+        default=None,
+        pattern=r"^[^\s/]+/\S+$",
+        description="Ethernet fabrics: the port that it is cabled to, by the switch's name and the vendor's name of "
+        "the port, such as leaf01/Ethernet7.",
+    )
 
     @property
     def port_id(self) -> str:
         """Id of the port that is a member of segments, as the fabric's driver knows it."""
-        return format_guid(self.port_guid)
+        return self.switch_port or format_guid(self.port_guid)
 
 
 class Accelerator(Document):
@@ -146,7 +152,10 @@ class FabricAgent(Document):
 class FabricManager(Document):
     """How the fabric is ruled."""
 
-    driver: Literal["opensm"] = Field(description="Which driver speaks to the fabric manager.")
+    driver: Literal["opensm", "switches"] = Field(
+        description="What weft speaks to. opensm: the subnet managers of an InfiniBand fabric, by their agents. "
+        "switches: each switch of an Ethernet fabric; weft can plan for it, and not wire it yet."
+    )
     agents: tuple[FabricAgent, ...] = Field(default=(), description="Agents beside each subnet manager.")
     ca: str | None = Field(default=None, description="PEM file of the authority that signed the agents.")
     certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")

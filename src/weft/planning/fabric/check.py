@@ -33,7 +33,7 @@ def check_member(site: Site, fabric: str, table: PortTable, pkey: int) -> list[P
     for side, keys in _sides(table):
         if FULL_MEMBER | pkey not in keys:
             limited = ", a limited one only" if pkey in keys else ""
-            wrong = {"segment": format_pkey(pkey), "limited": limited}
+            wrong = {"segment": format_pkey(pkey), "mode": "full", "limited": limited}
             problems.append(_port(site, fabric, table, ProblemKind.NOT_MEMBER, side, **wrong))
         others = sorted({k & ~FULL_MEMBER for k in keys if k & ~FULL_MEMBER in mine} - {pkey})
         if others:

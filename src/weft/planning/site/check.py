@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from weft.model.errors import InputError
+from weft.model.fabrictypes import FabricKind
 from weft.model.site import BOOTABLE, Link, Node, Site, Switch
 from weft.planning.fabric.topology import NO_POD, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
+from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.ranges import check_ranges
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
@@ -29,6 +31,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_clouds(site),
         *check_ranges(site),
         *_agents(site),
+        *check_fabric_types(site),
         *_racks_and_switches(site),
         *_halls(site),
         *_dedicated(site),
@@ -44,7 +47,9 @@ def hints(site: Site) -> tuple[str, ...]:
     """What is no error, but worth knowing: one sentence each."""
     found: list[str] = []
     for name, fabric in sorted(site.fabrics.items()):
-        if not fabric.manager.agents:
+        if fabric.type is FabricKind.ETHERNET:
+            found.append(f"fabric {name} is an Ethernet fabric: weft can plan for it, and not wire it yet")
+        elif not fabric.manager.agents:
             found.append(f"fabric {name} has no agents: weft can plan for it, and not wire it")
     bare = [n.name for n in site.nodes if n.role == "compute" and not n.hcas]
     if bare:

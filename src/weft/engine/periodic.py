@@ -1,0 +1,66 @@
+"""A thread that does one thing from time to time, and goes on whatever happens to it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from weft.engine.pulse import Pulse
+from weft.model.errors import WeftError
+
+log = logging.getLogger(__name__)
+
+
+class Periodic:
+    """One thread. Its pulse says whether it still goes round.
+
+    Args:
+        turn: does the work once and gives the seconds until the next turn.
+        limit: seconds without a turn that succeeds after which the thread counts as stuck.
+        first: seconds before the first turn.
+        again, defect: pauses after an error of the outside, and after one that should not be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        turn: Callable[[], float],
+        pulse: Pulse,
+        limit: float,
+        *,
+        first: float = 1.0,
+        again: float = 10.0,
+        defect: float = 60.0,
+    ) -> None:
+        self._name, self._turn, self._pulse, self._limit = name, turn, pulse, limit
+        self._pause, self._again, self._defect = first, again, defect
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Begin no further turn; one under way ends with the process, and must be safe to cut anywhere."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        self._pulse.turn(self._name, self._limit)
+        while not self._stop.wait(self._pause):
+            try:
+                self._pause = self._turn()
+            except WeftError as error:
+                self._failed(error)
+                log.warning("%s: %s", self._name, error)
+                self._pause = self._again
+            except Exception as error:
+                self._failed(error)
+                log.exception("%s: defect in weft", self._name)
+                self._pause = self._defect
+            else:
+                self._pulse.turn(self._name, self._limit)
+
+    def _failed(self, error: Exception) -> None:
+        self._pulse.trouble(self._name, error)

@@ -1,0 +1,50 @@
+"""Checks of what a site says of each fabric for its type: numbers, manager, and how adapters name their ports. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.fabrictypes import FabricKind
+from weft.model.site import Site
+from weft.planning.site.seen import Seen, WrongValue
+
+DRIVERS = {FabricKind.INFINIBAND: "opensm", FabricKind.ETHERNET: "switches"}
+
+
+def check_fabric_types(site: Site) -> Iterator[WrongValue]:
+    """Everything that doesn't fit the type of its fabric."""
+    for name, fabric in site.fabrics.items():
+        if fabric.manager.driver != DRIVERS[fabric.type]:
+            allowed = f"{DRIVERS[fabric.type]} on a fabric of type {fabric.type}"
+            yield ("fabrics", name, "manager", "driver"), fabric.manager.driver, allowed
+        if fabric.segments.last > fabric.words.last:
+            allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
+            yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed
+    yield from _switch_ports(site)
+
+
+def _switch_ports(site: Site) -> Iterator[WrongValue]:
+    leaves = {(link.b, link.a) for link in site.links} | {(link.a, link.b) for link in site.links}
+    cabled = {end for end, _ in leaves}
+    taken = Seen("a switch's port")
+    for i, node in enumerate(site.nodes):
+        for j, hca in enumerate(node.hcas):
+            path, fabric = ("nodes", i, "hcas", j, "switch_port"), site.fabrics.get(hca.fabric)
+            if fabric is None:
+                continue  # told elsewhere
+            given, end = hca.switch_port, f"{node.name}/{hca.name}"
+            if fabric.type is not FabricKind.ETHERNET:
+                if given is not None:
+                    allowed = f"nothing: its port is known by its GUID on fabric {hca.fabric} ({fabric.type})"
+                    yield path, given, allowed
+                continue
+            if given is None:
+                yield path, None, "the switch and its port that it is cabled to, such as leaf01/Ethernet7"
+                continue
+            yield from taken.check(given, end, path)
+            name = given.partition("/")[0]
+            switch = site.switch_by_name.get(name)
+            if switch is None or switch.fabric != hca.fabric:
+                yield path, given, f"a port of a switch of fabric {hca.fabric}"
+            elif end in cabled and (end, name) not in leaves:
+                yield path, given, "a port of the switch that its cable ends at, by the table of links"

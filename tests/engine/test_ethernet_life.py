@@ -1,0 +1,166 @@
+"""A pod on a fabric of switches and VLANs, from its order to its receipt: engine, app and doors are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+from tests.engine.house import House
+
+from weft.app.redact import plan as redacted
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.engine.sweep import Sweeper, SweepSettings
+from weft.generate.receipts import verify
+from weft.model.pod import PodState
+from weft.model.receipt import SignedReceipt
+from weft.model.site import Site
+from weft.testing.ethernet import FakeEthernet
+
+pytestmark = pytest.mark.database
+
+
+def ethernet(site: Site) -> Site:
+    """The site's fabric as one of switches; each adapter at the switch port that its cable ends at."""
+    leaf = {k.b: f"{k.a}/Ethernet{k.a_port}" for k in site.links} | {
+        k.a: f"{k.b}/Ethernet{k.b_port}" for k in site.links
+    }
+    document = site.model_dump(mode="json")
+    for node in document["nodes"]:
+        for hca in node["hcas"]:
+            hca["switch_port"] = leaf[f"{node['name']}/{hca['name']}"]
+    document["fabrics"]["ib0"] |= {"type": "ethernet", "manager": {"driver": "switches"}}
+    return Site.model_validate(document)
+
+
+class EthernetHouse(House):
+    """`fake` in the place of the InfiniBand fabric, and nothing else changed."""
+
+    fake: FakeEthernet
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[EthernetHouse]:
+    house = EthernetHouse(database, database_url)
+    house.site = ethernet(house.site)
+    house.fake = FakeEthernet(house.site, "ib0")
+    house.world = replace(
+        house.world, resources={**house.world.resources, "ib0": house.fake}, fabrics={"ib0": house.fake}
+    )
+    house.store.apply_site(house.site, "test")
+    yield house
+    house.close()
+
+
+def ports(house: House, pod: PodRecord) -> list[str]:
+    return sorted(h.port_id for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0"))
+
+
+def visits(house: House, pod: PodRecord, number: int = 4) -> PodRecord:
+    for _ in range(number):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def released(house: House, pod: PodRecord) -> SignedReceipt:
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and verify(signed.model_dump(mode="json")).valid
+    return signed
+
+
+def stranger(house: House, pod: PodRecord) -> str:
+    """A port of a node that the pod doesn't have."""
+    node = next(n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes)
+    return node.hcas_on("ib0")[0].port_id
+
+
+def test_from_order_to_receipt(house: EthernetHouse) -> None:
+    """READY with exactly its ports in its VLAN, told as a VLAN everywhere; released, each port is read back clean."""
+    pod = house.ready()
+    number = pod.plan.segment
+    assert number is not None and pod.plan.allotment.segment == str(number)
+    assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
+    view = house.service.show_pod(house.request(), str(pod.id))
+    assert view.segment == str(number)
+    told = redacted(pod.plan).model_dump_json()
+    assert not any(port in told for port in ports(house, pod))
+    assert house.service.audit(house.operator).findings == ()
+    house.release(pod)
+    receipt = released(house, pod).receipt
+    assert receipt.clean and receipt.segment == str(number)
+    planes = [i.plane for i in receipt.items]
+    assert planes.count("switch port") == len(ports(house, pod)) and "switch" in planes
+    assert number not in house.fake.snapshot().ports_in and number not in house.fake.told().numbers
+    again = house.ready()
+    assert (again.plan.segment, again.nodes) == (number, pod.nodes)
+
+
+def test_a_foreign_port_in_the_vlan_is_found_and_taken_out(house: EthernetHouse) -> None:
+    pod = house.ready()
+    assert pod.plan.segment is not None
+    house.fake.put(stranger(house, pod), pod.plan.segment)
+    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "membership"]
+    assert f"VLAN {pod.plan.segment} of pod train and is no member" in found.what
+    after = visits(house, pod)
+    assert after.state is PodState.READY
+    assert any("VLAN" in e.message or "no member" in e.message for e in house.store.events(pod.id, 0))
+    assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
+
+
+def test_a_member_that_is_missing_is_put_back(house: EthernetHouse) -> None:
+    pod = house.ready()
+    house.fake.put(ports(house, pod)[0], None)
+    assert house.service.audit(house.operator).findings
+    visits(house, pod)
+    assert house.run(pod, PodState.READY).state is PodState.READY
+    assert pod.plan.segment is not None
+    assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
+
+
+def test_a_vlan_that_stays_on_a_port_signs_nothing(house: EthernetHouse) -> None:
+    """The switch goes on answering with what it was before the release: unknown, and no receipt until it is read."""
+    pod = house.ready()
+    switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
+    switch.freeze()
+    house.release(pod)
+    assert visits(house, pod).state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    switch.thaw()
+    assert released(house, pod).receipt.clean
+
+
+def test_a_switch_that_can_not_be_read_is_unknown(house: EthernetHouse) -> None:
+    """READY becomes DEGRADED and unknown; a release waits; nothing is given back meanwhile."""
+    pod = house.ready()
+    switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
+    switch.reachable = False
+    after = visits(house, pod, 1)
+    assert after.state is PodState.DEGRADED
+    house.release(pod)
+    assert visits(house, pod).state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert set(house.store.capacity().holds) >= set(pod.nodes)
+    switch.reachable = True
+    assert released(house, pod).receipt.clean
+
+
+def test_a_port_put_back_into_a_released_pods_vlan_is_swept(house: EthernetHouse) -> None:
+    """The receipt was right when it was signed; what came back is taken off again, and told."""
+    pod = house.ready()
+    house.release(pod)
+    released(house, pod)
+    port = ports(house, pod)[0]
+    assert pod.plan.segment is not None
+    house.fake.put(port, pod.plan.segment)
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    assert pod.plan.segment not in house.fake.snapshot().ports_in
+    [alarm] = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    assert f"segment {pod.plan.segment}" in alarm
+
+
+def test_a_vlan_of_somebody_elses_is_not_given_out(house: EthernetHouse) -> None:
+    first = house.site.fabrics["ib0"].segments.first
+    for switch in house.fake.switches.values():
+        switch.config.vlans[first] = "the operator's own"
+    assert house.ready().plan.segment == first + 1
