@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from weft.engine.store import Counts, Store
@@ -71,6 +71,12 @@ class StoreCollector(Collector):
         if counts.swept is not None:
             swept.add_metric([], counts.swept)
         yield swept
+        removed = CounterMetricFamily(
+            "weft_removed_records", "Old records that were removed (retention).", labels=["what"]
+        )
+        for what, number in sorted(counts.removed.items()):
+            removed.add_metric([what], number)
+        yield removed
 
     def _counts(self) -> Counts | None:
         """None: the database doesn't answer. Read once in `KEPT` seconds, however many ask."""

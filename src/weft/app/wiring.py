@@ -28,6 +28,7 @@ from weft.engine.listener import Listener
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
+from weft.engine.retention import Retention
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.store import Store
@@ -141,13 +142,16 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         fabrics = FabricKeeper(database, keeper.world, pulse)
         clock, sweeps = DatabaseClock(database), SweepSettings(every=settings.sweep_every)
         sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
+        retention = Retention(database, keeper.site, pulse=pulse)
         if settings.worker:
             fabrics.start()
             sweeper.start()
+            retention.start()
         try:
             yield Parts(store, keeper, listener, clock, pulse, settings)
         finally:
             if settings.worker:
+                retention.stop()
                 sweeper.stop()
                 fabrics.stop()
             keeper.close()

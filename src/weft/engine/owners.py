@@ -62,7 +62,9 @@ class Owners:
         self._owners = {_owner(o): o for o in owners}
         self._held = {(r["space"], r["number"]) for r in held}
         self._listed_at = listed_at
+        self._with_rows: set[Owner] = set()
         for row in rows:
+            self._with_rows.add(_owner_of(row))
             self._by_key[_owner_of(row), row["key"]] = row
             if row["outside_id"]:
                 self._by_id.setdefault((row["kind"], row["outside_id"]), []).append(row)
@@ -89,6 +91,9 @@ class Owners:
             return self._unknown(thing)
         row = self._by_key.get((thing.owner, str(thing.facts.get("key"))))
         wrong = "has nothing of that key" if row is None else _unlike(row, thing)
+        if self._is_forgotten(thing.owner):
+            why = f"it bears the mark of {_named(marked)}, which {_released(marked)}: its rows are no longer kept"
+            return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
         if row is None or wrong:
             why = f"it bears the mark of {_named(marked)}, which {wrong}: weft did not write it there"
             return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
@@ -111,6 +116,11 @@ class Owners:
         last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
         return self._of_row(last, "no segment explains it; it was last")
 
+    def _is_forgotten(self, owner: Owner) -> bool:
+        """Released so long ago that its rows were removed (`weft.engine.retention`)."""
+        known = self._owners.get(owner)
+        return known is not None and known["state"] == "RELEASED" and owner not in self._with_rows
+
     def _of_machine(self, thing: Marked) -> Ownership:
         """Its id is the machine's, which is many pods' in turn: whom it is bound to says whose it is."""
         mine = [r for r in self._of_pod(thing) if r["key"].rpartition("/")[2] == thing.id]
@@ -127,7 +137,11 @@ class Owners:
         return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
 
     def _unknown(self, thing: Marked) -> Ownership:
+        """Of a segment or a machine: what these bear is written by weft alone."""
         known = self._owners.get(thing.owner) if thing.owner else None
+        if known is not None and thing.owner is not None and self._is_forgotten(thing.owner):
+            why = f"it bears the mark of {_named(known)}, which {_released(known)}"
+            return Ownership(Claim.LEFT, thing.owner, known["name"], why)
         if known is not None:
             why = f"it bears the mark of {_named(known)}, which never had it"
             return Ownership(Claim.COPIED, thing.owner, known["name"], why)
@@ -139,7 +153,7 @@ class Owners:
         text = f"{how} {row['key']} of {_named(row)}"
         if row["owner_state"] != "RELEASED" or row["released_at"] >= self._listed_at:
             return Ownership(Claim.OWNED, owner, name, text)
-        why = f"{text}, which was released at {row['released_at']:%Y-%m-%dT%H:%M:%SZ}"
+        why = f"{text}, which {_released(row)}"
         return Ownership(Claim.LEFT, owner, name, why)
 
 
@@ -162,6 +176,10 @@ def _owner(row: Row) -> Owner:
 def _owner_of(row: Row) -> Owner:
     """Of a row of `owners_of`."""
     return Owner(row["owner_kind"], str(row["pod_id"]))
+
+
+def _released(row: Row) -> str:
+    return f"was released at {row['released_at']:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _named(row: Row) -> str:

@@ -672,3 +672,57 @@ ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
 INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), %(number)s)
 ON CONFLICT (cloud) DO UPDATE SET life = gen_random_uuid(), number = greatest(epoch.number, %(number)s)
 RETURNING life, number;
+
+-- name: take_retention
+-- One worker removes old records when it is due; if it dies over it, another does after the delay.
+UPDATE retention SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
+
+-- name: end_retention
+-- `removed`: rows by what they were; the totals grow.
+UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
+    SELECT coalesce(jsonb_object_agg(key, coalesce((retention.removed ->> key)::bigint, 0) + value::bigint), '{}')
+    FROM jsonb_each_text(%(removed)s));
+
+-- name: retention
+SELECT next_at, ended_at, removed FROM retention;
+
+-- name: prune_events
+-- Of owners that were released long ago.
+DELETE FROM event WHERE sequence IN (
+    SELECT e.sequence FROM event e JOIN owner o ON o.id = e.pod_id
+    WHERE e.at < %(before)s AND o.state = 'RELEASED' AND o.released_at < %(before)s
+    ORDER BY e.at LIMIT %(limit)s FOR UPDATE OF e SKIP LOCKED);
+
+-- name: prune_live_events
+-- Of live ones, those beyond the last so many (`kept` + 1).
+DELETE FROM event WHERE sequence IN (
+    SELECT e.sequence FROM owner o
+    CROSS JOIN LATERAL (SELECT sequence FROM event WHERE pod_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
+    JOIN event e ON e.pod_id = o.id AND e.sequence < last.sequence AND e.at < %(before)s
+    WHERE o.state <> 'RELEASED' AND o.created_at < %(before)s LIMIT %(limit)s);
+
+-- name: prune_tombstones
+-- Resource rows of owners that were released long ago, and of which nothing is left that somebody looks for by them.
+DELETE FROM resource WHERE (pod_id, key) IN (
+    SELECT r.pod_id, r.key FROM owner o JOIN resource r ON r.pod_id = o.id
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
+      AND NOT EXISTS (SELECT 1 FROM number_hold h WHERE h.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM stale_number k WHERE k.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.pod_id = o.id AND t.gone_at IS NULL)
+    LIMIT %(limit)s);
+
+-- name: prune_traces
+-- What is a correction of a receipt stays with the receipt.
+DELETE FROM trace WHERE id IN (SELECT id FROM trace WHERE others AND gone_at < %(before)s LIMIT %(limit)s);
+
+-- name: prune_audit_log
+DELETE FROM audit_log WHERE sequence IN (
+    SELECT sequence FROM audit_log WHERE last_at < %(before)s ORDER BY last_at LIMIT %(limit)s);
+
+-- name: prune_sites
+-- Generations that were replaced long ago; the one in force stays, however old it is.
+DELETE FROM site WHERE generation IN (
+    SELECT generation FROM (
+        SELECT generation, lead(applied_at) OVER (ORDER BY generation) AS replaced_at FROM site
+    ) known WHERE replaced_at < %(before)s ORDER BY generation LIMIT %(limit)s);

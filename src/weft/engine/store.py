@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -45,6 +45,7 @@ class Counts:
         parked: pods and orders whose rows can't be read.
         traces: what was found after a receipt was signed: `open`, still there; `gone`, taken back since.
         swept: seconds since the last sweep came to its end; None: none has yet.
+        removed: what was old -> how many rows of it have been removed ever since.
     """
 
     pods: tuple[Row, ...]
@@ -53,6 +54,7 @@ class Counts:
     parked: int
     traces: Row
     swept: float | None
+    removed: Mapping[str, int]
 
 
 class Store:
@@ -380,6 +382,7 @@ class Store:
                 _number(tx, "count_parked"),
                 tx.row("count_traces") or {"open": 0, "gone": 0},
                 _swept(tx),
+                (tx.row("retention") or {"removed": {}})["removed"],
             )
 
     def ping(self) -> None:

@@ -17,6 +17,7 @@ from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
 from weft.model.ids import Duration, Guid, Mac, Name, PciAddress, Words, format_guid
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.ranges import Range
+from weft.model.retention import RetentionPolicy
 
 
 class Hca(Document):
@@ -329,6 +330,9 @@ class Site(Document):
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
+    retention: RetentionPolicy = Field(
+        default=RetentionPolicy(), description="How long records are kept that nothing needs any more."
+    )
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between places that an order fits in."
     )

@@ -9,6 +9,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.ipusite import IpuMachine, IpuPod
+from weft.model.retention import RetentionPolicy
 from weft.model.site import (
     Accelerator,
     Cloud,
@@ -64,6 +65,9 @@ class _Head(Document):
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
+    retention: RetentionPolicy = Field(
+        default=RetentionPolicy(), description="How long records are kept that nothing needs any more."
+    )
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between places that an order fits in."
     )

@@ -1,0 +1,142 @@
+"""Removes records that are older than the operator keeps them and that nothing needs any more, a little at a time.
+
+What the audit and the sweep still need stays, however old it is: rows of a released pod that has numbers kept, a P_Key
+that a standby manager may still be told of, a node in quarantine or something found of it that isn't gone; the site in
+force; receipts, and what has turned out to be wrong of them.
+
+Any number of workers may run it: one row says whose turn it is. Each batch is a transaction of its own, so that it may
+be cut anywhere, and locks nothing for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database
+from weft.engine.pulse import Pulse
+from weft.model.errors import WeftError
+from weft.model.ids import span
+from weft.model.retention import RetentionPolicy
+from weft.model.site import Site
+
+log = logging.getLogger(__name__)
+
+EVERY = 3600.0
+"""Seconds between two rounds."""
+LONGEST = 1800.0
+"""Seconds after which another worker begins a round, if one has not come to the end of it."""
+BATCH = 1000
+"""Rows that one transaction removes."""
+MOST_BATCHES = 200
+"""Of one kind in one round; the rest is for the next one, which comes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """Args: every: seconds between two rounds. batch: rows of one transaction. pause: seconds between two of them."""
+
+    every: float = EVERY
+    batch: int = BATCH
+    pause: float = 0.05
+
+
+class Retention:
+    """Any number may run: the database says whose turn it is."""
+
+    def __init__(
+        self,
+        database: Database,
+        site: Callable[[], Site],
+        settings: RetentionSettings | None = None,
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._database, self._site = database, site
+        self._settings, self._pulse = settings or RetentionSettings(), pulse or Pulse()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Begin no further batch."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        pause, limit = 1.0, self._settings.every + LONGEST
+        self._pulse.turn("retention", limit)
+        while not self._stop.wait(pause):
+            try:
+                pause = self.run_due()
+                self._pulse.turn("retention", limit)
+            except WeftError as error:
+                self._pulse.trouble("retention", error)
+                log.warning("retention: %s", error)
+                pause = 60.0
+            except Exception as error:
+                self._pulse.trouble("retention", error)
+                log.exception("retention: defect in weft")
+                pause = 600.0
+
+    def run_due(self) -> float:
+        """A round, if it is time and nobody else does it; seconds until it may be time again."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            mine = tx.row("take_retention", at=now, later=now + timedelta(seconds=LONGEST)) is not None
+            due = tx.row("retention")
+        if not mine:
+            left = (due["next_at"] - now).total_seconds() if due else 0.0
+            return min(max(left, 1.0), self._settings.every)
+        removed, more = self.run(self._site().retention)
+        pause = 1.0 if more else self._settings.every
+        with self._database.transaction() as tx:
+            later = tx.now() + timedelta(seconds=pause)
+            tx.run("end_retention", at=tx.now(), next=later, removed=Jsonb(removed))
+        if any(removed.values()):
+            told = ", ".join(f"{n} {what}" for what, n in removed.items() if n)
+            log.info("retention: removed %s", told)
+        return pause
+
+    def run(self, policy: RetentionPolicy) -> tuple[dict[str, int], bool]:
+        """One round: how many rows of what were removed, and whether there is more."""
+        now = self._database.now()
+        removed: dict[str, int] = {}
+        more = False
+        for what, query, values in _work(policy, now):
+            removed[what], left = self._remove(query, values)
+            more = more or left
+        return removed, more
+
+    def _remove(self, query: str, values: Mapping[str, object]) -> tuple[int, bool]:
+        total = 0
+        for _ in range(MOST_BATCHES):
+            if self._stop.is_set():
+                return total, True
+            with self._database.transaction() as tx:
+                gone = tx.run(query, limit=self._settings.batch, **values)
+            total += gone
+            if gone < self._settings.batch:
+                return total, False
+            self._stop.wait(self._settings.pause)
+        return total, True
+
+
+def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[str, object]]]:
+    """What is removed, by which query, with which values."""
+    events = now - span(policy.events)
+    kept = policy.events_of_live_pods
+    return [
+        ("events", "prune_events", {"before": events}),
+        ("events of live pods", "prune_live_events", {"before": events, "kept": kept - 1}),
+        ("tombstones", "prune_tombstones", {"before": now - span(policy.tombstones)}),
+        ("traces", "prune_traces", {"before": now - span(policy.traces)}),
+        ("audit log entries", "prune_audit_log", {"before": now - span(policy.audit_log)}),
+        ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
+    ]

@@ -1,0 +1,245 @@
+"""Old records are removed, a little at a time; what the audit, the sweep or a receipt still needs stays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import ValidationError
+from tests.engine.house import House
+from tests.engine.test_sweep import released, sweep, sweeper
+from tests.engine.timehouse import at_once, make
+
+from weft.app.metrics import StoreCollector
+from weft.engine.records import PodRecord, RowState
+from weft.engine.retention import Retention, RetentionSettings
+from weft.generate.receipts import verify
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.retention import RetentionPolicy
+from weft.model.views import AuditLogSearch
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+POLICY = RetentionPolicy(
+    events="10d",
+    events_of_live_pods=100,
+    tombstones="5d",
+    traces="10d",
+    audit_log="20d",
+    site_generations="20d",
+)
+
+
+def keeper(house: House, **settings: Any) -> Retention:
+    return Retention(house.database, house.keeper.site, RetentionSettings(pause=0.0, **settings))
+
+
+def prune(
+    house: House, days: float = 0.0, policy: RetentionPolicy = POLICY, **settings: Any
+) -> dict[str, int]:
+    """So much later."""
+    house.clock.sleep(86400 * days)
+    return keeper(house, **settings).run(policy)[0]
+
+
+def rows(house: House, table: str, pod: PodRecord | None = None) -> int:
+    where = "" if pod is None else f" WHERE pod_id = '{pod.id}'"
+    with psycopg.connect(house.database.url) as connection:
+        found = connection.execute(f"SELECT count(*) FROM {table}{where}".encode()).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_what_is_younger_stays(house: House) -> None:
+    """Nothing is removed of what was released a moment ago."""
+    pod = released(house)
+    before = rows(house, "event", pod), rows(house, "resource", pod)
+    assert not any(prune(house).values())
+    assert not any(prune(house, 4.9).values())
+    assert (rows(house, "event", pod), rows(house, "resource", pod)) == before
+
+
+def test_what_is_old_goes_and_the_receipt_stays(house: House) -> None:
+    """Tombstones first, then events; the pod is shown and its receipt verifies all the same."""
+    pod = released(house)
+    live = house.ready(make("live", 1))
+    removed = prune(house, 5.1)
+    assert removed["tombstones"] > 0 and removed["events"] == 0
+    assert rows(house, "resource", pod) == 0 and rows(house, "resource", live) > 0
+    assert prune(house, 5.0)["events"] > 0
+    assert rows(house, "event", pod) == 0 and rows(house, "event", live) > 0
+    shown = house.service.show_pod(house.request(), str(pod.id))
+    assert shown.state is PodState.RELEASED and shown.has_receipt
+    assert verify(house.service.pod_receipt(house.request(), str(pod.id)).model_dump(mode="json")).valid
+    assert not any(prune(house).values()), "the second time there is nothing to do"
+    assert [f for f in house.service.audit(house.operator).findings if f.pod == "live"] == []
+    assert sweep(house) == []
+
+
+def test_the_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
+    """Older ones beyond their number go."""
+    pod = house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO event (pod_id, at, type, message) SELECT %s, '2026-11-22', 'step', 'n ' || n"
+            " FROM generate_series(1, 150) n",
+            [pod.id],
+        )
+    before = rows(house, "event", pod)
+    assert prune(house, 9)["events of live pods"] == 0
+    assert prune(house, 2, batch=7)["events of live pods"] == before - 100
+    assert house.store.events(pod.id, 0)[-1].message == "n 150" and rows(house, "event", pod) == 100
+    assert prune(house)["events of live pods"] == 0
+
+
+def test_what_the_sweep_looks_for_keeps_its_rows(house: House) -> None:
+    """Something of it is still there: its rows say what is its own, until it was seen gone."""
+    pod = house.ready()
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    server.gone_at, server.undeletable = None, True
+    house.cloud.bring_back(server)
+    sweep(house)
+    assert prune(house, 30)["tombstones"] == 0 and rows(house, "resource", pod) > 0
+    house.cloud.lose(server)
+    sweep(house)
+    house.store.clear_quarantine(pod.nodes[0])
+    sweep(house)
+    assert prune(house)["tombstones"] > 0 and rows(house, "resource", pod) == 0
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and [c.kind for c in signed.corrections] == ["server"], (
+        "corrections stay with it"
+    )
+    prune(house, 400)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and [c.kind for c in signed.corrections] == ["server"]
+
+
+def test_numbers_that_are_kept_keep_the_rows(house: House) -> None:
+    """An abandoned pod's P_Key is seen free by its rows: without them it would never be given back."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "the project is gone")
+    for _ in range(10):
+        house.clock.sleep(60)
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    house.run(pod, PodState.RELEASED)
+    assert rows(house, "number_hold", pod) > 0
+    assert prune(house, 40)["tombstones"] == 0
+    for fault in house.cloud.faults:
+        fault.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    for _ in range(3):
+        sweep(house)
+    assert rows(house, "number_hold", pod) == 0
+    prune(house)
+    assert rows(house, "resource", pod) == 0
+
+
+def test_a_mark_of_a_pod_whose_rows_are_gone_is_for_a_person(house: House) -> None:
+    """What bears it can't be told from a copy any more: it is reported, and left alone."""
+    pod = released(house)
+    prune(house, 6)
+    mark = Mark("lab", Owner.pod(pod.id), "network/rdma")
+    house.cloud.add(Kind.NETWORK, mark.name(), "team-a", mark)
+    sweep(house)
+    house.service.audit(house.operator, repair=True)
+    assert len(house.cloud.things()) == 1
+    [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "network"]
+    assert found.category == "foreign" and "no longer kept" in found.what
+
+
+def test_the_audit_log_and_sites_go_by_their_age(house: House) -> None:
+    """The generation in force stays, and so does the one that was in force until lately."""
+    house.service.audit(house.operator)
+    old = len(house.store.audit_log(AuditLogSearch()))
+    house.clock.sleep(86400 * 30)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE audit_log SET at = '2026-11-01', last_at = '2026-11-01'")
+    first = house.store.site().generation
+    assert prune(house)["site generations"] == 0, "it is in force, however old it is"
+    house.store.apply_site(house.site, "test")
+    removed = prune(house)
+    assert removed["audit log entries"] == old and removed["site generations"] == 0
+    removed = prune(house, 21)
+    assert removed["site generations"] == 1
+    assert house.store.site().generation == first + 1 and house.store.apply_site(house.site, "test")
+
+
+def test_one_that_dies_in_the_middle_is_followed_by_another(house: House) -> None:
+    """Each batch is a transaction of its own; the turn passes on when the time is over."""
+    pod = released(house)
+    house.clock.sleep(86400 * 6)
+    first = keeper(house, batch=3)
+    with house.database.transaction() as tx:
+        assert tx.row("take_retention", at=tx.now(), later=tx.now() + timedelta(seconds=1800))
+        assert tx.run("prune_tombstones", limit=3, before=tx.now() - timedelta(days=5)) == 3
+    assert 0 < first.run_due() <= 1800 and rows(house, "resource", pod) > 0, "it is another one's turn"
+    house.clock.sleep(1801)
+    assert keeper(house, batch=3).run_due() == 3600.0
+    assert rows(house, "resource", pod) > 0, "by the site's own policy they stay for thirty days"
+    house.store.apply_site(house.site.model_copy(update={"retention": POLICY}), "test")
+    house.clock.sleep(3601)
+    assert keeper(house, batch=3).run_due() == 3600.0
+    assert rows(house, "resource", pod) == 0
+    told = {
+        s.labels["what"]: s.value
+        for m in StoreCollector(house.store).collect()
+        for s in m.samples
+        if "what" in s.labels
+    }
+    assert told["tombstones"] > 0
+
+
+def test_several_at_once_and_releases_beside_them(house: House) -> None:
+    """They remove each row once, and what is being released just then keeps all of its own."""
+    old = [released(house), house.ready(make("b", 1))]
+    house.release(old[1])
+    house.run(old[1], PodState.RELEASED)
+    house.clock.sleep(86400 * 11)
+    going = house.ready(make("going", 2))
+    house.release(going)
+    ended: list[object] = []
+    errors = at_once(
+        *(lambda: ended.append(keeper(house, batch=2).run(POLICY)) for _ in range(3)),
+        lambda: ended.append(house.run(going, PodState.RELEASED)),
+    )
+    assert errors == [] and len(ended) == 4
+    assert all(rows(house, "resource", pod) == 0 for pod in old)
+    assert {r.state for r in house.store.resources(going.id)} == {RowState.ABSENT}
+    signed = house.store.receipt(going.id)
+    assert signed is not None and signed.receipt.clean
+    assert sweeper(house).sweep() == []
+
+
+def test_tombstones_outlast_the_sweep() -> None:
+    """A policy under which the sweep would look for what nobody knows any more is refused."""
+    with pytest.raises(ValidationError, match="at least 2d"):
+        RetentionPolicy(tombstones="47h")
+
+
+def test_an_old_partition_file_is_cleaned_all_the_same(house: House) -> None:
+    """A manager is restored with a file of long ago: what stands in weft's own section nobody else wrote."""
+    pod = house.ready()
+    files = {m.name: m.text for m in house.fabric.managers}
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    prune(house, 6)
+    assert rows(house, "resource", pod) == 0
+    for manager in house.fabric.managers:
+        manager.text = files[manager.name]
+    house.fabric.wire.sweep()
+    for _ in range(3):
+        sweep(house)
+    assert not any(str(pod.id) in (m.text or "") for m in house.fabric.managers)
