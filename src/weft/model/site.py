@@ -208,8 +208,8 @@ class ManagementNetwork(Document):
 
     type: Literal["provider", "self-service"] = Field(
         default="provider",
-        description="provider: each pod has a VLAN of `segments` on `physical_network`; self-service: what Neutron "
-        "itself gives to projects (Geneve, VXLAN: the first of its `project_network_types`), with no number of weft's.",
+        description="provider: each pod has a VLAN of `segments` on `physical_network`; self-service: an overlay "
+        "(Geneve, VXLAN) that Neutron itself picks, the first of its `project_network_types`; no number of weft's.",
     )
     physical_network: Name | None = Field(
         default=None, description="Provider networks: Neutron's name of the physical network."

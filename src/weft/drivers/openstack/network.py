@@ -11,8 +11,8 @@ from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.networks import shares_of
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.session import Json, Project
-from weft.model.errors import OutsideError, TakenError
-from weft.model.resources import Kind, NetworkSpec, Resource, SubnetSpec
+from weft.model.errors import OutsideError, PermanentError, TakenError
+from weft.model.resources import Kind, NetworkSpec, Outcome, Resource, SubnetSpec
 
 SHARED = "weft:shared_with"
 """Field that `prepare` adds to a network's row: ids of the projects that it is shared with."""
@@ -60,13 +60,34 @@ class Networks(NeutronKind):
             "segment": spec.segment,
         }
         return {
-            **(provider if spec.segment is not None else {}),
+            **(provider if spec.segment is not None else {"overlay": True}),
             "port_security": spec.port_security,
             "shared_with": frozenset[str](),
         }
 
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        """Self-service networks one by one: each answer says what Neutron picked."""
+        picked = [r for r in wanted if isinstance(r.spec, NetworkSpec) and r.spec.segment is None]
+        outcomes = super().create(call, [r for r in wanted if r not in picked])
+        for resource in picked:
+            outcomes |= super().create(call, [resource])
+        return outcomes
+
+    def created(self, call: Call, resource: Resource, raw: Json) -> None:
+        """A VLAN of Neutron's choice may be anybody's: one that the site keeps closed, or that a fabric will need."""
+        spec = resource.spec
+        assert isinstance(spec, NetworkSpec)
+        if spec.segment is None and not _overlay(raw):
+            raise PermanentError(
+                f"create network {resource.name}",
+                "network",
+                f"Neutron made it of type {raw['provider:network_type']}",
+                "put geneve or vxlan first in Neutron's project_network_types, or use provider networks in the site",
+            )
+
     def seen(self, call: Call, row: Row) -> Fields:
         return {
+            "overlay": _overlay(row.raw),
             "type": row.raw.get("provider:network_type"),
             "physical_network": row.raw.get("provider:physical_network"),
             "segment": row.raw.get("provider:segmentation_id"),
@@ -173,6 +194,11 @@ class Subnets(NeutronKind):
 
     def users(self, project: Project, row: Row) -> str:
         return ports_by(project, {"fixed_ips": f"subnet_id={row.id}"})
+
+
+def _overlay(raw: Json) -> bool:
+    """Whether a network is on no physical one, as far as Neutron tells: its type is shown to weft's user by policy."""
+    return raw.get("provider:network_type") not in ("vlan", "flat")
 
 
 def _gateway(spec: SubnetSpec) -> str | None:

@@ -1,0 +1,74 @@
+"""A network that Neutron picks is an overlay, or it is refused with what an operator must change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+
+from weft.drivers.openstack import OpenStackDriver, Sessions
+from weft.model.errors import PermanentError
+from weft.model.owner import Owner
+from weft.model.resources import NetworkSpec, Resource
+from weft.ports.resources import Scope
+
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+NETWORK = Resource(
+    key="network/management",
+    name="weft-00000000-network-management",
+    where="lab",
+    spec=NetworkSpec(port_security=True),
+)
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, OpenStackDriver]]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions)
+        yield cloud, driver
+        driver.close()
+        sessions.close()
+
+
+def made(of_type: str, physical_network: str | None) -> dict[str, object]:
+    return {
+        "id": "net-1",
+        "name": NETWORK.name,
+        "description": SCOPE.mark(NETWORK.key).text(),
+        "project_id": PROJECT,
+        "created_at": "2026-01-01T00:00:00Z",
+        "provider:network_type": of_type,
+        "provider:physical_network": physical_network,
+        "provider:segmentation_id": 13,
+        "port_security_enabled": True,
+    }
+
+
+@pytest.mark.parametrize("of_type", ["geneve", "vxlan", "gre"])
+def test_an_overlay_is_taken_with_its_number_as_a_fact(
+    cloud: tuple[TinyCloud, OpenStackDriver], of_type: str
+) -> None:
+    """Nothing differs whatever the number is."""
+    tiny, driver = cloud
+    row = made(of_type, None)
+    tiny.lies = [("POST .*/networks", Reply(201, {"network": row}))]
+    assert driver.create(SCOPE, [NETWORK], {})[NETWORK.key].id == "net-1"
+    tiny.lies, tiny.things["networks"] = [], [row]
+    seen = driver.find(SCOPE, [NETWORK], {NETWORK.key: "net-1"})[NETWORK.key]
+    assert seen.differences == () and (seen.facts["type"], seen.facts["segment"]) == (of_type, 13)
+
+
+def test_a_vlan_that_neutron_picked_is_refused(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
+    """It may be one that the site keeps closed, or that a fabric needs: no server is put on it."""
+    tiny, driver = cloud
+    row = made("vlan", "physnet1")
+    tiny.lies = [("POST .*/networks", Reply(201, {"network": row}))]
+    error = driver.create(SCOPE, [NETWORK], {})[NETWORK.key].error
+    assert isinstance(error, PermanentError) and "project_network_types" in error.then
+    tiny.lies, tiny.things["networks"] = [], [row]
+    seen = driver.find(SCOPE, [NETWORK], {NETWORK.key: "net-1"})[NETWORK.key]
+    assert [(d.field, d.wanted, d.observed) for d in seen.differences] == [("overlay", "yes", "no")]
