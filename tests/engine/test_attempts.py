@@ -1,0 +1,120 @@
+"""One attempt, then the worker lets go: nobody waits for somebody else's servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.engine.house import ORDER, QUICK, House
+
+from weft.engine.database import Database
+from weft.engine.settings import LoopSettings
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+THREADS, PODS = 2, 14
+PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
+"""Everything as in production, but for fewer threads: servers may take minutes before anybody wonders."""
+
+
+def until(true: Callable[[], bool], seconds: float) -> float:
+    """How long it took. Fails if it takes longer than that."""
+    begun = time.monotonic()
+    while not true():
+        assert time.monotonic() - begun < seconds, f"not within {seconds} s"
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def states(house: House) -> list[PodState]:
+    return [p.state for p in house.store.live_pods()]
+
+
+def test_a_release_waits_for_nobodys_boot(database: Database, database_url: str) -> None:
+    """Many more pods boot than there are threads, and their servers never come up: a release goes through meanwhile."""
+    house = House(database, database_url)
+    first = house.ready(ORDER.model_copy(update={"name": "first"}))
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    one = ORDER.nodes.model_copy(update={"count": 1})
+    for n in range(PODS):
+        house.order(ORDER.model_copy(update={"name": f"p{n}", "nodes": one}))
+    worker = house.new_worker("w", PATIENT)
+    worker.start()
+    try:
+        until(lambda: states(house).count(PodState.BOOTING) == PODS, 60.0)
+        house.release(first)
+        until(lambda: house.store.find_pod(str(first.id), None).state is PodState.RELEASED, 20.0)
+        assert states(house).count(PodState.BOOTING) == PODS
+        begun = time.monotonic()
+        worker.stop()
+        assert time.monotonic() - begun < 10.0, "it waits for servers"
+        assert not worker.busy()
+    finally:
+        worker.stop()
+        house.close()
+
+
+def test_what_boots_is_met_soon_after(house: House) -> None:
+    """The first looks come quickly, later ones in proportion to how long it takes, and none is further than a bound."""
+    loop = LoopSettings()
+    assert [loop.poll(age) for age in (0.0, 1.0, 5.0, 30.0, 3600.0)] == [0.3, 0.3, 1.0, 6.0, 10.0]
+
+
+def test_how_long_it_takes_stands_in_the_row(house: House) -> None:
+    """A worker that takes the pod over doesn't begin to wait again: what takes too long is told at its first look."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    loop = replace(QUICK, patience_servers=300.0)
+    pod = house.order()
+    house.new_worker("w1", loop).run_once()
+    seen = house.store.find_pod(str(pod.id), None)
+    assert (seen.state, seen.reason) == (PodState.BOOTING, "")
+    house.clock.sleep(301.0)
+    house.store.wake(pod.id)
+    house.new_worker("w2", loop).run_once()
+    seen = house.store.find_pod(str(pod.id), None)
+    assert seen.state is PodState.BOOTING and "wait for weft-" in seen.reason and "to settle" in seen.reason
+
+
+def test_who_is_asked_to_go_is_asked_once(house: House) -> None:
+    """While a server is on its way out each look is one listing; if that takes very long it is asked again."""
+    asked: list[str] = []
+    pod = house.ready()
+    real = house.cloud.delete
+
+    class Slow:
+        """Takes the request and doesn't get on with it; the server is seen on its way."""
+
+        kinds = house.cloud.kinds
+        going = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(house.cloud, name)
+
+        def delete(self, scope, wanted, ids):  # type: ignore[no-untyped-def]
+            if wanted[0].kind is not Kind.SERVER:
+                return real(scope, wanted, ids)
+            asked.extend(r.key for r in wanted)
+            self.going = True
+            for thing in house.cloud.things(Kind.SERVER):
+                thing.stuck = "deleting"
+            from weft.model.resources import Outcome
+
+            return {r.key: Outcome() for r in wanted}
+
+    house.world = replace(house.world, resources={**house.world.resources, "lab": Slow()})  # type: ignore[dict-item]
+    house.keeper = type(house.keeper)(house.store, lambda _: house.world)
+    worker = house.new_worker("w", replace(QUICK, patience_servers=300.0))
+    house.release(pod)
+    for _ in range(4):
+        house.store.wake(pod.id)
+        worker.run_once()
+    assert sorted(asked) == sorted(f"server/{n}" for n in pod.nodes)
+    house.clock.sleep(301.0)
+    house.store.wake(pod.id)
+    worker.run_once()
+    assert len(asked) == 2 * len(pod.nodes)
