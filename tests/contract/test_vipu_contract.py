@@ -62,7 +62,7 @@ def test_the_proof_leaves_nothing_behind(bench: Bench) -> None:
     """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
     bench.boot()
     for _ in range(2):
-        assert "created a partition" in bench.machines.prove(bench.scope, bench.wanted)
+        assert "created a partition" in bench.proved()
         assert bench.partitions() == set()
 
 
@@ -70,7 +70,7 @@ def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
     """Where they leave no room, nothing is disturbed."""
     bench.boot()
     bench.tenant_makes_partition("mine")
-    assert bench.machines.prove(bench.scope, bench.wanted) == "the tenant's user has partitions: mine"
+    assert bench.proved() == "the tenant's user has partitions: mine"
     assert bench.partitions() == {"mine"}
 
 
@@ -80,9 +80,9 @@ def test_no_user_is_no_proof(bench: Bench) -> None:
     bench.driver.delete(bench.scope, bench.of("vipu_user"), {})
     assert bench.seen() == keys(bench) - {"vipu_user"}
     with pytest.raises(OutsideError):
-        bench.machines.prove(bench.scope, bench.wanted)
+        bench.proved()
     assert bench.driver.create(bench.scope, bench.of("vipu_user"), {})["vipu_user"].error is None
-    assert "created a partition" in bench.machines.prove(bench.scope, bench.wanted)
+    assert "created a partition" in bench.proved()
 
 
 def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:

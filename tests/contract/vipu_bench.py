@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import TypeVar
 
 from openvipu.controller import authority
 from openvipu.hardware.fabric import Fault
@@ -57,6 +58,18 @@ class PlainKeys:
         return f"{pod_id}.{name}"
 
 
+T = TypeVar("T")
+
+
+def _asked(attempt: Callable[[], T]) -> T:
+    for _ in range(100):
+        try:
+            return attempt()
+        except NotYetError:
+            time.sleep(0.1)
+    raise AssertionError("not within 10 s")
+
+
 class Bench(ABC):
     """An IPU-POD under test with a pod of two machines."""
 
@@ -93,6 +106,12 @@ class Bench(ABC):
                     break
                 time.sleep(0.1)
             assert outcome.error is None, outcome.error
+
+    def proved(self) -> str:
+        """Proved and cleared, as the loop does: asked again until it was seen."""
+        said = _asked(lambda: self.machines.prove(self.scope, self.wanted))
+        _asked(lambda: self.machines.clear_proof(self.scope, self.wanted))
+        return said
 
     @abstractmethod
     def boot(self) -> None:

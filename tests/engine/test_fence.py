@@ -10,13 +10,14 @@ import pytest
 from tests.engine.house import ORDER, House
 
 from weft.engine.database import Database
-from weft.engine.held import Held, LostError
+from weft.engine.held import Held, LostError, News
 from weft.engine.listener import Listener
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError
-from weft.model.pod import PodState
+from weft.model.pod import Aspect, Cause, PodState
 
 pytestmark = pytest.mark.database
+WIRING = News(Aspect.WIRED, "false", Cause.UNDER_WAY)
 
 
 @pytest.fixture
@@ -64,9 +65,9 @@ def test_a_worker_that_slept_can_not_write(house: House) -> None:
     second = take(house, "w2")
     assert second
     with pytest.raises(LostError):
-        first.go(PodState.WIRING)
+        first.set(WIRING)
     assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
-    second.go(PodState.WIRING)
+    second.set(WIRING)
     first.give_up(0.0)
     assert take(house, "w3") is None, "the old holder's give-up let go of the new holder's pod"
 

@@ -39,7 +39,7 @@ POISON = [
     "plan = '{}'",
     "plan = plan || '{\"version\": 99}'",
     'ordered = ordered || \'{"version": "new"}\'',
-    "state = 'DANCING'",
+    'conditions = \'[{"type": "Dancing"}]\'',
 ]
 
 

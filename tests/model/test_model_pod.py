@@ -1,18 +1,43 @@
-"""The states of a pod: one table, and nothing outside of it is possible."""
+"""Phases, conditions, and the one word that sums them up."""
 
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weft.model.errors import ConflictError
-from weft.model.pod import ENDED, TRANSITIONS, PodState, check_transition
+from weft.model.pod import (
+    DECIDES,
+    ENDED,
+    MEANS,
+    TRANSITIONS,
+    Aspect,
+    Cause,
+    Condition,
+    Phase,
+    PodState,
+    Truth,
+    changed,
+    check_transition,
+    find,
+    summary,
+)
+from weft.testing import examples
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("old", "new"), list(itertools.product(PodState, PodState)))
-def test_only_what_the_table_says_is_possible(old: PodState, new: PodState) -> None:
-    """Every pair of states: staying and the table's steps are allowed, everything else is a conflict."""
+def condition(aspect: Aspect, status: Truth, message: str = "", since: datetime = NOW) -> Condition:
+    return Condition(type=aspect, status=status, reason=Cause.DONE, message=message, since=since)
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(Phase, Phase)))
+def test_only_what_the_table_says_is_possible(old: Phase, new: Phase) -> None:
+    """Every pair of phases: staying and the table's steps are allowed, everything else is a conflict."""
     if new is old or new in TRANSITIONS[old]:
         check_transition(old, new)
     else:
@@ -20,32 +45,52 @@ def test_only_what_the_table_says_is_possible(old: PodState, new: PodState) -> N
             check_transition(old, new)
 
 
-def test_every_state_is_reached_and_left() -> None:
-    """From PENDING every state can be reached, and from every state RELEASED."""
-    reached = {PodState.PENDING}
-    while more := {new for old in reached for new in TRANSITIONS[old]} - reached:
-        reached |= more
-    assert reached == set(PodState)
-    for state in PodState:
-        following = {state}
-        while more := {new for old in following for new in TRANSITIONS[old]} - following:
-            following |= more
-        assert PodState.RELEASED in following
-
-
-def test_release_is_always_possible_and_never_undone() -> None:
-    """From every state that isn't already on the way out a release can be asked; from there it only ends.
-
-    An order that waits has nothing to take back: it is RELEASED at once.
-    """
-    for state in set(PodState) - {PodState.PENDING, PodState.RELEASING, PodState.RELEASED}:
-        assert PodState.RELEASING in TRANSITIONS[state]
-    assert PodState.RELEASED in TRANSITIONS[PodState.PENDING]
-    assert set(TRANSITIONS[PodState.RELEASING]) == {PodState.RELEASED}
-    assert not TRANSITIONS[PodState.RELEASED]
+def test_phases_only_go_forward() -> None:
+    """No step leads back, each phase is reached, and each but the last can be left for a release."""
+    order = list(Phase)
+    for phase, following in TRANSITIONS.items():
+        assert all(order.index(new) > order.index(phase) for new in following)
+        assert all(why for why in following.values())
+    assert {new for following in TRANSITIONS.values() for new in following} == set(Phase) - {Phase.ORDERED}
+    assert all(Phase.RELEASING in TRANSITIONS[p] for p in (Phase.BUILDING, Phase.SERVING))
+    assert Phase.RELEASED in TRANSITIONS[Phase.ORDERED], "an order that waits has nothing to take back"
+    assert set(TRANSITIONS[Phase.RELEASING]) == {Phase.RELEASED} and not TRANSITIONS[Phase.RELEASED]
     assert {PodState.RELEASED} == ENDED
 
 
-def test_every_step_has_its_reason() -> None:
-    """The picture in the docs is made of these sentences."""
-    assert all(why for following in TRANSITIONS.values() for why in following.values())
+@pytest.mark.parametrize("state", PodState)
+def test_every_state_is_a_summary_of_something(state: PodState) -> None:
+    """And has its meaning and the condition that says why."""
+    assert summary(*examples.how(state, NOW)) is state
+    assert MEANS[state] and DECIDES[state]
+
+
+_some = st.lists(
+    st.builds(condition, st.sampled_from(Aspect), st.sampled_from(["true", "false", "unknown"])),
+    unique_by=lambda c: c.type,
+).map(tuple)
+
+
+@given(st.sampled_from(Phase), _some)
+def test_the_summary_says_no_more_than_is_true(phase: Phase, conditions: tuple[Condition, ...]) -> None:
+    """READY only if Ready is true and nothing failed; FAILED hides no release; unknown is not fine."""
+    state = summary(phase, conditions)
+    ready, failed = find(conditions, Aspect.READY), find(conditions, Aspect.FAILED)
+    if state is PodState.READY:
+        assert phase is Phase.SERVING and ready and ready.status == "true"
+        assert failed is None or failed.status != "true"
+    if phase in (Phase.RELEASING, Phase.RELEASED):
+        assert state == phase.upper()
+    elif failed is not None and failed.status == "true":
+        assert state is PodState.FAILED
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    """What is said of it may change; since when it is so doesn't."""
+    first = changed((), condition(Aspect.READY, "false", "a port is not there"))
+    later = NOW + timedelta(minutes=5)
+    second = changed(first, condition(Aspect.READY, "false", "a server is not there", later))
+    assert [(c.message, c.since) for c in second] == [("a server is not there", NOW)]
+    third = changed(second, condition(Aspect.READY, "true", since=later), condition(Aspect.WIRED, "true"))
+    assert [(c.type, c.since) for c in third] == [(Aspect.WIRED, NOW), (Aspect.READY, later)]
+    assert changed(third, without=[Aspect.READY]) == third[:1]

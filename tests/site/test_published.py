@@ -101,7 +101,7 @@ def test_the_schemas_refuse_what_our_reader_refuses(schema: str, spoil: dict[str
         validator(schema).validate(plain(path) | spoil)
 
 
-def test_the_picture_has_every_state_and_every_step() -> None:
+def test_the_picture_has_every_phase_and_every_step() -> None:
     """Nothing of the table of transitions is missing in the picture."""
     picture = states_diagram()
     for state, following in TRANSITIONS.items():

@@ -103,7 +103,11 @@ def _filters(rows: Sequence[FilterReport]) -> tuple[FilterReport, ...]:
 
 def pod(value: PodView) -> PodView:
     resources = tuple(_resource_view(r) for r in value.resources if _is_told(r))
-    return summary(value).model_copy(update={"resources": resources, "placed": _whole(value.placed)})
+    conditions = tuple(
+        c.model_copy(update={"message": sayings.reason(c.message, value.state)}) for c in value.conditions
+    )
+    seen = {"resources": resources, "conditions": conditions, "placed": _whole(value.placed)}
+    return summary(value).model_copy(update=seen)
 
 
 def summary(value: _V) -> _V:

@@ -7,6 +7,7 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.siteparts import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.ipusite import IpuMachine
+from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.resources import FloatingIPSpec, PortSpec, ServerSpec
 from weft.model.site import Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
@@ -20,6 +21,8 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         id=str(pod.id),
         name=pod.name,
         project_id=pod.project_id,
+        phase=pod.phase,
+        conditions=_conditions(pod),
         state=pod.state,
         reason=pod.reason,
         since=pod.since,
@@ -42,6 +45,17 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         resources=tuple(_resource(r) for r in resources),
         has_receipt=has_receipt,
     )
+
+
+def _conditions(pod: PodRecord) -> Conditions:
+    """Those that are stored, and whether it has its nodes: of an order that waits the queue writes the reason."""
+    if pod.placed is None:
+        if pod.phase is not Phase.ORDERED:
+            return pod.conditions
+        why = {"status": "false", "reason": Cause.WAITING, "message": pod.reason, "since": pod.created_at}
+    else:
+        why = {"status": "true", "reason": Cause.DONE, "since": pod.placed_at or pod.created_at}
+    return changed(pod.conditions, Condition.model_validate({"type": Aspect.PLACED, **why}))
 
 
 def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:

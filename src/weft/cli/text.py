@@ -62,6 +62,13 @@ def pod(value: Json) -> list[str]:
             ("nodes", value.get("nodes")),
         ]
     )
+    conditions = value.get("conditions") or ()
+    if conditions:
+        lines += [
+            "",
+            "Conditions:",
+            *table(("type", "status", "reason", "since", "message"), conditions, "  "),
+        ]
     servers = value.get("servers") or ()
     if servers:
         columns = ("name", "node", "management_address", "rdma_addresses", "floating_ip")
@@ -91,6 +98,7 @@ _POD_FIELDS = (
     ("project", "project_id"),
     ("ordered by", "created_by"),
     ("state", "state"),
+    ("phase", "phase"),
     ("why", "reason"),
     ("since", "since"),
     ("ordered at", "created_at"),

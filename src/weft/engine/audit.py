@@ -29,8 +29,8 @@ from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
 from weft.ports.clock import Clock
 
-AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING})
-"""States in which everything of a pod should be there; in the others the loop is at work on it."""
+AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodState.FAILED})
+"""States in which what was made of a pod should be there; in the others the loop is at work on it."""
 
 MEND_PATIENCE = 120.0
 """Seconds that a repair waits for the loop to mend a pod."""
@@ -69,7 +69,7 @@ class Auditor:
         taken.remove(self._strays)
         why |= {thing_id: text for (_, thing_id), text in taken.left.items()}
         sick = {UUID(f.pod_id) for f in before if f.pod_id and f.category in ("missing", "different")}
-        sick &= self._pods.keys()
+        sick = {i for i in sick & self._pods.keys() if _is_repaired(self._pods[i][0])}
         for pod_id in sick:
             self._store.mend(pod_id)
         self._wait_mended(sick)
@@ -142,7 +142,9 @@ class Auditor:
             for pod, records in self._pods.values():
                 if pod.state not in AT_REST or pod.wanted != "present":
                     continue
-                verdict = verify(pod, records, self._world, pool)
+                # Of a pod that failed not everything was made; what was is no less the pod's.
+                made = [r for r in records if r.outside_id] if pod.state is PodState.FAILED else records
+                verdict = verify(pod, made, self._world, pool)
                 for plane, number in verdict.looked_at.items():
                     self._checked[plane] = self._checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(pod):
@@ -223,7 +225,7 @@ class Auditor:
             id=problem.id,
             pod=pod.name,
             pod_id=str(pod.id),
-            repair="" if problem.unknown else "the pod's loop repairs it, servers included",
+            repair="" if problem.unknown else _ITS_LOOP if _is_repaired(pod) else _ITS_OWNER,
         )
 
     # -- strays -------------------------------------------------------------------------------------------------
@@ -345,7 +347,14 @@ class Auditor:
         self._findings.append(Finding.model_validate({**known, **more}))
 
 
+_ITS_LOOP = "the pod's loop repairs it, servers included"
+_ITS_OWNER = "nothing: the pod FAILED; after what its reason says was changed, retry or release it"
 _NOT_OURS = "nothing: it doesn't bear weft's mark; a person must look"
+
+
+def _is_repaired(pod: PodRecord) -> bool:
+    """Whether its loop makes right what differs: not of a pod that failed, which waits for a person."""
+    return pod.state is not PodState.FAILED
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -15,7 +16,19 @@ from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
-from weft.model.pod import PodState, check_transition
+from weft.model.pod import (
+    DECIDES,
+    Aspect,
+    Cause,
+    Condition,
+    Phase,
+    PodState,
+    Truth,
+    changed,
+    check_transition,
+    find,
+    summary,
+)
 from weft.model.receipt import SignedReceipt
 from weft.model.resources import Resource
 from weft.ports.witness import Witnesses
@@ -27,6 +40,15 @@ HOLD_SECONDS = 30.0
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' time-out for one answer
 (180 s) and a margin. Each is preceded by a look whether the hold lasts."""
+
+
+class News(NamedTuple):
+    """What there is to say of one aspect of a pod."""
+
+    aspect: Aspect
+    status: Truth
+    cause: Cause
+    message: str = ""
 
 
 class LostError(Exception):
@@ -49,7 +71,7 @@ class Held:
         self.leave = leave or threading.Event()
         self.at = pod.since
         self.pod = pod
-        self.state = pod.state
+        self.phase, self.conditions = pod.phase, pod.conditions
         self.reason = pod.reason
         self.since = pod.since
         self.wanted = pod.wanted
@@ -135,18 +157,48 @@ class Held:
         with self.write() as tx:
             self._events(tx, [(kind, message, key)])
 
-    def go(self, state: PodState, reason: str = "") -> None:
-        """Change the pod's state, by the table; the same state with the same reason writes nothing."""
-        if state is self.state and reason == self.reason:
-            return
-        check_transition(self.state, state)
-        with self.write() as tx:
-            at = tx.now()
-            tx.run("set_pod_state", id=self.pod.id, state=state, reason=reason, at=at)
+    @property
+    def state(self) -> PodState:
+        return summary(self.phase, self.conditions)
+
+    def set(self, *news: News, phase: Phase | None = None, without: Collection[Aspect] = ()) -> None:
+        """Change the pod's phase and conditions; what is no news writes nothing."""
+        dropped = any(find(self.conditions, a) for a in without)
+        if dropped or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
+            with self.write() as tx:
+                self._set(tx, news, phase or self.phase, without)
+
+    def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
+        """Say why the pod doesn't get on from where it is; one that was READY isn't known to be so any more."""
+        aspect = Aspect.READY if self.state is PodState.FAILED else DECIDES[self.state]
+        known = find(self.conditions, aspect)
+        status = "unknown" if self.state is PodState.READY else known.status if known else "false"
+        self.set(News(aspect, status, cause, message))
+
+    def _is_news(self, news: News) -> bool:
+        known = find(self.conditions, news.aspect)
+        return known is None or (known.status, known.reason, known.message) != news[1:]
+
+    def _set(self, tx: Tx, news: Iterable[News], phase: Phase, without: Collection[Aspect] = ()) -> None:
+        check_transition(self.phase, phase)
+        before, at = (self.state, self.reason), tx.now()
+        conditions = changed(
+            self.conditions,
+            *(
+                Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=at)
+                for n in news
+            ),
+            without=without,
+        )
+        state = summary(phase, conditions)
+        decides = find(conditions, DECIDES[state])
+        reason = decides.message if decides else ""
+        stored = Jsonb([c.model_dump(mode="json") for c in conditions])
+        tx.run("set_pod", id=self.pod.id, phase=phase, conditions=stored, state=state, reason=reason, at=at)
+        if (state, reason) != before:
             self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
-        if state is not self.state:
-            self.since = at
-        self.state, self.reason = state, reason
+        self.since = self.since if state is before[0] else at
+        self.phase, self.conditions, self.reason = phase, conditions, reason
 
     def alarm(self, message: str) -> None:
         """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
@@ -247,17 +299,18 @@ class Held:
             kept: spaces whose numbers stay held.
             reason: why it ended otherwise than it should.
         """
-        check_transition(self.state, PodState.RELEASED)
         with self.write() as tx:
             now = tx.now()
             tx.run("insert_receipt", pod_id=self.pod.id, document=written(receipt), at=now)
             tx.run("give_back_nodes", pod_id=self.pod.id)
             tx.run("give_back_numbers", pod_id=self.pod.id, kept=list(kept))
             tx.run("give_back_subnets", pod_id=self.pod.id)
-            tx.run("set_pod_released", id=self.pod.id, at=now, reason=reason)
+            tx.run("set_released_at", id=self.pod.id, at=now)
             tx.run("touch_queue", at=now)
-            self._events(tx, [("receipt", "receipt signed", None), ("state", "RELEASED", None)])
-        self.state = PodState.RELEASED
+            self._events(tx, [("receipt", "receipt signed", None)])
+            cause = Cause.ABANDONED if reason else Cause.DONE
+            clean = News(Aspect.CLEAN, "false" if reason else "true", cause, reason)
+            self._set(tx, [clean], Phase.RELEASED)
 
     def give_up(self, delay: float, failures: int = 0) -> None:
         """Let go; look again after `delay` seconds, or at once if somebody woke the pod meanwhile."""

@@ -8,7 +8,7 @@ from uuid import UUID
 from weft.engine.database import Database, Row
 from weft.engine.records import READING, unreadable
 from weft.model.errors import InputError
-from weft.model.pod import PodState
+from weft.model.pod import Phase, PodState
 from weft.model.views import PodSearch, PodSummary
 
 UNREADABLE = "weft can't read its row in the database; an operator must look"
@@ -60,6 +60,7 @@ def _summary(row: Row) -> PodSummary:
             id=str(row["id"]),
             name=row["name"],
             project_id=row["project_id"],
+            phase=Phase.ORDERED,
             state=PodState.FAILED,
             reason=f"{UNREADABLE}: {unreadable('it', error).answer}",
             since=row["since"],

@@ -170,10 +170,11 @@ DELETE FROM quarantine WHERE node = %(node)s;
 -- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
 -- seconds.
 INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end,
-    placed_at, not_before, fixed, expected_start, next_at)
+    placed_at, not_before, fixed, expected_start, phase, next_at)
 VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s,
     %(state)s, %(reason)s, %(at)s,
-    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s, now() + %(delay)s * interval '1 second');
+    %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s,
+    CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second');
 
 -- name: confirm_pod
 -- What it claimed was looked at: workers may have it.
@@ -191,13 +192,14 @@ DELETE FROM resource WHERE pod_id = %(pod_id)s;
 
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.
-UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLACED', reason = '', since = %(at)s, lease_end = %(lease_end)s,
+UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLACED',
+    phase = 'building', conditions = '[]', reason = '', since = %(at)s, lease_end = %(lease_end)s,
     placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: withdraw_pod
 -- An order that waits, or that failed before it had anything, ends at once: nothing of it is outside.
-UPDATE pod SET wanted = 'absent', state = 'RELEASED', reason = '', since = %(at)s, released_at = %(at)s,
+UPDATE pod SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '', since = %(at)s, released_at = %(at)s,
     position = NULL, expected_start = NULL
 WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING id;
 
@@ -235,8 +237,9 @@ UPDATE pod SET reason = %(reason)s, position = %(position)s, expected_start = %(
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: fail_waiting
-UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, failed_from = 'PENDING', position = NULL,
-    expected_start = NULL, alarmed = true
+UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, position = NULL, expected_start = NULL,
+    alarmed = true, conditions = jsonb_build_array(jsonb_build_object('type', 'Failed', 'status', 'true',
+        'reason', 'PersonNeeded', 'message', %(reason)s::text, 'since', %(at)s::timestamptz))
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: promise
@@ -293,10 +296,9 @@ WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 
 RETURNING id, lease_end;
 
 -- name: retry_pod
--- Back to the state that it failed in; what broke gets all its tries again.
-UPDATE pod SET state = coalesce(failed_from, 'DEGRADED'), reason = 'retry asked', since = %(at)s, alarmed = false,
-    failed_from = NULL, failures = 0, woken = woken + 1, next_at = now()
-WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING state;
+-- What failed is tried again where it failed, and what broke gets all its tries again.
+UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now()
+WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 
 -- name: forget_attempts
 UPDATE resource SET attempts = 0 WHERE pod_id = %(pod_id)s AND state <> 'settled';
@@ -318,7 +320,7 @@ VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.
-(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     segment, position, expected_start, parked
 FROM pod
 WHERE project_id = %(project_id)s AND state <> 'RELEASED'
@@ -328,7 +330,7 @@ WHERE project_id = %(project_id)s AND state <> 'RELEASED'
     UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 UNION ALL
-(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     segment, position, expected_start, parked
 FROM pod
 WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(since)s
@@ -341,7 +343,7 @@ ORDER BY name, id LIMIT %(limit)s;
 
 -- name: pods_of_all
 -- As pods_of_project, of all projects.
-(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     segment, position, expected_start, parked
 FROM pod
 WHERE state <> 'RELEASED'
@@ -351,7 +353,7 @@ WHERE state <> 'RELEASED'
     UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 UNION ALL
-(SELECT id, project_id, name, state, reason, since, created_at, lease_end, nodes, fabric,
+(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     segment, position, expected_start, parked
 FROM pod
 WHERE state = 'RELEASED' AND released_at > %(since)s
@@ -464,10 +466,10 @@ UPDATE pod SET worker = NULL, held_until = NULL, failures = %(failures)s,
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
 WHERE id = %(id)s AND token = %(token)s;
 
--- name: set_pod_state
-UPDATE pod SET state = %(state)s, reason = %(reason)s,
+-- name: set_pod
+-- Phase and conditions, and their summary: state, its reason, and since when.
+UPDATE pod SET phase = %(phase)s, conditions = %(conditions)s, state = %(state)s, reason = %(reason)s,
     since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END,
-    failed_from = CASE WHEN %(state)s <> 'FAILED' THEN NULL WHEN state = 'FAILED' THEN failed_from ELSE state END,
     alarmed = alarmed AND state = %(state)s
 WHERE id = %(id)s;
 
@@ -475,8 +477,8 @@ WHERE id = %(id)s;
 -- Once a state.
 UPDATE pod SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
--- name: set_pod_released
-UPDATE pod SET state = 'RELEASED', reason = %(reason)s, since = %(at)s, released_at = %(at)s WHERE id = %(id)s;
+-- name: set_released_at
+UPDATE pod SET released_at = %(at)s WHERE id = %(id)s;
 
 -- name: update_resource
 UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from weft.engine.held import Held
+from weft.engine.held import Held, News
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
 from weft.engine.records import Change, ResourceRecord, RowState, Taken, UnreadableError
@@ -18,9 +18,9 @@ from weft.engine.verifier import Verdict, verify
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.engine.world import World
-from weft.model.errors import PermanentError, TakenError, TemporaryError, UnknownError, WeftError
+from weft.model.errors import NotYetError, PermanentError, TakenError, TemporaryError, UnknownError, WeftError
 from weft.model.kinds import Home
-from weft.model.pod import PodState
+from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.site import Site
@@ -29,7 +29,6 @@ from weft.ports.resources import Acceptance
 
 log = logging.getLogger(__name__)
 
-S = PodState
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
 """Nothing more is asked for of a resource in these, unless it breaks."""
 
@@ -70,6 +69,8 @@ class Reconciler:
             look = self._release(held) if held.wanted == "absent" else self._present(held)
         except UnreadableError:
             raise  # nobody may judge a pod by rows that can't be read: the worker sets it apart
+        except NotYetError as error:
+            look = Look(error.delay)
         except TemporaryError as error:
             look = self._again(held, error)
         except PermanentError as error:
@@ -84,32 +85,33 @@ class Reconciler:
     # -- present ------------------------------------------------------------------------------------------------
 
     def _present(self, held: Held) -> Look:
-        if held.state is S.FAILED:
-            self._guard(held)
-            return Look(self._settings.observe_every)
-        if held.state in (S.PENDING, S.PLACED):
-            held.go(S.WIRING)
+        if is_true(held.conditions, Aspect.FAILED):
+            return self._stay(held)
+        if held.phase is Phase.SERVING:
+            return self._observe(held)
         if held.pod.taken is not None:
             return self._renumber(held, held.pod.taken)
-        if held.state in (S.WIRING, S.BOOTING):
+        if find(held.conditions, Aspect.WIRED) is None:
+            held.set(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
+        if not is_true(held.conditions, Aspect.BOOTED):
             try:
                 wait = self._build(held)
             except TakenError as error:
-                if held.state is not S.WIRING:
+                if is_true(held.conditions, Aspect.WIRED):
                     raise
                 held.number_taken(Taken(error.asked, error.of, error.answer, error.key))
                 return Look(0.0, held.pod.failures + 1)
             if wait is not None:
                 return Look(wait.delay)
-            held.go(S.VERIFYING)
-        if held.state is S.VERIFYING:
-            return self._verify(held)
-        return self._observe(held)
+            made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
+            held.set(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
+        return self._verify(held)
 
     def _build(self, held: Held) -> Wait | None:
         def booting() -> None:
-            if held.state is S.WIRING:
-                held.go(S.BOOTING)
+            if not is_true(held.conditions, Aspect.WIRED):
+                booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
+                held.set(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
         walker = Walker(held, self._world(), self._settings, self._pool, booting)
         if self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in walker.records.values()):
@@ -158,13 +160,27 @@ class Reconciler:
     def _watch_nodes(self, held: Held, arriving: bool) -> Watched:
         return watch_nodes(held, self._world(), self._site(), arriving)
 
-    def _guard(self, held: Held) -> None:
-        """A pod that FAILED may have servers all the same; the reason why it failed stays."""
-        try:
-            self._watch_nodes(held, arriving=True)
-            self._renew_segment(held)
-        except WeftError as error:
-            log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, error)
+    def _stay(self, held: Held) -> Look:
+        """A pod that FAILED may have servers: they are watched as any pod's, and only what must not be is changed."""
+        delay = self._settings.observe_every
+        watched = self._watch_nodes(held, arriving=True)
+        self._renew_segment(held)
+        made = [r for r in held.resources() if r.outside_id]
+        if not made:
+            return Look(delay)
+        verdict = verify(held.pod, made, self._world(), self._pool)
+        held.change(_news(made, verdict.changes))
+        self._tell(
+            held, replace(verdict, problems=(*watched.problems, *verdict.problems)), "not all of it was made"
+        )
+        return Look(delay)
+
+    def _tell(self, held: Held, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
+        """What keeps the pod from being READY."""
+        unknown = bool(verdict.problems) and all(p.unknown for p in verdict.problems)
+        cause = Cause.UNREADABLE if unknown else Cause.DIFFERENT
+        message = verdict.reason() or otherwise
+        held.set(News(Aspect.READY, "unknown" if unknown else "false", cause, message), phase=phase)
 
     def _renew_segment(self, held: Held) -> None:
         """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
@@ -174,19 +190,20 @@ class Reconciler:
             moves.advance(made)
 
     def _judge(self, held: Held, verdict: Verdict) -> Look:
-        """READY if everything is as wanted; else DEGRADED, and it is looked at again soon."""
-        if verdict.fine:
-            if held.state is not S.READY:
-                self._prove(held)
-                seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
-                held.say("verified", f"as wanted: {seen}")
-            held.go(S.READY)
-            if held.pod.mend:
-                held.mended()
-            return Look(self._settings.observe_every)
-        failures = held.pod.failures + 1
-        held.go(S.DEGRADED, verdict.reason())
-        return Look(self._settings.delay(failures), failures)
+        """READY if everything is as wanted; else it is looked at again soon."""
+        if not verdict.fine:
+            failures = held.pod.failures + 1
+            self._tell(held, verdict, phase=Phase.SERVING)
+            return Look(self._settings.delay(failures), failures)
+        if not is_true(held.conditions, Aspect.READY):
+            self._prove(held)
+            seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
+            held.say("verified", f"as wanted: {seen}")
+        ready = News(Aspect.READY, "true", Cause.DONE)
+        held.set(ready, phase=Phase.SERVING, without=(Aspect.PROVED, Aspect.REPAIRING))
+        if held.pod.mend:
+            held.mended()
+        return Look(self._settings.observe_every)
 
     def _prove(self, held: Held) -> None:
         """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
@@ -195,22 +212,43 @@ class Reconciler:
         for where in sorted({r.where for r in resources}):
             driver = world.driver(where)
             if isinstance(driver, Acceptance):
-                held.say("verified", driver.prove(held.pod.scope, resources))
+                if not is_true(held.conditions, Aspect.PROVED):
+                    said = driver.prove(held.pod.scope, resources)
+                    held.set(News(Aspect.PROVED, "true", Cause.DONE, said))
+                    held.say("verified", said)
+                driver.clear_proof(held.pod.scope, resources)
 
     def _fabric_age(self, held: Held) -> float:
         """How many seconds old the reading may be that the pod is judged by: it is from after its last change."""
-        if held.state is not S.READY or held.pod.mend:
+        if held.state is not PodState.READY or held.pod.mend:
             return 0.0
         return min(self._settings.fabric_age, max(0.0, (held.at - held.since).total_seconds()))
 
     def _observe(self, held: Held) -> Look:
-        """Look at a pod that was ready once; repair what weft may repair by itself."""
+        """Look at a pod that was made; repair what weft may repair by itself."""
+        if is_true(held.conditions, Aspect.REPAIRING):
+            wait = self._go_on_repairing(held)
+            if wait is not None:
+                return Look(wait.delay)
         verdict = self._verdict(held, self._fabric_age(held))
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict)
-        held.go(S.DEGRADED, verdict.reason())
+        self._tell(held, verdict)
         wait = self._repair(held)
-        return Look(wait.delay) if wait is not None else self._judge(held, self._verdict(held))
+        if wait is None:
+            return self._judge(held, self._verdict(held))
+        held.set(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
+        return Look(wait.delay)
+
+    def _go_on_repairing(self, held: Held) -> Wait | None:
+        """Without looking at everything again each time. Whatever ends it, the next look is at everything."""
+        wait: Wait | None = None
+        try:
+            wait = self._build(held)
+        finally:
+            if wait is None:
+                held.set(News(Aspect.REPAIRING, "false", Cause.DONE))
+        return wait
 
     def _repair(self, held: Held) -> Wait | None:
         """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
@@ -234,7 +272,10 @@ class Reconciler:
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _release(self, held: Held) -> Look:
-        held.go(S.RELEASING, held.reason if held.state is S.RELEASING else "")
+        if held.phase is not Phase.RELEASING:
+            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.FAILED)
+            clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
+            held.set(clean, phase=Phase.RELEASING, without=over)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
         try:
             wait = Walker(held, self._world(), self._settings, self._pool).tear_down(at_once)
@@ -297,7 +338,7 @@ class Reconciler:
             )
 
     def _overdue(self, held: Held) -> bool:
-        return (self._clock.now() - held.since).total_seconds() > self._settings.limits[S.RELEASING]
+        return (self._clock.now() - held.since).total_seconds() > self._settings.limits[PodState.RELEASING]
 
     def _keep_back(self, held: Held, read: ReadBack) -> None:
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
@@ -308,23 +349,19 @@ class Reconciler:
 
     def _again(self, held: Held, error: TemporaryError) -> Look:
         failures = held.pod.failures + 1
-        if held.state is S.READY:
-            held.go(S.DEGRADED, str(error))
-        else:
-            held.go(held.state, str(error))
+        held.explain(str(error))
         if error.alarming:
             held.alarm(f"{held.state}: {error}")
         return Look(max(error.delay, self._settings.delay(failures)), failures)
 
     def _permanent(self, held: Held, error: PermanentError) -> Look:
+        """What is being built can't go on; what serves, or goes, is worked on as before."""
         failures = held.pod.failures + 1
-        if held.state is S.RELEASING:
-            held.go(S.RELEASING, str(error))
-        elif held.state in (S.READY, S.DEGRADED):  # it goes on being watched: it has servers
-            held.go(S.DEGRADED, str(error))
-        else:
-            held.go(S.FAILED, str(error))
+        if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
+            held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, str(error)))
             held.alarm(f"FAILED: {error}")
+        else:
+            held.explain(str(error), Cause.PERSON_NEEDED)
         return Look(self._settings.delay(failures), failures)
 
     def _watch(self, held: Held) -> None:

@@ -16,7 +16,7 @@ from weft.model.errors import ConflictError, PermanentError
 from weft.model.order import Order
 from weft.model.owner import Owner
 from weft.model.plan import Plan
-from weft.model.pod import PodState
+from weft.model.pod import Condition, Conditions, Phase, PodState, summary
 from weft.model.resources import AnyKind, Difference, Resource
 from weft.ports.resources import Scope
 
@@ -153,6 +153,8 @@ class PodRecord:
 
     Attributes:
         order: what was ordered, its key read.
+        reason: why it is in its state, in one sentence.
+        since: since when it is in its state.
         placed: the plan whose graph the loop makes true; None while the order waits.
         not_before: of an order that waits: when it may start.
         fixed: its start was promised with the order; others that wait stand in the queue.
@@ -173,9 +175,11 @@ class PodRecord:
     order: Order
     placed: Plan | None
     wanted: Literal["present", "absent"]
-    state: PodState
+    phase: Phase
+    conditions: Conditions
     reason: str
     since: datetime
+    placed_at: datetime | None
     lease_end: datetime | None
     released_at: datetime | None
     failures: int
@@ -191,6 +195,11 @@ class PodRecord:
     swept_at: datetime | None
     taken: Taken | None
     watched_at: datetime | None
+
+    @property
+    def state(self) -> PodState:
+        """Phase and conditions in one word."""
+        return summary(self.phase, self.conditions)
 
     @property
     def plan(self) -> Plan:
@@ -235,9 +244,11 @@ class PodRecord:
             order=read(Order, row["ordered"]),
             placed=read(Plan, row["plan"]) if row["plan"] is not None else None,
             wanted=row["wanted"],
-            state=PodState(row["state"]),
+            phase=Phase(row["phase"]),
+            conditions=tuple(Condition.model_validate(c) for c in row["conditions"]),
             reason=row["reason"],
             since=row["since"],
+            placed_at=row["placed_at"],
             lease_end=row["lease_end"],
             released_at=row["released_at"],
             failures=row["failures"],

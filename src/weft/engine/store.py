@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.errors import UniqueViolation
+from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
@@ -21,7 +22,7 @@ from weft.engine.siteparts import SiteRecord, Sites
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.pod import PodState, check_transition
+from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summary
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSearch, PodSummary
@@ -351,14 +352,28 @@ class Store:
         return [*late, *ended]
 
     def retry(self, pod_id: UUID, message: str) -> PodState | None:
-        """A pod that FAILED goes back to where it failed; None if it hasn't, or is being released."""
+        """A pod that FAILED goes on where it failed; None if it hasn't, or is being released."""
         with self.database.transaction() as tx:
             now = tx.now()
             row = tx.row("retry_pod", id=pod_id, at=now)
             if row is None:
                 return None
-            state = PodState(row["state"])
-            check_transition(PodState.FAILED, state)
+            pod = PodRecord.of(row)
+            conditions = changed(pod.conditions, without=[Aspect.FAILED])
+            state = summary(pod.phase, conditions)
+            if decides := find(conditions, DECIDES[state]):
+                again = decides.model_copy(update={"reason": Cause.UNDER_WAY, "message": "retry asked"})
+                conditions = changed(conditions, again)
+            stored = Jsonb([c.model_dump(mode="json") for c in conditions])
+            tx.run(
+                "set_pod",
+                id=pod_id,
+                phase=pod.phase,
+                conditions=stored,
+                state=state,
+                reason="retry asked",
+                at=now,
+            )
             tx.run("forget_attempts", pod_id=pod_id)
             tx.run(
                 "insert_event", pod_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None

@@ -24,7 +24,7 @@ from weft.engine.records import PodRecord, UnreadableError
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
 from weft.model.errors import WeftError
-from weft.model.pod import PodState
+from weft.model.pod import Cause
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Worker:
         return True
 
     def tend_queue(self) -> float:
-        """End what is over, start what may start. Seconds until there is something to do again."""
+        """Release expired leases, start queued orders. Seconds until there is something to do again."""
         self._store.end_leases()
         return self._dispatcher.run_due()
 
@@ -194,7 +194,7 @@ class Worker:
             why = (
                 f"defect in weft ({type(error).__name__}: {str(error)[:200]}); please report it with the log"
             )
-            held.go(PodState.DEGRADED if held.state is PodState.READY else held.state, f"unknown: {why}")
+            held.explain(f"unknown: {why}", Cause.UNREADABLE)
             held.alarm(f"{held.state}: {why}")
             return Look(self._settings.delay(failures), failures)
 

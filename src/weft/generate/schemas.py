@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from weft.model.order import Order
-from weft.model.pod import TRANSITIONS
+from weft.model.pod import DECIDES, MEANS, TRANSITIONS, Phase, PodState
 from weft.model.sitefile import TABLES, CsvInclude, SiteFile, csv_columns
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -69,20 +69,27 @@ def column_table() -> str:
 
 
 def states_diagram() -> str:
-    """The states of a pod as a Mermaid state diagram."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> PENDING: ordered"]
-    for state, following in TRANSITIONS.items():
-        lines += [f"    {state} --> {after}: {why}" for after, why in following.items()]
+    """The phases of a pod as a Mermaid state diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Phase.ORDERED}: weft pod create"]
+    for phase, following in TRANSITIONS.items():
+        lines += [f"    {phase} --> {after}: {why}" for after, why in following.items()]
         if not following:
-            lines.append(f"    {state} --> [*]")
+            lines.append(f"    {phase} --> [*]")
     return "\n".join([*lines, "```"]) + "\n"
 
 
 def states_table() -> str:
     """The same as a Markdown table."""
     rows = ["| from | to | when |", "|---|---|---|"]
-    for state, following in TRANSITIONS.items():
-        rows += [f"| {state} | {after} | {why} |" for after, why in following.items()]
+    for phase, following in TRANSITIONS.items():
+        rows += [f"| {phase} | {after} | {why} |" for after, why in following.items()]
+    return "\n".join(rows) + "\n"
+
+
+def summaries_table() -> str:
+    """The one word that people read, and the condition that says why."""
+    rows = ["| state | means | why: the message of |", "|---|---|---|"]
+    rows += [f"| {state} | {MEANS[state]} | `{DECIDES[state]}` |" for state in PodState]
     return "\n".join(rows) + "\n"
 
 
@@ -94,6 +101,7 @@ def blocks() -> dict[str, str]:
         "csv:columns": column_table(),
         "states:picture": states_diagram(),
         "states:table": states_table(),
+        "states:summaries": summaries_table(),
     }
 
 

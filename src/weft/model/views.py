@@ -15,7 +15,7 @@ from weft.model.fabric import FabricDifference, FabricStatus
 from weft.model.ids import Instant
 from weft.model.order import Level, Order
 from weft.model.placement import PlacedNode
-from weft.model.pod import PodState
+from weft.model.pod import Conditions, Phase, PodState
 from weft.model.resources import Difference
 from weft.model.site import AcceleratorCount
 
@@ -53,7 +53,8 @@ class PodSummary(Document):
     id: str
     name: str
     project_id: str
-    state: PodState
+    phase: Phase = Field(description="How far it is in its life; it only goes forward.")
+    state: PodState = Field(description="Phase and conditions in one word.")
     reason: str = Field(default="", description="Why it is in this state, in one sentence.")
     since: datetime = Field(description="Since when it is in this state.")
     created_at: datetime
@@ -78,6 +79,7 @@ class PodSummary(Document):
 class PodView(PodSummary):
     """Everything of one pod."""
 
+    conditions: Conditions = Field(default=(), description="How it is, one aspect each.")
     created_by: str
     site: str
     cloud: str | None = None

@@ -96,12 +96,13 @@ class Acceptance(Protocol):
     """What a `ResourceDriver` may offer besides: to try out what it made before the pod is handed over."""
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
-        """Do once what the pod is for, as its tenant would, and leave nothing behind.
+        """Use once what the pod is for, as its tenant. A sentence for the pod's events.
 
-        A sentence for the pod's events. Raises `TemporaryError` or `PermanentError` if it can't be done. Where the
-        tenant's own use leaves no room, that is the proof. Safe to repeat, also after a lost answer.
-
-        Args:
-            resources: all of the pod's.
+        Raises `NotYetError` until it was seen to work: ask again; `TemporaryError` or `PermanentError` if it can't be
+        done. Where the tenant's own use leaves no room, that is the proof. Safe to repeat, also after a lost answer.
         """
+        ...
+
+    def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
+        """Take away what `prove` made. Raises `NotYetError` until that was seen to be gone: ask again."""
         ...

@@ -10,7 +10,7 @@ from weft.model.ids import format_guid
 from weft.model.order import NodesOrder, Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
 from weft.model.plan import Allotment, Plan
-from weft.model.pod import PodState
+from weft.model.pod import DECIDES, Aspect, Cause, Condition, Conditions, Phase, PodState, Truth
 from weft.model.receipt import Receipt, ReceiptItem
 from weft.model.resources import (
     Difference,
@@ -93,6 +93,8 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
         id=pod_id,
         name=ordered.name,
         project_id=project,
+        phase=Phase.ORDERED,
+        conditions=how(PodState.PENDING, NOW)[1],
         state=PodState.PENDING,
         since=NOW,
         created_at=NOW,
@@ -117,6 +119,33 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
         ),
         resources=resources(PodState.PENDING),
     )
+
+
+def how(state: PodState, since: datetime, why: str = "") -> tuple[Phase, Conditions]:
+    """Phase and conditions by which a pod is in a state, without detours."""
+    along = (PodState.PLACED, PodState.WIRING, PodState.BOOTING, PodState.VERIFYING, PodState.READY)
+    done = along.index(state) if state in along else 3 if state is PodState.DEGRADED else 0
+    phases = {
+        PodState.PENDING: Phase.ORDERED,
+        PodState.READY: Phase.SERVING,
+        PodState.DEGRADED: Phase.SERVING,
+    }
+    phases |= {PodState.RELEASING: Phase.RELEASING, PodState.RELEASED: Phase.RELEASED}
+    reached = (Aspect.WIRED, Aspect.BOOTED, Aspect.READY)
+    told: dict[Aspect, tuple[Truth, Cause]] = {
+        a: ("true", Cause.DONE) if done > i + 1 else ("false", Cause.UNDER_WAY)
+        for i, a in enumerate(reached)
+        if done > i
+    }
+    if state is PodState.FAILED:
+        told[Aspect.FAILED] = ("true", Cause.PERSON_NEEDED)
+    if state in (PodState.RELEASING, PodState.RELEASED):
+        told[Aspect.CLEAN] = ("true" if state is PodState.RELEASED else "false", Cause.UNDER_WAY)
+    conditions = tuple(
+        Condition(type=a, status=s, reason=c, since=since, message=why if a is DECIDES[state] else "")
+        for a, (s, c) in told.items()
+    )
+    return phases.get(state, Phase.BUILDING), conditions
 
 
 def waiting(view: PodView) -> PodView:

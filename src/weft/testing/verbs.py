@@ -384,8 +384,11 @@ class FakeVerbs(FakeTime):
 
     def _move(self, pod: _Pod, state: PodState, reason: str) -> None:
         resources = examples.resources(state)
+        phase, conditions = examples.how(state, datetime.now(UTC), reason)
         pod.view = pod.view.model_copy(
             update={
+                "phase": phase,
+                "conditions": conditions,
                 "state": state,
                 "reason": reason,
                 "since": datetime.now(UTC),

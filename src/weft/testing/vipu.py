@@ -168,7 +168,11 @@ class FakeVipu:
         self.proofs += 1
         if controller.partitions:
             return f"the tenant's user has partitions: {', '.join(sorted(controller.partitions))}"
-        return "the tenant's user created a partition and removed it"
+        controller.partitions.add("weft-proof")
+        return "the tenant's user created a partition"
+
+    def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
+        self._answering(scope, "clear the proof").partitions.discard("weft-proof")
 
     # -- inside ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from openvipu.proto import agent_pb2
 from weft.drivers.vipu.channels import READ_TIMEOUT, At, Channels, NoAnswerError
 from weft.drivers.vipu.controller import Controller
-from weft.drivers.vipu.proof import prove_partition
+from weft.drivers.vipu.proof import clear_partition, prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ipusite import IpuMachine
 from weft.model.kinds import Home, kinds_at
@@ -151,7 +151,7 @@ class VipuDriver:
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
-        allocation = next((r.spec for r in resources if isinstance(r.spec, VipuAllocationSpec)), None)
+        allocation = _allocation(resources)
         if allocation is None:
             raise PermanentError(
                 f"create a partition for pod {scope.name}",
@@ -159,8 +159,14 @@ class VipuDriver:
                 "it has no allocation",
                 "order IPUs",
             )
+        scope.fence()
         with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
             return prove_partition(channel, allocation)
+
+    def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
+        if (allocation := _allocation(resources)) is not None:
+            with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
+                clear_partition(channel)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -243,6 +249,10 @@ def _at(spec: VipuSpec) -> At:
 def _agent(resource: Resource) -> VipuAgentSpec:
     assert isinstance(resource.spec, VipuAgentSpec)
     return resource.spec
+
+
+def _allocation(resources: Sequence[Resource]) -> VipuAllocationSpec | None:
+    return next((r.spec for r in resources if isinstance(r.spec, VipuAllocationSpec)), None)
 
 
 def _machines(resource: Resource) -> tuple[str, ...]:

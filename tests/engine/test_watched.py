@@ -1,0 +1,136 @@
+"""A11: what has servers is looked at, whatever became of the pod. FAILED is how it is, not its end."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+from tests.engine.house import House
+
+from weft.app.redact import pod as told_to_tenants
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.pod import Aspect, Phase, PodState, find
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def visit(house: House, pod: PodRecord) -> PodRecord:
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def message(pod: PodRecord, aspect: Aspect) -> str:
+    condition = find(pod.conditions, aspect)
+    assert condition is not None, pod.conditions
+    return condition.message
+
+
+def subjects(house: House, pod: PodRecord) -> set[str]:
+    report = house.service.audit(house.operator)
+    return {f.subject for f in report.findings if f.pod_id == str(pod.id)}
+
+
+def test_a_port_that_can_not_be_repaired_in_place_stops_no_looking(house: House) -> None:
+    """The tenant edits it; the pod goes on being watched, what happens next is told too, and it comes back."""
+    pod = house.ready()
+    port = house.cloud.thing(f"port/{pod.nodes[0]}/mlx5_0")
+    address = port.fields["address"]
+    port.fields["address"] = "192.0.2.1"
+    for _ in range(3):
+        pod = visit(house, pod)
+        assert (pod.phase, pod.state) == (Phase.SERVING, PodState.DEGRADED)
+    lost = house.cloud.thing(f"server/{pod.nodes[1]}")
+    house.cloud.lose(lost)
+    visit(house, pod)
+    seen = {r.key: r for r in house.store.resources(pod.id)}
+    assert seen[f"server/{pod.nodes[1]}"].reason == "it is not there"
+    assert {f"port/{pod.nodes[0]}/mlx5_0", f"server/{pod.nodes[1]}"} <= subjects(house, pod)
+    port.fields["address"] = address
+    house.store.mend(pod.id)
+    pod = house.run(pod, PodState.READY)
+    assert message(pod, Aspect.READY) == pod.reason == ""
+
+
+def test_a_pod_that_failed_goes_on_being_looked_at(house: House) -> None:
+    """One server never comes, the other runs: what a tenant does to that one's port is told, and the audit sees it."""
+    house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found.")
+    pod = house.run(house.order(), PodState.FAILED)
+    (other,) = set(pod.nodes) - {"gpu01"}
+    assert pod.phase is Phase.BUILDING and "No valid host" in pod.reason
+    port = f"port/{other}/mlx5_0"
+    house.cloud.thing(port).fields["address"] = "192.0.2.1"
+    pod = visit(house, pod)
+    assert pod.state is PodState.FAILED and "No valid host" in pod.reason, "why it failed stays"
+    assert "address is 192.0.2.1" in message(pod, Aspect.READY)
+    assert port in subjects(house, pod)
+    findings = [f for f in house.service.audit(house.operator, repair=True).findings if f.subject == port]
+    assert [f.repair for f in findings] and "FAILED" in findings[0].repair
+    told = {
+        c.type: c.message
+        for c in told_to_tenants(house.service.show_pod(house.operator, str(pod.id))).conditions
+    }
+    assert told[Aspect.PLACED] == "" and "192.0.2.1" not in told[Aspect.READY]
+
+
+def test_a_retry_clears_the_condition_and_goes_on_from_there(house: House) -> None:
+    """What was made is kept; what failed is tried again with all its tries."""
+    planted = house.cloud.plant(
+        Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found."
+    )
+    pod = house.run(house.order(), PodState.FAILED)
+    (other,) = set(pod.nodes) - {"gpu01"}
+    kept = house.cloud.thing(f"server/{other}").id
+    planted.lift()
+    house.service.retry_pod(house.request(), str(pod.id))
+    again = house.store.find_pod(str(pod.id), None)
+    assert again.state is PodState.BOOTING and find(again.conditions, Aspect.FAILED) is None
+    assert again.reason == "retry asked"
+    pod = house.run(pod, PodState.READY)
+    assert house.cloud.thing(f"server/{other}").id == kept
+    assert [c.type for c in pod.conditions] == [Aspect.WIRED, Aspect.BOOTED, Aspect.READY]
+    assert all(c.status == "true" for c in pod.conditions)
+
+
+def test_a_silent_cloud_is_unknown_and_keeps_its_own_time(house: House) -> None:
+    """Ready is unknown, not false; what it is unknown for is filed under the cloud, not under the fabric."""
+    pod = house.ready()
+    since = find(pod.conditions, Aspect.WIRED)
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="find", kind=Kind.PORT, times=None)
+    pod = visit(house, pod)
+    ready = find(pod.conditions, Aspect.READY)
+    assert pod.state is PodState.DEGRADED and ready is not None and ready.status == "unknown"
+    assert find(pod.conditions, Aspect.WIRED) == since
+    found = [f for f in house.service.audit(house.operator).findings if f.pod_id == str(pod.id)]
+    assert {f.where for f in found if f.category == "unknown"} == {"lab"}
+    planted.lift()
+    house.run(pod, PodState.READY)
+
+
+def test_what_is_stored_sums_up_to_what_is_listed(house: House) -> None:
+    """The column that lists and counts go by is the summary of phase and conditions, all the way."""
+    pod = house.order()
+    seen: list[str] = []
+    house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=1)
+    for _ in range(30):
+        with house.database.transaction() as tx:
+            row = tx.row("pod_by_id", id=pod.id)
+        pod = house.store.find_pod(str(pod.id), None)
+        assert row is not None and row["state"] == pod.state
+        seen.append(pod.state)
+        if pod.state is PodState.READY and pod.wanted == "present":
+            house.release(pod)
+        if pod.state is PodState.RELEASED:
+            break
+        visit(house, pod)
+    assert seen[0] == "PLACED" and seen[-1] == "RELEASED" and "READY" in seen
