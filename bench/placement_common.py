@@ -97,7 +97,7 @@ def break_some(engine: Engine, share: float = 0.01) -> None:
     """Nodes out of order, for each of the reasons there are."""
     rng = random.Random(5)
     for node in rng.sample(engine.numbers.nodes, int(len(engine.numbers.nodes) * share)):
-        engine.block(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")
+        engine.disable(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")
 
 
 def micro(times: list[float], quantile: float) -> float:

@@ -41,7 +41,7 @@ def churn(weights: Weights, policy: Policy | None, seed: int) -> tuple[float, fl
             counted += 1
             leaves += len(decision.bits)
             least += least_leaves([20] * 40, ask.count)
-            pods += decision.pods
+            pods += decision.blocks
     return leaves / least, pods / counted
 
 

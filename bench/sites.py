@@ -58,7 +58,7 @@ def _leaf(number: int, block: int) -> dict[str, Any]:
         "level": "leaf",
         "ports": 40,
         "guid": f"0x{0x100000 + number:016x}",
-        "pod": f"p{block}",
+        "block": f"p{block}",
     }
 
 
@@ -70,7 +70,7 @@ def _upper_levels(leaves: int, per_block: int) -> tuple[list[dict[str, Any]], li
         for side in (0, 1):
             spine = f"spine{block}-{side}"
             guid = 0x120000 + 2 * block + side
-            switches.append({**_upper(spine, per_block + 1, "spine", guid), "pod": f"p{block}"})
+            switches.append({**_upper(spine, per_block + 1, "spine", guid), "block": f"p{block}"})
             links.append({"a": spine, "a_port": per_block + 1, "b": f"core{side}", "b_port": block + 1})
             links += [
                 {"a": f"leaf{leaf}", "a_port": 38 + side, "b": spine, "b_port": leaf % per_block + 1}

@@ -30,7 +30,7 @@ VALID: dict[str, Any] = {
     "cloud": "cloud",
     "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"},
     "fabric": {"name": "ib", "hcas": "dedicated", "hcas_per_node": 1},
-    "locality": {"required": "pod", "preferred": "leaf"},
+    "locality": {"required": "block", "preferred": "leaf"},
     "access": {
         "key_pair": "k",
         "ssh_from": ["10.0.0.0/8"],

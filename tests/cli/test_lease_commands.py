@@ -18,8 +18,8 @@ def test_capacity_is_a_table_or_json(desk: Desk) -> None:
     assert "8 x h100 (fabric ib, cloud cloud): 2 of 4 nodes are free" in shown.out
     assert "4 from 2027-01-31T12:00Z" in shown.out and "1 orders are in the queue" in shown.out
     assert "leaf1" not in shown.out
-    found = desk.weft("capacity", "--level", "pod", "--json").json
-    assert [x["level"] for x in found["rows"][0]["largest"]] == ["pod"]
+    found = desk.weft("capacity", "--level", "block", "--json").json
+    assert [x["level"] for x in found["rows"][0]["largest"]] == ["block"]
 
 
 def test_capacity_of_ipus(desk: Desk) -> None:

@@ -75,8 +75,8 @@ def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.Captu
             "--hall-weight: -1.0 is not allowed: 0 to 1000",
         ),
         (
-            ["place", "--topology", "T", "--orders", "O", "--pod-weight", "nan"],
-            "--pod-weight: nan is not allowed",
+            ["place", "--topology", "T", "--orders", "O", "--block-weight", "nan"],
+            "--block-weight: nan is not allowed",
         ),
     ],
 )
@@ -149,11 +149,11 @@ def test_the_sites_settings_hold_unless_an_option_says_otherwise(
         assert main([*command, *options]) == 0
         return json.loads(capsys.readouterr().out)[0]
 
-    plain, heavy, patient = played(), played("--pod-weight", "100"), played("--patience", "6h")
+    plain, heavy, patient = played(), played("--block-weight", "100"), played("--patience", "6h")
     assert plain != heavy and plain != patient
     text = file.read_text()
-    file.write_text(text + "placement: {pod: 100}\n")
-    assert (played(), played("--pod-weight", "0.5")) == (heavy, plain)
+    file.write_text(text + "placement: {block: 100}\n")
+    assert (played(), played("--block-weight", "0.5")) == (heavy, plain)
     file.write_text(text + "queue: {patience: 6h}\n")
     assert (played(), played("--patience", "0")) == (patient, plain)
 
@@ -164,8 +164,8 @@ def test_a_weight_that_cannot_be_is_told_with_its_line(
     """As every mistake in a site file."""
     file = site / "site" / "site.yaml"
     with file.open("a") as text:
-        text.write("placement: {pod: -1, rack: 3}\n")
+        text.write("placement: {block: -1, rack: 3}\n")
     capsys.readouterr()
     assert main(["site", "check", str(file)]) == 2
     said = capsys.readouterr().err
-    assert "placement.pod" in said and "placement.rack" in said and "site.yaml:" in said
+    assert "placement.block" in said and "placement.rack" in said and "site.yaml:" in said

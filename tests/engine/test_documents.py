@@ -82,3 +82,23 @@ def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None
         assert "can't read its row" in parked and "newer weft" in parked
         connection.execute("UPDATE resource SET document = document - 'version'")
     house.run(pod, PodState.RELEASED)
+
+
+def test_groups_of_leaves_of_earlier_versions_are_blocks() -> None:
+    """Levels and preferences of orders, placements of plans, switches and weights of sites."""
+    plan = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])["plan"]
+    plan["order"]["locality"] |= {
+        "required": "pod",
+        "preferences": [{"kind": "pod", "name": "p1", "cost": 5}, {"kind": "rack", "name": "pod", "cost": 1}],
+    }
+    plan["placement"]["nodes"][0]["pod"] = "p1"
+    read_plan = read(Plan, plan)
+    locality = read_plan.order.locality
+    assert (locality.required, locality.preferred) == ("block", "leaf")
+    assert [(p.kind, p.name) for p in locality.preferences] == [("block", "p1"), ("rack", "pod")]
+    assert read_plan.placement.nodes[0].block == "p1"
+    assert read_plan.placement.explanation.compared[0].blocks == 1
+    site = next(r for r in recorded("0011", "tables")["site"])["document"]
+    site["switches"][0]["pod"], site["placement"] = "p1", {"pod": 4}
+    read_site = read(Site, site)
+    assert "p1" in {s.block for s in read_site.switches} and read_site.placement.block == 4

@@ -34,22 +34,22 @@ def weigh(house: House, pod: float) -> None:
     site = house.store.site().site
     last = max(s.name for s in site.switches if s.level == "leaf")
     switches = tuple(
-        s.model_copy(update={"pod": "b" if s.name == last else "a"}) if s.level == "leaf" else s
+        s.model_copy(update={"block": "b" if s.name == last else "a"}) if s.level == "leaf" else s
         for s in site.switches
     )
-    policy = PlacementPolicy(pod=pod)
+    policy = PlacementPolicy(block=pod)
     house.store.apply_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
 
 
 def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:
     """Seven nodes go to two leaves of two pods; with a weight of 4, to three leaves of one."""
     before = house.service.plan_pod(house.request(), make("train", 7)).placement
-    assert (len({n.leaf for n in before.nodes}), len({n.pod for n in before.nodes})) == (2, 2)
-    assert "leaves + 0.5·(pods−1)" in before.explanation.chosen
+    assert (len({n.leaf for n in before.nodes}), len({n.block for n in before.nodes})) == (2, 2)
+    assert "leaves + 0.5·(blocks−1)" in before.explanation.chosen
     weigh(house, 4)
     after = house.service.plan_pod(house.request(), make("train", 7)).placement
-    assert (len({n.leaf for n in after.nodes}), len({n.pod for n in after.nodes})) == (3, 1)
-    assert "leaves + 4·(pods−1)" in after.explanation.chosen
+    assert (len({n.leaf for n in after.nodes}), len({n.block for n in after.nodes})) == (3, 1)
+    assert "leaves + 4·(blocks−1)" in after.explanation.chosen
 
 
 def test_what_the_queue_promises_follows_the_site(house: House) -> None:
@@ -61,7 +61,7 @@ def test_what_the_queue_promises_follows_the_site(house: House) -> None:
 
     def pods() -> set[str]:
         (row,) = house.store.capacity().promises
-        return {stands[node].pod for node in row["nodes"]}
+        return {stands[node].block for node in row["nodes"]}
 
     assert pods() == {"a", "b"}
     house.release(one)

@@ -219,7 +219,7 @@ def test_growth_stays_inside_the_required_level() -> None:
     wider = changed(first, order(5, locality={"required": "site"}))
     assert len(names(wider)) == 5
     with pytest.raises(
-        InputError, match=r"locality.required: 'leaf' .*its nodes are all within one (pod|site)"
+        InputError, match=r"locality.required: 'leaf' .*its nodes are all within one (block|site)"
     ):
         changed(wider, order(5, locality={"required": "leaf"}))
 

@@ -128,7 +128,7 @@ def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: O
     """Against the plain definition: the first of now and all ends at which a plan can be made."""
     line = IpuTimeline.of(book, SITE, "main", health, NOW)
     found = line.earliest(IpuAsk.for_order(order, "team"), float(length), NOW)
-    keeps = (*book.leases, *book.promises, *book.blocks)
+    keeps = (*book.leases, *book.promises, *book.reservations)
     moments = [NOW, *sorted({k.end for k in keeps if k.end > NOW})]
     first = next((m for m in moments if planned(order, book, health, m, m + length)), None)
     assert (found.at if found else None) == first

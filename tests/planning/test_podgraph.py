@@ -38,7 +38,7 @@ NUMBERS = Allotment(
 
 
 def placed(*names: str) -> Placement:
-    nodes = tuple(PlacedNode(node=n, rack=None, leaf="leaf01", pod="-") for n in names)
+    nodes = tuple(PlacedNode(node=n, rack=None, leaf="leaf01", block="-") for n in names)
     return Placement(nodes=nodes, level="leaf", explanation=Explanation(considered=0))
 
 

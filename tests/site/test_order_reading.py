@@ -48,8 +48,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         "pod.yaml:2: nodes.image: nothing is given: it must be given (Glance image, by name or id)",
         "pod.yaml:3: nodes.count: '0' is not allowed: 1 or more",
         "pod.yaml:4: nodes.flavour: 'f' is not allowed: unknown field; did you mean flavor? "
-        "known here: accelerators, count, flavor, image, spare",
-        "pod.yaml:6: locality.required: 'galaxy' is not allowed: 'node', 'leaf', 'pod', 'hall', 'building' or 'site'",
+        "known here: accelerators, count, flavor, image, sharing, spare",
+        "pod.yaml:6: locality.required: 'galaxy' is not allowed: 'node', 'leaf', 'block', 'hall', 'building' or 'site'",
         "pod.yaml:8: lease.ende: 'x' is not allowed: unknown field; did you mean end? known here: duration, end, start",
     ]
 
@@ -59,7 +59,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     [
         ("lease: {end: 2027-01-31T18:00:00}", "give the time with its zone, such as 2027-01-31T18:00:00Z"),
         ("lease: {end: tomorrow}", "pod.yaml:3: lease.end: 'tomorrow' is not allowed: "),
-        ("locality: {required: leaf, preferred: pod}", "preferred (pod) must not be wider than required (leaf)"),
+        ("locality: {required: leaf, preferred: block}", "preferred (block) must not be wider than required (leaf)"),
         ("access: {key_pair: a, ssh_key: ssh-rsa AAAA}", "give key_pair or ssh_key, not both"),
         ("access: {ssh_key: my key}", "pod.yaml:3: access.ssh_key: 'my key' is not allowed: "),
         ("access: {ssh_from: [10.0.0.1/8]}", "pod.yaml:3: access.ssh_from[0]: '10.0.0.1/8' is not allowed: "

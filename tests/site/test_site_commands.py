@@ -72,7 +72,7 @@ def test_a_good_file_is_told_with_its_counts(capsys: pytest.CaptureFixture[str])
     """Exit code 0, and one line that an operator can compare with what they know."""
     assert main(["site", "check", str(SMALL / "site.yaml")]) == 0
     assert capsys.readouterr().out == (
-        "site small: the file is good: nodes 18, compute nodes 16, adapters 66, accelerators 128, switches 6, "
+        "site small: the file is valid: nodes 18, compute nodes 16, adapters 66, accelerators 128, switches 6, "
         "links 130, racks 5, fabrics 1, clouds 1\n"
     )
 
@@ -109,7 +109,7 @@ def test_apply_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str]) 
     """Includes are read here: what the API gets is one document that is the same site."""
     api = Api()
     assert run(api, "apply", str(SMALL / "site.yaml")) == 0
-    assert capsys.readouterr().out == "site small is in force, generation 7\n"
+    assert capsys.readouterr().out == "site small is active, generation 7\n"
     assert api.document is not None
     assert Site.model_validate(json.loads(json.dumps(api.document))) == load_site(SMALL / "site.yaml")
 

@@ -13,7 +13,7 @@ from weft.model.ids import Duration
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import CapacityView
 
-Domain = Literal["leaf", "pod", "hall", "building", "site"]
+Domain = Literal["leaf", "block", "hall", "building", "site"]
 """Levels for which sizes are reported."""
 
 router = APIRouter(prefix="/v1", tags=["capacity"])
@@ -28,7 +28,7 @@ def capacity(
     ] = None,
     level: Annotated[
         Domain | None,
-        Query(description="Only sizes within one domain of this level: leaf, pod, hall, building, site."),
+        Query(description="Only sizes within one domain of this level: leaf, block, hall, building, site."),
     ] = None,
     duration: Annotated[Duration, Query(description="How long an order must be able to run.")] = "24h",
 ) -> Response:

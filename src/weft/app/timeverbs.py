@@ -149,7 +149,7 @@ def _check_free(
     """What is set aside must be there for its project: nobody else may hold it then, or have been promised it."""
     book, wanted = capacity.book(), set(nodes)
     begin, end = start.timestamp(), seconds_of(reservation.end)
-    for keep in (*book.leases, *book.promises, *book.blocks):
+    for keep in (*book.leases, *book.promises, *book.reservations):
         shared = sorted(wanted & set(keep.nodes))
         if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
             until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"

@@ -20,7 +20,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--level",
-        choices=("leaf", "pod", "hall", "building", "site"),
+        choices=("leaf", "block", "hall", "building", "site"),
         help="only sizes within one domain of this level",
     )
     parser.add_argument(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from weft.planning.queue.queue import QueueSettings
     from weft.planning.queue.simulate import Outcome, TraceOrder
 
-LEVELS = ("leaf", "pod", "hall", "building", "site")
+LEVELS = ("leaf", "block", "hall", "building", "site")
 MOST_NAMES = 5
-WEIGHTS = ("pod", "hall", "building")
+WEIGHTS = ("block", "hall", "building")
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -266,7 +266,7 @@ def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
             "wait_mean_h": f"{o.wait_mean / 3600:.2f}",
             "wait_p95_h": f"{o.wait_p95 / 3600:.2f}",
             "leaves/least": f"{o.leaves:.3f}",
-            "pods/order": f"{o.pods:.3f}",
+            "blocks/order": f"{o.blocks:.3f}",
             "broken": f"{o.fragmentation:.2f}",
         }
         for o in outcomes

@@ -47,7 +47,7 @@ def refusal(detail: Mapping[str, Any]) -> str:
 def _explanation(value: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     if value.get("compared"):
-        lines += ["Compared:", *table(("leaves", "pods", "leftover", "why"), value["compared"], "  ")]
+        lines += ["Compared:", *table(("leaves", "blocks", "leftover", "why"), value["compared"], "  ")]
     if value.get("filters"):
         lines.append(f"Filters, on {value.get('considered')} nodes:")
         lines += table(("filter", "removed", "left", "examples"), value["filters"], "  ")
@@ -75,10 +75,10 @@ def pod(value: Json) -> list[str]:
         lines += ["", "Servers:", *table(columns, servers, "  ")]
     placed = value.get("placed") or ()
     if placed:
-        lines += ["", "Placed on:", *table(("node", "rack", "leaf", "pod"), placed, "  ")]
+        lines += ["", "Placed on:", *table(("node", "rack", "leaf", "block"), placed, "  ")]
     spares = value.get("spares") or ()
     if spares:
-        lines += ["", "Held as spares:", *table(("node", "rack", "leaf", "pod"), spares, "  ")]
+        lines += ["", "Held as spares:", *table(("node", "rack", "leaf", "block"), spares, "  ")]
     resources = value.get("resources") or ()
     if resources:
         lines += [

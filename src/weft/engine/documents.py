@@ -18,6 +18,7 @@ from weft.model.base import Document
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import Resource
+from weft.model.site import Site
 from weft.model.versions import FIELD, Fields, Parts, Step, newest, upcast
 
 D = TypeVar("D", bound=Document)
@@ -38,6 +39,10 @@ STEPS: tuple[Step, ...] = (
     Step(
         "partitions are segments, their numbers are of spaces",
         {Resource: earlier.partition_to_segment, Plan: earlier.allotment_to_spaces},
+    ),
+    Step(
+        "groups of leaves are blocks",
+        {Order: earlier.order_of_blocks, Plan: earlier.plan_of_blocks, Site: earlier.site_of_blocks},
     ),
 )
 """In the order of time; never changed, only added to."""

@@ -1,4 +1,4 @@
-"""A fat-tree design as a picture (SVG): every switch of one pod, and how the pods hang together."""
+"""A fat-tree design as a picture (SVG): every switch of one block, and how the blocks hang together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weft.planning.site.fattree import FatTree
 
 WIDTH, MARGIN = 1600, 24
 MOST = 40
-"""Pods, and planes of cores, that are drawn; of more the first ones and the last."""
-_COLOUR = {"core": "#7a4fbf", "spine": "#2f6fb7", "leaf": "#2a8f5c", "pod": "#4a5568"}
+"""Blocks, and planes of cores, that are drawn; of more the first ones and the last."""
+_COLOUR = {"core": "#7a4fbf", "spine": "#2f6fb7", "leaf": "#2a8f5c", "block": "#4a5568"}
 _LEVELS = ("spine", "leaf")
 
 
@@ -18,13 +18,13 @@ def picture(tree: FatTree) -> str:
     """The tree as SVG.
 
     Up to two levels: spines above leaves, a line for each pair that is cabled, and how many servers hang on a leaf.
-    Three levels: pods under planes of cores first, then the first pod as above.
+    Three levels: blocks under planes of cores first, then the first block as above.
     """
     summary = tree.summary()
     body = [_text(MARGIN, 34, summary, 20)]
     top = 60
     if tree.levels == 3:
-        body += _pods(tree, top)
+        body += _blocks(tree, top)
         top += 330
     body += _switches(tree, top)
     height = top + (360 if tree.levels > 1 else 110)
@@ -40,35 +40,35 @@ def picture(tree: FatTree) -> str:
     )
 
 
-def _pods(tree: FatTree, top: int) -> Iterator[str]:
-    """Planes of cores above pods: spine s of every pod is cabled to plane s."""
+def _blocks(tree: FatTree, top: int) -> Iterator[str]:
+    """Planes of cores above blocks: spine s of every block is cabled to plane s."""
     each = sum(link.a == "spine1-1" for link in tree.links)
     yield _text(
         MARGIN,
         top + 14,
-        f"{tree.spines_per_pod} planes of {tree.cores_per_spine} cores above {tree.pods} pods: spine n of each has "
-        f"{each} {'cable' if each == 1 else 'cables'} to plane n; below a pod its adapters",
+        f"{tree.spines_per_block} planes of {tree.cores_per_spine} cores above {tree.blocks} blocks: spine n of each "
+        f"has {each} {'cable' if each == 1 else 'cables'} to plane n; below a block its adapters",
         15,
     )
-    planes = _shown([f"plane{i + 1}" for i in range(tree.spines_per_pod)])
-    pods = _shown([f"pod{i + 1}" for i in range(tree.pods)])
+    planes = _shown([f"plane{i + 1}" for i in range(tree.spines_per_block)])
+    blocks = _shown([f"block{i + 1}" for i in range(tree.blocks)])
     high, low = top + 60, top + 240
-    yield from _lines(planes, pods, high, low)
+    yield from _lines(planes, blocks, high, low)
     yield from _row(planes, high, "core", f"{tree.cores_per_spine} cores")
     servers = _servers(tree)
-    yield from _row(pods, low, "pod", "", [str(sum(servers.get(pod, {}).values())) for pod in pods])
+    yield from _row(blocks, low, "block", "", [str(sum(servers.get(block, {}).values())) for block in blocks])
 
 
 def _switches(tree: FatTree, top: int) -> Iterator[str]:
-    """The spines and leaves of the first pod, or of all."""
-    first = "pod1" if tree.pods > 1 else None
+    """The spines and leaves of the first block, or of all."""
+    first = "block1" if tree.blocks > 1 else None
     rows = {
-        level: [s.name for s in tree.switches if s.level == level and s.pod == first] for level in _LEVELS
+        level: [s.name for s in tree.switches if s.level == level and s.block == first] for level in _LEVELS
     }
     servers = _servers(tree)[first or ""]
     below = [f"{servers.get(name, 0)}" for name in rows["leaf"]]
     high, low = top + 60, top + (240 if rows["spine"] else 60)
-    what = f"the first pod: {_row_words(tree, rows)}" if first else _row_words(tree, rows)
+    what = f"the first block: {_row_words(tree, rows)}" if first else _row_words(tree, rows)
     yield _text(MARGIN, top + 14, what, 15)
     if rows["spine"]:
         yield from _lines(rows["spine"], rows["leaf"], high, low)
@@ -86,12 +86,12 @@ def _row_words(tree: FatTree, rows: dict[str, list[str]]) -> str:
 
 
 def _servers(tree: FatTree) -> dict[str, dict[str, int]]:
-    """Pod ("" if there are none) -> leaf -> adapters that hang on it."""
-    pod_of = {s.name: s.pod or "" for s in tree.switches if s.level == "leaf"}
+    """Block ("" if there are none) -> leaf -> adapters that hang on it."""
+    block_of = {s.name: s.block or "" for s in tree.switches if s.level == "leaf"}
     found: dict[str, dict[str, int]] = {}
     for link in tree.links:
         if "/" in link.a:
-            on = found.setdefault(pod_of[link.b], {})
+            on = found.setdefault(block_of[link.b], {})
             on[link.b] = on.get(link.b, 0) + 1
     return found
 

@@ -5,7 +5,7 @@ They know the words of their time; nothing else does.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from weft.model.spaces import SEGMENT, VLAN
 
@@ -30,3 +30,43 @@ def allotment_to_spaces(plan: Fields) -> Fields:
     if pkey is not None:
         numbers[SEGMENT + plan["fabric"]] = int(pkey, 0)
     return {**plan, "allotment": {**allotment, "numbers": numbers, "segment": pkey}}
+
+
+def order_of_blocks(order: Fields) -> Fields:
+    """A group of leaves with spines of their own is a block; it was called a pod."""
+    locality = dict(order.get("locality") or {})
+    for field in ("required", "preferred"):
+        if field in locality:
+            locality[field] = _level(locality[field])
+    if "preferences" in locality:
+        locality["preferences"] = [{**one, "kind": _level(one["kind"])} for one in locality["preferences"]]
+    return {**order, "locality": locality} if locality else order
+
+
+def plan_of_blocks(plan: Fields) -> Fields:
+    """The same in a plan's placement; the texts of its explanation stay as they were written."""
+    placement = dict(plan["placement"])
+    placement["level"] = _level(placement["level"])
+    for field in ("nodes", "spares"):
+        placement[field] = [_renamed(node, "pod", "block") for node in placement.get(field) or ()]
+    explanation = dict(placement["explanation"])
+    explanation["compared"] = [_renamed(one, "pods", "blocks") for one in explanation.get("compared") or ()]
+    return {**plan, "placement": {**placement, "explanation": explanation}}
+
+
+def site_of_blocks(site: Fields) -> Fields:
+    """The same in a site's switches and in the weights of its placement."""
+    found = dict(site)
+    if isinstance(switches := found.get("switches"), list):
+        found["switches"] = [_renamed(switch, "pod", "block") for switch in cast(list[Fields], switches)]
+    if "placement" in found:
+        found["placement"] = _renamed(found["placement"], "pod", "block")
+    return found
+
+
+def _level(name: Any) -> Any:
+    return "block" if name == "pod" else name
+
+
+def _renamed(fields: Fields, old: str, new: str) -> Fields:
+    return {new if name == old else name: value for name, value in fields.items()}

@@ -13,8 +13,8 @@ from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
 
-Level = Literal["node", "leaf", "pod", "hall", "building", "site"]
-LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "hall", "building", "site")
+Level = Literal["node", "leaf", "block", "hall", "building", "site"]
+LEVELS: tuple[Level, ...] = ("node", "leaf", "block", "hall", "building", "site")
 
 PodName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
@@ -121,13 +121,13 @@ class FabricOrder(Document):
 
 
 class Preference(Document):
-    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and pods."""
+    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and blocks."""
 
-    kind: Literal["node", "rack", "leaf", "pod", "label", "accelerator"] = Field(
+    kind: Literal["node", "rack", "leaf", "block", "label", "accelerator"] = Field(
         description="What `name` is the name of."
     )
     name: str = Field(
-        min_length=1, description="Nodes of this name, rack, leaf, pod, label or accelerator type."
+        min_length=1, description="Nodes of this name, rack, leaf, block, label or accelerator type."
     )
     cost: int = Field(
         ge=-1_000_000,

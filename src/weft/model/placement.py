@@ -140,7 +140,7 @@ class PlacedNode(Document):
     node: Name
     rack: str | None
     leaf: str
-    pod: str = Field(description="Group of leaves; `-` where the site has no groups.")
+    block: str = Field(description="Group of leaves; `-` where the site has no groups.")
     part: Part | None = Field(
         default=None, description="What a server has of it; none: it is the pod's alone."
     )
@@ -159,7 +159,7 @@ class Candidate(Document):
     """A set of leaves that was compared."""
 
     leaves: tuple[str, ...]
-    pods: int
+    blocks: int
     leftover: int = Field(description="Free nodes that stay behind on the leaves used.")
     why: str = Field(description="Why it was taken, or not.")
 

@@ -115,10 +115,10 @@ class Switch(Document):
     ports: int = Field(ge=1, le=254, description="Number of external ports.")
     guid: Guid | None = Field(default=None, description="Node GUID; InfiniBand only.")
     rack: Name | None = Field(default=None, description="Rack.")
-    pod: Name | None = Field(
+    block: Name | None = Field(
         default=None, description="Group of leaves with their own spines; none: all are one."
     )
-    hall: Name | None = Field(default=None, description="Hall that its pod stands in; none: all are one.")
+    hall: Name | None = Field(default=None, description="Hall that its block stands in; none: all are one.")
     building: Name | None = Field(
         default=None, description="Building that its hall is in; none: all are one."
     )
@@ -302,14 +302,14 @@ class LeasePolicy(Document):
 class PlacementPolicy(Document):
     """What it costs an order to be in a further domain, counted in leaves and rounded to thousandths of one."""
 
-    pod: float = Field(
+    block: float = Field(
         default=0.5,
         ge=0,
         le=1000,
-        description="Cost of a further pod (β): 0.5 favours few leaves, 4 few pods.",
+        description="Cost of a further block (β): 0.5 favours few leaves, 4 few blocks.",
     )
     hall: float = Field(
-        default=1.0, ge=0, le=1000, description="Cost of a further hall (γ), beside that of its pod."
+        default=1.0, ge=0, le=1000, description="Cost of a further hall (γ), beside that of its block."
     )
     building: float = Field(
         default=2.0, ge=0, le=1000, description="Cost of a further building (δ), beside that of its hall."

@@ -30,7 +30,7 @@ NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
 GUID = 0x0002C90300300001
 ORDER = {"name": "train", "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"}}
 """An order as JSON."""
-_PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", pod="-") for n in NODES[:2])
+_PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", block="-") for n in NODES[:2])
 
 
 def order(name: str = "train") -> Order:

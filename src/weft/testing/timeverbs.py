@@ -21,7 +21,7 @@ from weft.model.views import (
 )
 from weft.testing import examples
 
-LEVELS: tuple[Level, ...] = ("leaf", "pod", "site")
+LEVELS: tuple[Level, ...] = ("leaf", "block", "site")
 
 
 class FakeTime:

@@ -14,7 +14,7 @@ def least_cost_and_leftover(
     pods: Sequence[Sequence[int]],
     need: int,
     beta: int,
-    one_pod: bool = False,
+    one_block: bool = False,
     home_pods: frozenset[int] = frozenset(),
 ) -> tuple[int, int] | None:
     """(cost, leftover) of the best set of leaves for `need` nodes; None if they don't fit."""
@@ -26,7 +26,7 @@ def least_cost_and_leftover(
             model.add_implication(x, pod_used[p])
     room = sum(free * leaf[p][i] for p, pod in enumerate(pods) for i, free in enumerate(pod))
     model.add(room >= need)
-    if one_pod:
+    if one_block:
         model.add(sum(pod_used) <= 1)
     paid = [used for p, used in enumerate(pod_used) if p not in home_pods]
     further = model.new_int_var(0, len(pods), "further")

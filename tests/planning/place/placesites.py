@@ -62,7 +62,7 @@ def build_site(
         for number, size in enumerate(leaves):
             leaf = f"l{p}-{number}"
             switches.append(
-                Switch(name=leaf, fabric="ib0", level="leaf", ports=64, pod=f"p{p}" if grouped else None)
+                Switch(name=leaf, fabric="ib0", level="leaf", ports=64, block=f"p{p}" if grouped else None)
             )
             for port in range(1, size + 1):
                 name = f"gpu{len(nodes) + 1}"

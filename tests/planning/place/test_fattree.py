@@ -31,7 +31,7 @@ def test_the_reference_design() -> None:
 def test_the_largest_three_level_design() -> None:
     """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
     tree = design(16_000, 40)
-    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
+    assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
     with pytest.raises(InputError, match="servers: 16001 is not allowed: at most 16000"):
         design(16_001, 40)
 
@@ -39,19 +39,19 @@ def test_the_largest_three_level_design() -> None:
 def test_no_more_switches_than_are_needed_but_for_larger_pods() -> None:
     """Beyond two levels the number of pods is chosen: what a tenth more switches buys is taken, not more."""
     tree = design(1000, 40)
-    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (
+    assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (
         10,
         50,
         50,
         25,
-    )  # 3 pods would need 150, not 125
+    )  # 3 blocks would need 150, not 125
     tree = design(12_000, 128)
-    assert (tree.pods, tree.leaves, tree.spines, tree.cores) == (
+    assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (
         3,
         188,
         192,
         128,
-    )  # 47 pods would need 504, not 508
+    )  # 47 blocks would need 504, not 508
     assert design(1000, 40, 2).up == 13  # 26 down: 14 up would be more than 2:1 asks for
     assert design(300, 16, 2, rails=2).oversubscription == 2
 
@@ -118,7 +118,11 @@ def test_the_design_as_a_site_file_is_a_site(tmp_path: Path, servers: int, radix
         (tmp_path / name).write_text(text)
     topology = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
     groups = tree.leaves // rails if tree.levels > 1 else 1
-    assert (len(topology.stands), len(topology.leaves), len(topology.pods)) == (servers, groups, tree.pods)
+    assert (len(topology.stands), len(topology.leaves), len(topology.blocks)) == (
+        servers,
+        groups,
+        tree.blocks,
+    )
     assert {len(s.rails) for s in topology.stands.values()} == {rails}
 
 
@@ -131,7 +135,7 @@ def drawn(tree: FatTree) -> tuple[int, int, str]:
     return len(boxes), pairs, " ".join(t for x in root.iter(f"{space}text") for t in x.itertext())
 
 
-def test_the_picture_shows_every_switch_or_every_pod_and_one_pod_whole() -> None:
+def test_the_picture_shows_every_switch_or_every_pod_and_one_block_whole() -> None:
     """One switch, 60 switches with 800 cables between them, 40 pods and the first in full; of many pods the first."""
     boxes, pairs, text = drawn(design(40, 40))
     assert (boxes, pairs) == (1, 0)
@@ -141,11 +145,11 @@ def test_the_picture_shows_every_switch_or_every_pod_and_one_pod_whole() -> None
     assert all(name in text for name in ("spine20", "leaf40"))
     boxes, pairs, text = drawn(design(16_000, 40))
     assert (boxes, pairs) == (20 + 40 + 20 + 20, 20 * 40 + 20 * 20)
-    assert "20 planes of 20 cores above 40 pods: spine n of each has 20 cables to plane n" in text
-    assert "the first pod: 20 spines above 20 leaves, 1 cable for each line" in text
+    assert "20 planes of 20 cores above 40 blocks: spine n of each has 20 cables to plane n" in text
+    assert "the first block: 20 spines above 20 leaves, 1 cable for each line" in text
     many = design(10_000, 64)
     boxes, _, text = drawn(many)
-    assert ("…" in text) == (many.pods > MOST)
+    assert ("…" in text) == (many.blocks > MOST)
 
 
 @pytest.mark.parametrize(

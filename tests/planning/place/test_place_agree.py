@@ -72,7 +72,7 @@ def random_request(rng: random.Random, site: Site) -> PlacementRequest:
         rng.randint(1, 6) * size,
         slice=size,
         hcas_per_node=rng.choice([1, 1, 2]),
-        required=rng.choice(["leaf", "pod", "site"]),
+        required=rng.choice(["leaf", "block", "site"]),
         accelerators=wanted and AcceleratorCount(type=wanted[0], count=wanted[1]),
         exclude=tuple(rng.sample([n.name for n in site.nodes], 2)),
         apart_from=rng.choice([(), (), ("rival",)]),
@@ -85,7 +85,7 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
     assert len(set(names)) == len(names) == request.count
     leaf_of = {link.a.partition("/")[0]: link.b for link in site.links}
     owner_of = {s.name: s.project for s in site.switches}
-    pod_of = {s.name: s.pod for s in site.switches}
+    block_of = {s.name: s.block for s in site.switches}
     rivals = {leaf_of[n] for n, pod in occupancy.busy.items() if pod == "run0" and n in leaf_of}
     for placed in answer.nodes:
         node = site.node_by_name[placed.node]
@@ -94,7 +94,7 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
         if request.accelerators:
             has = sum(a.type == request.accelerators.type for a in node.accelerators)
             assert has >= request.accelerators.count
-        assert (placed.leaf, placed.pod) == (leaf_of[node.name], pod_of[leaf_of[node.name]])
+        assert (placed.leaf, placed.block) == (leaf_of[node.name], block_of[leaf_of[node.name]])
         assert owner_of[placed.leaf] in (None, request.project)
         assert not (request.apart_from and placed.leaf in rivals)
     gone = {
@@ -108,7 +108,7 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
     by_leaf = [sum(leaf_of[n] == leaf for n in names) for leaf in {leaf_of[n] for n in names}]
     assert all(n % request.slice == 0 for n in by_leaf)
     assert request.required != "leaf" or len(by_leaf) == 1
-    assert request.required != "pod" or len({n.pod for n in answer.nodes}) == 1
+    assert request.required != "block" or len({n.block for n in answer.nodes}) == 1
 
 
 def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
@@ -128,10 +128,10 @@ def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
         check_by_the_site(answer, request, site, occupancy)
         mine, theirs = decision.explanation(), answer.explanation
         if request.apart_from:
-            # Of equals the fullest pod: the engine counts room on leaves that are closed to this order, place doesn't.
-            assert (mine.compared[0].leftover, mine.compared[0].pods) == (
+            # Of equals the fullest block: the engine counts room on leaves closed to this order, place doesn't.
+            assert (mine.compared[0].leftover, mine.compared[0].blocks) == (
                 theirs.compared[0].leftover,
-                theirs.compared[0].pods,
+                theirs.compared[0].blocks,
             )
         else:
             assert set(decision.nodes) == {n.node for n in answer.nodes}
@@ -186,7 +186,7 @@ def test_what_is_taken_already_is_never_taken_again() -> None:
 def test_nodes_that_stay_in_several_domains_have_no_neighbour_inside_one() -> None:
     """A pod whose site was cabled otherwise since: no replacement, rather than one outside the level."""
     site = build_site([[3, 3], [3]])
-    for near, level in ((("gpu1", "gpu4"), "leaf"), (("gpu1", "gpu7"), "pod")):
+    for near, level in ((("gpu1", "gpu4"), "leaf"), (("gpu1", "gpu7"), "block")):
         request = build_request(1, near=near, required=level)
         busy = Occupancy(busy=dict.fromkeys(near, "run1"))
         assert Engine.of(site, "ib0", busy).decide(Ask.of(request)) is None
@@ -198,7 +198,7 @@ def test_the_level_of_a_replacement_is_that_of_the_whole_pod() -> None:
     site = build_site([[1, 2]])
     answer = place(build_request(1, near=("gpu1",)), site, Occupancy(busy={"gpu1": "run1"}))
     assert isinstance(answer, Placement)
-    assert answer.level == "pod"
+    assert answer.level == "block"
 
 
 def test_what_is_left_over_stays_together_on_the_most_roomy_leaf() -> None:

@@ -78,20 +78,20 @@ def test_nodes_come_by_leaf_and_then_by_name_in_natural_order() -> None:
     assert sorted(["l0-10", "l0-2"], key=natural) == ["l0-2", "l0-10"]
 
 
-@pytest.mark.parametrize(("beta", "leaves", "pods"), [(0.5, 2, 2), (2.0, 3, 1)])
-def test_the_weight_of_a_pod_trades_leaves_for_pods(beta: float, leaves: int, pods: int) -> None:
+@pytest.mark.parametrize(("beta", "leaves", "blocks"), [(0.5, 2, 2), (2.0, 3, 1)])
+def test_the_weight_of_a_block_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
     """Two leaves in two pods, or three leaves in one: as the operator weighs it."""
     site = build_site([[8, 2], [8, 4, 4]])
     answer = placed(build_request(16), site, beta=beta)
     assert len({n.leaf for n in answer.nodes}) == leaves
-    assert len({n.pod for n in answer.nodes}) == pods
+    assert len({n.block for n in answer.nodes}) == blocks
 
 
 def test_a_preferred_pod_is_kept_to_where_it_fits() -> None:
-    """preferred: pod takes one pod at any number of leaves, but is no ground for a refusal."""
+    """preferred: block takes one block at any number of leaves, but is no ground for a refusal."""
     site = build_site([[8, 2], [8, 4, 4]])
-    assert placed(build_request(16, preferred="pod"), site).level == "pod"
-    assert placed(build_request(17, preferred="pod"), site).level == "site"
+    assert placed(build_request(16, preferred="block"), site).level == "block"
+    assert placed(build_request(17, preferred="block"), site).level == "site"
 
 
 def test_a_single_node_is_at_level_node() -> None:
@@ -113,7 +113,7 @@ def test_a_replacement_goes_to_the_same_pod_when_the_leaf_is_full() -> None:
     """Another leaf of the same pod costs less than a tighter leaf elsewhere."""
     site = build_site([[2, 4], [4, 1]])
     answer = placed(build_request(1, near=("gpu1",), exclude=("gpu2",)), site, taken("gpu1", "gpu2"))
-    assert {n.pod for n in answer.nodes} == {"p0"}
+    assert {n.block for n in answer.nodes} == {"p0"}
 
 
 def test_a_replacement_keeps_the_required_level_together_with_the_nodes_that_stay() -> None:
@@ -195,7 +195,7 @@ def test_the_engine_of_a_site_decides_as_place_does() -> None:
         request = build_request(
             rng.randint(1, 8) * size,
             slice=size,
-            required=rng.choice(["leaf", "pod", "site"]),
+            required=rng.choice(["leaf", "block", "site"]),
             exclude=tuple(rng.sample(nodes, min(2, len(nodes)))),
             apart_from=rng.choice([(), ("rival",)]),
             exclusive=rng.random() < 0.3,
@@ -228,7 +228,7 @@ def test_an_explanation_names_the_runners_up_as_they_were() -> None:
     engine.hold("b", ["n0", "n1", "n2", "n4", "n5", "n6", "n8", "n12"])
     several = engine.decide(Ask("a", 7))
     assert several is not None
-    assert [(c.leaves, c.pods) for c in several.explanation().compared] == [
+    assert [(c.leaves, c.blocks) for c in several.explanation().compared] == [
         (("l3", "l4"), 1),
         (("l4", "l5"), 1),
     ]
@@ -300,7 +300,7 @@ def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
     answer = refused(request, site, Occupancy(busy={"gpu1": "a", "gpu5": "b"}))
     assert answer.would_fit == (
         "count: 3 instead of 4",
-        "locality.required: pod instead of leaf",
+        "locality.required: block instead of leaf",
         "when pod a (1 node) is released",
     )
     placed(build_request(3, required="leaf"), site, taken("gpu1", "gpu5"))
@@ -313,10 +313,10 @@ def test_all_in_quarantine_offers_what_gives_them_back() -> None:
     assert answer.would_fit == ("when gpu1 leaves quarantine (x)",)
 
 
-def test_a_site_without_pods_is_one_pod() -> None:
+def test_a_site_without_pods_is_one_block() -> None:
     """Leaves whose switches name no pod belong together."""
-    answer = placed(build_request(6, required="pod"), build_site([[4], [4]], grouped=False))
-    assert {n.pod for n in answer.nodes} == {"-"}
+    answer = placed(build_request(6, required="block"), build_site([[4], [4]], grouped=False))
+    assert {n.block for n in answer.nodes} == {"-"}
 
 
 def test_an_unknown_fabric_is_one_clear_sentence() -> None:

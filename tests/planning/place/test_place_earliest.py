@@ -17,7 +17,7 @@ from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 from weft.planning.queue.timeline import Start, Timeline
 
-LEVELS: tuple[Level, ...] = ("leaf", "pod", "site")
+LEVELS: tuple[Level, ...] = ("leaf", "block", "site")
 
 
 def site() -> Topology:

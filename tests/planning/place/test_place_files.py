@@ -100,7 +100,11 @@ def test_a_topology_that_is_none_is_one_sentence(tmp_path: Path, text: str, sent
         (TABLE, "ip,ASW,ip", "each once"),
         (TABLE, "ip,rack", "columns of .*: ip, PSW, ASW"),
         (LINKS, "ip,ASW", "only with a table"),
-        ("h,a,b,c\nx,1,1,1\ny,1,1,2\n", "h,a,b,c", "fabric: hall: '2' is not allowed: one hall for each pod"),
+        (
+            "h,a,b,c\nx,1,1,1\ny,1,1,2\n",
+            "h,a,b,c",
+            "fabric: hall: '2' is not allowed: one hall for each block",
+        ),
     ],
 )
 def test_columns_that_cannot_be_are_one_sentence(
@@ -147,18 +151,18 @@ def test_orders_that_cannot_be_are_one_sentence(tmp_path: Path, text: str, sente
     path = tmp_path / "orders.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
-        read_orders(path, Kind(), levels=("node", "leaf", "pod", "site"), types=["h100"])
+        read_orders(path, Kind(), levels=("node", "leaf", "block", "site"), types=["h100"])
 
 
 def test_all_columns_of_an_order(tmp_path: Path) -> None:
     """What is left empty is as if it weren't there; what means nothing is told."""
     path = tmp_path / "orders.csv"
     path.write_text(
-        f"{HEAD},slice,spare,accelerators,required,user,\na,5,1m,4,2,2,h100:8,pod,x,\nb,6,1m,4,,,,,,\n"
+        f"{HEAD},slice,spare,accelerators,required,user,\na,5,1m,4,2,2,h100:8,block,x,\nb,6,1m,4,,,,,,\n"
     )
     unused: list[str] = []
     one, two = read_orders(path, Kind("c1"), types=["h100"], unused=unused)
-    assert one.ask == Ask("a", 4, kind=Kind("c1", 1, "h100", 8), required="pod", slice=2, spare=2)
+    assert one.ask == Ask("a", 4, kind=Kind("c1", 1, "h100", 8), required="block", slice=2, spare=2)
     assert two == TraceOrder(Ask("b", 4, kind=Kind("c1")), 1, 60)
     assert unused == ["user"]
 
@@ -201,13 +205,13 @@ def test_the_nearest_level_counts_halls_slices_and_kinds() -> None:
     """What the empty site would really give."""
     engine = Engine(site_of([[[4, 4], [4]], [[4]]]))
     found = [nearest(engine, Ask("a", n)) for n in (4, 8, 12, 16, 99)]
-    assert found == ["leaf", "pod", "hall", "site", "site"]
-    assert nearest(engine, Ask("a", 6, slice=3)) == "pod"
+    assert found == ["leaf", "block", "hall", "site", "site"]
+    assert nearest(engine, Ask("a", 6, slice=3)) == "block"
     traits = {
         n: Traits(accelerators=(("h100", 8),) if n.endswith("-0") else ()) for n in engine.topology.stands
     }
     kinds = Engine(engine.topology, traits)
-    assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "pod"
+    assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "block"
 
 
 def test_a_level_that_an_order_names_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

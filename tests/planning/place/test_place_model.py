@@ -48,7 +48,7 @@ def test_discovery_gives_the_topology_that_was_planned(servers: int, rails: int,
     planned = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
     seen = from_observed("ib0", observed(tree))
     assert seen.leaves == planned.leaves
-    assert [set(x) for x in seen.pods.values()] == [set(x) for x in planned.pods.values()]
+    assert [set(x) for x in seen.blocks.values()] == [set(x) for x in planned.blocks.values()]
     assert {n: s.rails for n, s in seen.stands.items()} == {n: s.rails for n, s in planned.stands.items()}
 
 
@@ -68,7 +68,7 @@ def test_ufm_links_give_the_topology() -> None:
     for answer in (rows, {"data": rows}):
         topology = from_ufm("ib0", answer)
         assert topology.leaves == {"leaf1": ("gpu1", "gpu2"), "leaf2": ("gpu3",)}
-        assert list(topology.pods) == ["-"]
+        assert list(topology.blocks) == ["-"]
 
 
 @pytest.mark.parametrize("answer", [None, "x", {"x": 1}, [{}], [{"source_port_node_description": 5}], [[]]])
@@ -82,7 +82,7 @@ def test_the_lingjun_topology_is_read() -> None:
     """847 hosts in three pods; leaves are numbered under their pod."""
     topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     assert len(topology.stands) == 847
-    assert sorted(topology.pods) == ["P10", "P12", "P8"]
+    assert sorted(topology.blocks) == ["P10", "P12", "P8"]
     assert max(map(len, topology.leaves.values())) == 8
 
 
@@ -119,8 +119,8 @@ def test_the_itp_traces_are_read() -> None:
             "required: 'rack' is not allowed: one of node",
         ),
         (
-            "pod,submitted,duration,count,required,preferred\nx,0,1,1,leaf,pod\n",
-            r"preferred: 'pod' is not allowed: not wider than required \(leaf\)",
+            "pod,submitted,duration,count,required,preferred\nx,0,1,1,leaf,block\n",
+            r"preferred: 'block' is not allowed: not wider than required \(leaf\)",
         ),
         (
             "pod,submitted,duration,count,slice\nx,0,1,3,2\n",
@@ -157,9 +157,9 @@ def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
     row = found.rows[0]
     assert (row.nodes, row.free) == (12, 9)
     assert [(x.level, x.count, x.where) for x in row.largest] == [
-        ("leaf", 4, "l1-0"), ("pod", 5, "p0"), ("site", 9, "site")
+        ("leaf", 4, "l1-0"), ("block", 5, "p0"), ("site", 9, "site")
     ]  # fmt: skip
-    assert [(s.level, s.count, s.at) for s in row.soon] == [("pod", 8, 100.0), ("site", 12, 100.0)]
+    assert [(s.level, s.count, s.at) for s in row.soon] == [("block", 8, 100.0), ("site", 12, 100.0)]
 
 
 def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
@@ -173,16 +173,16 @@ def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
 def test_a_table_with_halls_and_buildings() -> None:
     """Columns above the pod are its hall and building; a fifth level is refused."""
     rows = [
-        {"host": f"h{i}", "leaf": f"l{i % 2}", "pod": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
+        {"host": f"h{i}", "leaf": f"l{i % 2}", "block": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
         for i in range(8)
     ]
     lines = [f"csv:{i + 2}" for i in range(8)]
-    found = from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building"), lines)
-    assert found.levels == ("node", "leaf", "pod", "hall", "site")
+    found = from_table("ib0", rows, "host", ("leaf", "block", "hall", "building"), lines)
+    assert found.levels == ("node", "leaf", "block", "hall", "site")
     assert found.level_of(["h0", "h2"]) == "hall"
     assert found.level_of(["h0", "h4"]) == "site"
-    with pytest.raises(InputError, match="at most host, leaf, pod, hall and building"):
-        from_table("ib0", rows, "host", ("leaf", "pod", "hall", "building", "campus"), lines)
+    with pytest.raises(InputError, match="at most host, leaf, block, hall and building"):
+        from_table("ib0", rows, "host", ("leaf", "block", "hall", "building", "campus"), lines)
 
 
 def test_cables_tell_halls_and_buildings() -> None:
@@ -191,12 +191,12 @@ def test_cables_tell_halls_and_buildings() -> None:
     between = [(f"l{i}", f"s{i // 2}") for i in range(8)]
     between += [(f"s{i}", f"c{i // 2}") for i in range(4)]
     halls = from_cables("ib0", up, between)
-    assert halls.levels == ("node", "leaf", "pod", "hall", "site")
+    assert halls.levels == ("node", "leaf", "block", "hall", "site")
     joined = from_cables("ib0", up, [*between, ("c0", "top"), ("c1", "top")])
-    assert joined.levels == ("node", "leaf", "pod", "hall", "site")
+    assert joined.levels == ("node", "leaf", "block", "hall", "site")
     assert joined.level_of(["h0", "h3"]) == "hall"
     one = from_cables("ib0", up, [*between, ("s1", "c1")])
-    assert one.levels == ("node", "leaf", "pod", "site")
+    assert one.levels == ("node", "leaf", "block", "site")
 
 
 def test_capacity_by_hall() -> None:
@@ -208,7 +208,7 @@ def test_capacity_by_hall() -> None:
     row = capacity(site, Occupancy(), Book.of(Occupancy()), "ib0").rows[0]
     assert [(x.level, x.count, x.where) for x in row.largest] == [
         ("leaf", 4, "l0-0"),
-        ("pod", 4, "p0"),
+        ("block", 4, "p0"),
         ("hall", 8, "h0"),
         ("site", 10, "site"),
     ]
@@ -224,7 +224,7 @@ def test_a_site_whose_pod_is_in_two_halls_is_told_so() -> None:
     )
     found = check_site(site.model_copy(update={"switches": switches}))
     assert [p for p in found if p[0][-1] in ("hall", "building")] == [
-        (("switches", 1, "hall"), "h1", "h0, where other leaves of pod p0 are"),
+        (("switches", 1, "hall"), "h1", "h0, where other leaves of block p0 are"),
         (("switches", 2, "building"), "b1", "b0, where others of hall h0 are"),
     ]
 

@@ -34,7 +34,12 @@ def both(site: Site, book: Book, count: int, project: str = "p1", start: float =
         return ()
     assert found is not None
     nodes = tuple(n.node for n in answer.nodes)
-    own = {n for k in book.blocks if k.project == project and k.overlaps(start, start + 10) for n in k.nodes}
+    own = {
+        n
+        for k in book.reservations
+        if k.project == project and k.overlaps(start, start + 10)
+        for n in k.nodes
+    }
     assert len(own.intersection(nodes)) == len(own.intersection(found.nodes))
     assert len({n.leaf for n in answer.nodes}) == len(found.leaves)
     assert nodes == found.nodes or start
@@ -44,7 +49,7 @@ def both(site: Site, book: Book, count: int, project: str = "p1", start: float =
 def test_the_projects_own_nodes_come_first() -> None:
     """Leaf 2 is the project's: its order goes there, another's to the open nodes, and the explanation says it."""
     site = build_site([[2, 2, 2]])
-    book = Book(blocks=(block("p1", "gpu3", "gpu4"),))
+    book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 2) == ("gpu3", "gpu4")
     assert both(site, book, 2, "p2") == ("gpu1", "gpu2")
     occupancy = book.occupancy(Occupancy(), "p1", 0.0, 0.0, 10.0)
@@ -57,7 +62,7 @@ def test_the_projects_own_nodes_come_first() -> None:
 def test_it_costs_no_leaf_and_refuses_nothing() -> None:
     """One open leaf rather than two of the project's; both together where neither would do."""
     site = build_site([[1, 1, 2]])
-    book = Book(blocks=(block("p1", "gpu1", "gpu2"),))
+    book = Book(reservations=(block("p1", "gpu1", "gpu2"),))
     assert both(site, book, 2) == ("gpu3", "gpu4")
     assert set(both(site, book, 3)) == {"gpu1", "gpu3", "gpu4"}
     assert len(both(site, book, 4)) == 4
@@ -67,10 +72,10 @@ def test_it_costs_no_leaf_and_refuses_nothing() -> None:
 def test_inside_a_leaf_and_only_while_it_is_set_aside() -> None:
     """Of a leaf's nodes its own are taken; in another window none is its own."""
     site = build_site([[4]])
-    book = Book(blocks=(block("p1", "gpu3", "gpu4"),))
+    book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 1) == ("gpu3",)
     assert both(site, book, 1, start=NIGHT) == ("gpu1",)
-    later = Book(blocks=(block("p1", "gpu4", start=50.0),))
+    later = Book(reservations=(block("p1", "gpu4", start=50.0),))
     assert both(site, later, 1) == ("gpu1",)
     assert both(site, later, 1, start=60.0) == ("gpu4",)
 
@@ -91,7 +96,7 @@ def test_the_doors_agree_about_blocks() -> None:
             if part
         )
         leases = (Keep("run0", "p3", tuple(names[:taken]), 0.0, 30.0),) if taken else ()
-        book, open_ = Book(leases, blocks=blocks), Book(leases, blocks=blocks[1:])
+        book, open_ = Book(leases, reservations=blocks), Book(leases, reservations=blocks[1:])
         leaf = {n.node: n.leaf for n in _all(site)}
         for start in (0.0, 25.0):
             count = rng.randint(1, 6)

@@ -42,11 +42,11 @@ def railed(groups: int, nodes: int, cables: int, missing: frozenset[str] = froze
 
     site = build_site([[nodes] * groups], node=adapters)
     switches = [
-        Switch(name=f"l{g}-r{r}", fabric="ib0", level="leaf", ports=64, pod="p0")
+        Switch(name=f"l{g}-r{r}", fabric="ib0", level="leaf", ports=64, block="p0")
         for g in range(groups)
         for r in range(RAILS)
     ]
-    switches += [Switch(name=f"s{s}", fabric="ib0", level="spine", ports=64, pod="p0") for s in (0, 1)]
+    switches += [Switch(name=f"s{s}", fabric="ib0", level="spine", ports=64, block="p0") for s in (0, 1)]
     links = [
         Link(a=f"{n.name}/{h.name}", a_port=1, b=f"l{i // nodes}-r{h.name[5:]}", b_port=i % nodes + 1)
         for i, n in enumerate(site.nodes)
@@ -230,7 +230,7 @@ def test_rails_that_never_meet_are_one_fabric() -> None:
     up = [((f"h{i}", f"mlx5_{r}"), f"l{i // 2}-r{r}") for i in range(8) for r in range(2) if (i, r) != (3, 0)]
     between = [(f"l{g}-r{r}", f"s-r{r}") for g in range(4) for r in range(2)]
     found = from_cables("ib0", up, between)
-    assert list(found.pods) == ["-"]
+    assert list(found.blocks) == ["-"]
     assert [len(nodes) for nodes in found.leaves.values()] == [2, 2, 2, 2]
 
 
@@ -252,7 +252,7 @@ def clos(ranks: list[int], joining: set[int]) -> Topology:
 def test_a_rank_that_joins_nothing_is_no_level() -> None:
     """Pods whose cores are their own, joined two by two above them: the level after the pod is the hall."""
     found = clos([1, 2, 3], joining={1, 3})
-    assert found.levels == ("node", "leaf", "pod", "hall", "site")
+    assert found.levels == ("node", "leaf", "block", "hall", "site")
     assert found.level_of(["h0", "h3"]) == "hall"
     assert found.level_of(["h0", "h7"]) == "site"
 
@@ -260,6 +260,6 @@ def test_a_rank_that_joins_nothing_is_no_level() -> None:
 def test_a_deeper_fabric_has_the_nearest_levels() -> None:
     """Five joining ranks: pod, hall and building are the nearest three, what is beyond is the site."""
     found = clos([1, 2, 3, 4, 5], joining={1, 2, 3, 4, 5})
-    assert found.levels == ("node", "leaf", "pod", "hall", "building", "site")
+    assert found.levels == ("node", "leaf", "block", "hall", "building", "site")
     levels = [found.level_of(["h0", f"h{i}"]) for i in (1, 2, 4, 8, 32)]
-    assert levels == ["pod", "hall", "building", "site", "site"]
+    assert levels == ["block", "hall", "building", "site", "site"]

@@ -27,7 +27,7 @@ def test_slices_that_no_leaf_holds_are_the_reason() -> None:
         "(locality.slice is 3)."
     )
     assert answer.would_fit == ("count: 9 instead of 12", "locality.slice: 2 instead of 3")
-    inside = refused(build_request(12, slice=3, required="pod"), build_site([[4, 4, 4], [4, 4]]))
+    inside = refused(build_request(12, slice=3, required="block"), build_site([[4, 4, 4], [4, 4]]))
     assert inside.reason.startswith(
         "15 nodes are free for this order in groups of 3, but at most 9 of the 12"
     )
@@ -62,7 +62,7 @@ def random_case(rng: random.Random) -> tuple[PlacementRequest, Site, Occupancy]:
         rng.randint(1, 6) * size,
         slice=size,
         spare=rng.choice([0, 0, size]),
-        required=rng.choice(["leaf", "pod", "site"]),
+        required=rng.choice(["leaf", "block", "site"]),
         hcas_per_node=rng.choice([1, 1, 2]),
         exclude=tuple(rng.sample(names, min(rng.choice([0, 0, 2]), len(names)))),
         exclusive=rng.random() < 0.2,

@@ -204,7 +204,7 @@ def test_a_replacement_keeps_the_terms() -> None:
     assert engine.place(alone) is not None and engine.place(ask("b", 4, "p2")) is not None
     found = engine.replace(alone, "gpu1")
     assert found is not None and found.leaves == ("l0-0",)
-    engine.block("gpu3", "down", "x")
+    engine.disable("gpu3", "down", "x")
     assert engine.replace(alone, "gpu1") is None
     other = engine.replace(ask("b", 4, "p2"), "gpu4")
     assert other is not None and other.leaves != ("l0-0",)

@@ -98,7 +98,7 @@ def test_many_reservations_decide_as_few_do() -> None:
         start = rng.uniform(1, 500)
         line.reserve(Ask(f"r{number}", rng.randint(1, 6)), start, start + rng.uniform(10, 60))
     for number in range(60):
-        ask = Ask(f"t{number}", rng.randint(1, 20), required=rng.choice(["leaf", "pod", "site"]))
+        ask = Ask(f"t{number}", rng.randint(1, 20), required=rng.choice(["leaf", "block", "site"]))
         end = rng.uniform(5, 400)
         many = line.decide(ask, 0, end)
         few = line.engine.decide(ask, line.reservations.taken_bits(0, end))
@@ -124,7 +124,7 @@ def test_a_reservation_whose_node_broke_does_not_begin_quietly() -> None:
     """The node is named."""
     line = timeline([[1]])
     assert line.reserve(Ask("a", 1), 10, 20)
-    line.engine.block("n0-0-0", "maintenance", "DIMM")
+    line.engine.disable("n0-0-0", "maintenance", "DIMM")
     with pytest.raises(ConflictError, match="n0-0-0 not free"):
         line.begin("a")
 
@@ -282,4 +282,8 @@ def test_orders_that_no_empty_site_holds_are_refused_and_the_rest_goes_on() -> N
 def test_the_nearest_level_that_could_hold_an_order_is_required() -> None:
     """A leaf if one is large enough, else a pod, else the site."""
     orders = [TraceOrder(Ask(f"o{n}", n), 0, 1) for n in (4, 5, 9)]
-    assert [o.ask.required for o in nearest_level(topology([[4, 4], [4]]), orders)] == ["leaf", "pod", "site"]
+    assert [o.ask.required for o in nearest_level(topology([[4, 4], [4]]), orders)] == [
+        "leaf",
+        "block",
+        "site",
+    ]

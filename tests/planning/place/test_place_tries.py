@@ -23,7 +23,7 @@ SITES = [
 ]
 NAMES = [n.name for n in SITES[0].nodes]
 PODS = ["pod0", "pod1", "pod2", "pod3"]
-LEVELS: tuple[Level, ...] = ("node", "leaf", "pod", "site")
+LEVELS: tuple[Level, ...] = ("node", "leaf", "block", "site")
 nodes = st.sets(st.sampled_from(NAMES), max_size=5)
 
 

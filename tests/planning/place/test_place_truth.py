@@ -53,9 +53,9 @@ def test_a_decision_is_the_optimum() -> None:
     rng = seeded(20261121)
     for _ in range(STATES):
         pods, need, weight = random_state(rng)
-        required: Level = rng.choice(["site", "site", "pod"])
+        required: Level = rng.choice(["site", "site", "block"])
         found = from_pool(pool_of(pods, rng), need, Weights(weight), required, "leaf")
-        best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "pod")
+        best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "block")
         assert (None if found is None else (found.cost, found.leftover)) == best, (
             pods,
             need,
@@ -73,7 +73,7 @@ def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
         home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
         for node, stand in engine.topology.stands.items():
             if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
-                engine.block(node, "down", "somebody else's")
+                engine.disable(node, "down", "somebody else's")
         left = [
             [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
         ]
@@ -123,7 +123,7 @@ class Churn(RuleBasedStateMachine):
     @rule(
         count=st.integers(1, 12),
         size=st.integers(1, 3),
-        required=st.sampled_from(["leaf", "pod", "site"]),
+        required=st.sampled_from(["leaf", "block", "site"]),
         project=st.sampled_from(["a", "b"]),
         apart=st.booleans(),
         skip=st.integers(0, 5),
@@ -162,13 +162,13 @@ class Churn(RuleBasedStateMachine):
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def break_(self, which: int, why: str) -> None:
         node = list(self.topology.stands)[which % len(self.topology.stands)]
-        self.engine.block(node, why, "test")
+        self.engine.disable(node, why, "test")
         self.broken.setdefault(node, set()).add(why)
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def mend(self, which: int, why: str) -> None:
         node = list(self.topology.stands)[which % len(self.topology.stands)]
-        self.engine.unblock(node, why)
+        self.engine.enable(node, why)
         self.broken.get(node, set()).discard(why)
 
     @invariant()
@@ -192,7 +192,7 @@ class Churn(RuleBasedStateMachine):
                 p: n for p, leaves in away.items() if (n := sum(view.pool.free[x] for x in leaves))
             }
             assert view.pool.ranked == sorted(
-                f * view.pool.pods + p for p, f in enumerate(view.pool.pod_free)
+                f * view.pool.blocks + p for p, f in enumerate(view.pool.block_free)
             )
 
     def _usable(self, ask: Ask) -> list[str]:
@@ -219,9 +219,9 @@ class Churn(RuleBasedStateMachine):
         need = ask.count // ask.slice
         if ask.required == "leaf":
             return any(n >= need for n in slices.values())
-        if ask.required == "pod":
+        if ask.required == "block":
             return any(
-                sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.pods.values()
+                sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.blocks.values()
             )
         return sum(slices.values()) >= need
 
@@ -238,7 +238,7 @@ class Churn(RuleBasedStateMachine):
         assert LEVELS.index(level) <= LEVELS.index(ask.required)
         why = decision.explanation()
         assert why.compared[0].leaves == decision.leaves == tuple(leaves)
-        assert why.compared[0].pods == len({self.topology.stands[n].pod for n in nodes})
+        assert why.compared[0].blocks == len({self.topology.stands[n].block for n in nodes})
         counts = {f.filter: f for f in why.filters}
         out = sum(1 for n, reasons in self.broken.items() if reasons)
         assert sum(counts[f].removed for f in ("maintenance", "quarantine", "segments")) == out
@@ -291,7 +291,7 @@ def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
         engine = Engine(topology(sizes), weights=Weights(rng.choice([0.5, 2.0])))
         asks: list[Ask] = []
         for number in range(6):
-            ask = Ask(f"o{number}", rng.randint(1, 7), required=rng.choice(["leaf", "pod", "site"]))
+            ask = Ask(f"o{number}", rng.randint(1, 7), required=rng.choice(["leaf", "block", "site"]))
             if engine.place(ask):
                 asks.append(ask)
         for ask in asks:

@@ -25,7 +25,7 @@ from weft.planning.place.placement import place
 from weft.planning.place.weigh import Part, weigh
 from weft.planning.queue.timeline import Timeline
 
-LEVELS: tuple[Level, ...] = ("leaf", "pod", "hall", "building", "site")
+LEVELS: tuple[Level, ...] = ("leaf", "block", "hall", "building", "site")
 
 
 def random_parts(rng: random.Random) -> list[Part]:
@@ -73,7 +73,7 @@ def test_inside_a_level_it_is_the_best_domain() -> None:
         need = rng.randint(1, 12)
         level = rng.choice(LEVELS)
         weights = (2000, 1000, 500)
-        cut = {"leaf": 3, "pod": 3, "hall": 2, "building": 1, "site": 0}[level]
+        cut = {"leaf": 3, "block": 3, "hall": 2, "building": 1, "site": 0}[level]
         domains: dict[tuple[int, ...], list[Part]] = {}
         for p in parts:
             key = (*p.path[:cut], p.leaf) if level == "leaf" else p.path[:cut]
@@ -103,7 +103,7 @@ def deep_topology(sizes: list[list[list[list[int]]]]) -> Topology:
 def test_levels_above_the_pod() -> None:
     """An order stays inside the hall or building it is required in, and a further hall costs what it weighs."""
     topology = deep_topology([[[[4], [4]], [[8], [2]]], [[[4, 4], [4]]]])
-    assert topology.levels == ("node", "leaf", "pod", "hall", "building", "site")
+    assert topology.levels == ("node", "leaf", "block", "hall", "building", "site")
     engine = Engine(topology)
     in_hall = engine.decide(Ask("a", 10, required="hall"))
     assert in_hall is not None
@@ -115,8 +115,8 @@ def test_levels_above_the_pod() -> None:
     assert "·(halls−1)" in wide.explanation().chosen
     # Two leaves in two halls, or three in one: as the operator weighs halls.
     uneven = deep_topology([[[[5, 5, 5]], [[1], [10]]]])
-    near = Engine(uneven, weights=Weights(pod=0, hall=2)).decide(Ask("a", 15))
-    far = Engine(uneven, weights=Weights(pod=0, hall=0.5)).decide(Ask("a", 15))
+    near = Engine(uneven, weights=Weights(block=0, hall=2)).decide(Ask("a", 15))
+    far = Engine(uneven, weights=Weights(block=0, hall=0.5)).decide(Ask("a", 15))
     assert near is not None and far is not None
     assert (len(near.leaves), near.halls[1]) == (3, 1)
     assert (len(far.leaves), far.halls[1]) == (2, 2)
@@ -133,7 +133,7 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
     """A site whose leaves have so many cables of 200 Gb/s to a spine of their pod; every second pod in hall h1."""
     site = build_site(sizes, **fields)
     spines = tuple(
-        Switch(name=f"s{p}", fabric="ib0", level="spine", ports=64, pod=f"p{p}") for p in range(len(sizes))
+        Switch(name=f"s{p}", fabric="ib0", level="spine", ports=64, block=f"p{p}") for p in range(len(sizes))
     )
     links = tuple(
         Link(a=f"l{p}-{x}", a_port=50 + i, b=f"s{p}", b_port=1 + x * cables + i)
@@ -141,7 +141,9 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
         for x in range(len(leaves))
         for i in range(cables)
     )
-    switches = tuple(s.model_copy(update={"hall": f"h{int((s.pod or 'p0')[1:]) % 2}"}) for s in site.switches)
+    switches = tuple(
+        s.model_copy(update={"hall": f"h{int((s.block or 'p0')[1:]) % 2}"}) for s in site.switches
+    )
     return site.model_copy(update={"switches": (*switches, *spines), "links": (*site.links, *links)})
 
 
@@ -167,7 +169,12 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
         )
         wishes = tuple(
             Preference(kind=kind, name=name, cost=rng.choice([-800, 400, 1500]))
-            for kind, name in (("rack", "r0-0"), ("node", rng.choice(names)), ("leaf", "l0-0"), ("pod", "p1"))
+            for kind, name in (
+                ("rack", "r0-0"),
+                ("node", rng.choice(names)),
+                ("leaf", "l0-0"),
+                ("block", "p1"),
+            )
             if rng.random() < 0.4
         )
         size = rng.choice([1, 1, 2])
@@ -280,8 +287,8 @@ def test_no_uplink_is_promised_beyond_its_cables(
             live.append(ask.pod)
             assert len(found.working) == count
             assert len(found.spares) == spare
-            if required == "pod":
-                assert len({engine.topology.stands[n].pod for n in (*found.working, *found.spares)}) == 1
+            if required == "block":
+                assert len({engine.topology.stands[n].block for n in (*found.working, *found.spares)}) == 1
         if end and live:
             engine.release(live.pop(0))
         for leaf, gbps_used in engine.carried.items():
@@ -296,7 +303,7 @@ def test_no_uplink_is_promised_beyond_its_cables(
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["node", "rack", "leaf", "pod"]), st.integers(0, 5), st.integers(-2000, 2000)
+            st.sampled_from(["node", "rack", "leaf", "block"]), st.integers(0, 5), st.integers(-2000, 2000)
         ),
         max_size=4,
     ),
@@ -310,7 +317,8 @@ def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count
     )
     engine = Engine(topology)
     wishes = tuple(
-        Preferred(kind, f"{'nrlp'[['node', 'rack', 'leaf', 'pod'].index(kind)]}{i}", c) for kind, i, c in rows
+        Preferred(kind, f"{'nrlp'[['node', 'rack', 'leaf', 'block'].index(kind)]}{i}", c)
+        for kind, i, c in rows
     )
     plain, weighed = engine.decide(Ask("a", count)), engine.decide(Ask("a", count, preferences=wishes))
     assert (plain is None) == (weighed is None)
@@ -397,7 +405,7 @@ def test_a_future_window_is_weighed_as_the_present_is() -> None:
         wish = Preferred("rack", "r0-0", rng.choice([-900, 600]))
         ask = replace(
             Ask.of(build_request(rng.randint(1, 9))), spare=rng.choice([0, 1]), gbps=rng.choice([0, 100]),
-            preferences=rng.choice([(), (wish,)]), required=rng.choice(["pod", "hall", "site"]),
+            preferences=rng.choice([(), (wish,)]), required=rng.choice(["block", "hall", "site"]),
         )  # fmt: skip
         now, later = timeline.decide(ask, 0, 100), timeline.at(ask, 10, 100)
         assert (now and (now.cost, now.leftover)) == (later and (later.cost, later.leftover)), ask

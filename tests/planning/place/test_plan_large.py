@@ -41,8 +41,8 @@ def test_a_large_pod_is_told_by_leaf() -> None:
     """35 leaves with how many nodes and from which to which; a few servers, and how many more there are."""
     lines = text(690, spare=10).splitlines()
     assert len(lines) < 120
-    assert max(map(len, lines)) < 210
-    assert "  leaf   pod  rack   nodes          from … to" in lines
+    assert max(map(len, lines)) < 220
+    assert "  leaf   block  rack   nodes          from … to" in lines
     assert sum(line.startswith("  l") and "gpu" in line for line in lines) == 35
     assert sum("(10 spare)" in line for line in lines) == 1
     assert "  … and 682 more servers with their ports. Each by name: --json." in lines

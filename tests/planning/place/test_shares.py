@@ -174,7 +174,7 @@ parts = st.dictionaries(
     st.integers(1, 5),
     st.integers(0, 40),
     st.booleans(),
-    st.sampled_from(["node", "leaf", "pod", "site"]),
+    st.sampled_from(["node", "leaf", "block", "site"]),
 )
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_given_twice_and_a_refusal_is_true(

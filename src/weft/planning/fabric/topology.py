@@ -1,4 +1,4 @@
-"""Where each node stands on one fabric: its leaf, its pod (group of leaves), its rack.
+"""Where each node stands on one fabric: its leaf, its block (group of leaves), its rack.
 
 The site's links are the only source: a node stands on the leaf that its HCAs connect to. On a rail-wired fabric, where
 HCA i of every node of a group connects to leaf i, the group's leaves are one, called by the first
@@ -21,8 +21,8 @@ from weft.planning.fabric.rails import Domains
 
 NO_FABRIC = "none"
 """Instead of a fabric's name: all hosts, wherever they are cabled and whether they are."""
-NO_POD = "-"
-"""Pod of a leaf whose switch has none: all such leaves are one group."""
+NO_BLOCK = "-"
+"""Block of a leaf whose switch has none: all such leaves are one group."""
 
 _DIGITS = re.compile(r"(\d+)")
 
@@ -40,31 +40,31 @@ class Stand:
 
     Attributes:
         rails: leaf of each of its HCAs on the fabric that is cabled, in the node's order of HCAs.
-        hall: hall that its pod stands in, `building` that its hall is in; `-` where there is none.
+        hall: hall that its block stands in, `building` that its hall is in; `-` where there is none.
         labels: words that orders may prefer or avoid it by.
     """
 
     node: str
     leaf: str
-    pod: str
+    block: str
     rack: str | None = None
     rails: tuple[str, ...] = ()
-    hall: str = NO_POD
-    building: str = NO_POD
+    hall: str = NO_BLOCK
+    building: str = NO_BLOCK
     labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The nodes of one fabric in tree order: by pod, then leaf, then name, each in natural order.
+    """The nodes of one fabric in tree order: by block, then leaf, then name, each in natural order.
 
     Attributes:
         fabric: name of the fabric.
         stands: node -> where it stands, in tree order.
         leaves: leaf -> its nodes, in tree order.
-        pods: pod -> its leaves, in tree order.
+        blocks: block -> its leaves, in tree order.
         uncabled: node with HCAs on the fabric -> why it has no place on it.
-        above: pod -> (building, hall); empty if the fabric has no level above pods.
+        above: block -> (building, hall); empty if the fabric has no level above blocks.
         uplinks: leaf -> Gb/s of its cables to other switches, of all rails of its nodes together; empty if the
             cables aren't known.
         rails: leaf switch -> the leaf that it is a rail of, itself where it is the first or only one.
@@ -73,7 +73,7 @@ class Topology:
     fabric: str
     stands: dict[str, Stand]
     leaves: dict[str, tuple[str, ...]]
-    pods: dict[str, tuple[str, ...]]
+    blocks: dict[str, tuple[str, ...]]
     uncabled: dict[str, str]
     above: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     uplinks: dict[str, int] = field(default_factory=dict[str, int])
@@ -110,8 +110,10 @@ class Topology:
         for node in site.nodes:
             if mine := rails[node.name]:
                 leaf = switch[domains.of_rails[mine]]
-                pod, hall, building = (x or NO_POD for x in (leaf.pod, leaf.hall, leaf.building))
-                stands.append(Stand(node.name, leaf.name, pod, node.rack, mine, hall, building, node.labels))
+                block, hall, building = (x or NO_BLOCK for x in (leaf.block, leaf.hall, leaf.building))
+                stands.append(
+                    Stand(node.name, leaf.name, block, node.rack, mine, hall, building, node.labels)
+                )
         uplinks = domains.uplinks(_uplinks(site, fabric))
         return cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
 
@@ -127,12 +129,12 @@ class Topology:
             one = cls.of(site, fabric)
             rails |= one.rails
             for name, stand in one.stands.items():
-                pod = stand.pod if len(site.fabrics) == 1 else f"{fabric}/{stand.pod}"
-                stands.setdefault(name, replace(stand, pod=pod, rails=()))
+                block = stand.block if len(site.fabrics) == 1 else f"{fabric}/{stand.block}"
+                stands.setdefault(name, replace(stand, block=block, rails=()))
         for node in site.nodes:
             if node.name not in stands:
                 stands[node.name] = Stand(
-                    node.name, node.rack or NO_POD, NO_POD, node.rack, labels=node.labels
+                    node.name, node.rack or NO_BLOCK, NO_BLOCK, node.rack, labels=node.labels
                 )
         return cls.from_stands(NO_FABRIC, stands.values(), rails=rails)
 
@@ -147,33 +149,33 @@ class Topology:
     ) -> Self:
         """A topology from where each node stands, whatever told it (site, discovery, CSV).
 
-        Raises InputError if a pod is in two halls, or a hall in two buildings.
+        Raises InputError if a block is in two halls, or a hall in two buildings.
         """
         ordered = sorted(
             stands,
             key=lambda s: (
-                natural(s.building), natural(s.hall), natural(s.pod), natural(s.leaf), natural(s.node)
+                natural(s.building), natural(s.hall), natural(s.block), natural(s.leaf), natural(s.node)
             ),
         )  # fmt: skip
         leaves: dict[str, list[str]] = {}
-        pods: dict[str, dict[str, None]] = {}
+        blocks: dict[str, dict[str, None]] = {}
         above: dict[str, tuple[str, str]] = {}
         building_of: dict[str, str] = {}
         for stand in ordered:
             leaves.setdefault(stand.leaf, []).append(stand.node)
-            pods.setdefault(stand.pod, {})[stand.leaf] = None
-            if above.setdefault(stand.pod, (stand.building, stand.hall)) != (stand.building, stand.hall):
-                raise InputError("hall", stand.hall, f"one hall for each pod: {stand.pod} is in two")
+            blocks.setdefault(stand.block, {})[stand.leaf] = None
+            if above.setdefault(stand.block, (stand.building, stand.hall)) != (stand.building, stand.hall):
+                raise InputError("hall", stand.hall, f"one hall for each block: {stand.block} is in two")
             if building_of.setdefault(stand.hall, stand.building) != stand.building:
                 raise InputError(
                     "building", stand.building, f"one building for each hall: {stand.hall} is in two"
                 )
-        deep = {domain for domains in above.values() for domain in domains} != {NO_POD}
+        deep = {domain for domains in above.values() for domain in domains} != {NO_BLOCK}
         return cls(
             fabric,
             {s.node: s for s in ordered},
             {leaf: tuple(nodes) for leaf, nodes in leaves.items()},
-            {pod: tuple(members) for pod, members in pods.items()},
+            {block: tuple(members) for block, members in blocks.items()},
             uncabled or {},
             above if deep else {},
             uplinks or {},
@@ -198,8 +200,8 @@ class Topology:
             return "node"
         if len({s.leaf for s in stands}) == 1:
             return "leaf"
-        if len({s.pod for s in stands}) == 1:
-            return "pod"
+        if len({s.block for s in stands}) == 1:
+            return "block"
         levels = self.levels
         if "hall" in levels and len({s.hall for s in stands}) == 1:
             return "hall"

@@ -1,7 +1,7 @@
 """Who has which nodes when: leases and reservations, and what is taken at any time of a window.
 
-Entries are kept by start in blocks of about √n. Each block keeps its entries by end, with the union of everything
-that ends later than each of them, so that a window costs one union a block and a scan of the last one: tens of
+Entries are kept by start in chunks of about √n. Each chunk keeps its entries by end, with the union of everything
+that ends later than each of them, so that a window costs one union per chunk and a scan of the last one: tens of
 operations where there are thousands of entries, for windows now and in the future alike.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weft.planning.place.sharing import NO_TERMS, Load, Terms, crossing
 
 FOREVER = float("inf")
-BLOCK = 64
+CHUNK = 64
 
 Words = NDArray[np.unsignedinteger]
 """One or more machine words a leaf: bit i of a leaf is its i-th node."""
@@ -44,7 +44,7 @@ def _crossing(entry: Entry) -> dict[int, int]:
     return crossing({leaf: bits.bit_count() for leaf, bits in entry.bits}, entry.terms.gbps)
 
 
-class _Block:
+class _Chunk:
     __slots__ = ("by_end", "entries", "later")
 
     def __init__(self, entries: list[Entry]) -> None:
@@ -67,7 +67,7 @@ class Calendar:
         self.words_per_leaf = -(-width // small)
         self._bits = small
         self._leaves = len(every)
-        self._blocks: list[_Block] = []
+        self._chunks: list[_Chunk] = []
         self._by_pod: dict[str, list[Entry]] = {}
         # By the id of an entry that is in the calendar: its leaves and words.
         self._places: dict[int, tuple[NDArray[np.intp], Words]] = {}
@@ -76,10 +76,10 @@ class Calendar:
         self._guaranteed: list[Entry] = []
 
     def __len__(self) -> int:
-        return sum(len(b.entries) for b in self._blocks)
+        return sum(len(b.entries) for b in self._chunks)
 
     def __iter__(self) -> Iterator[Entry]:
-        return (e for b in self._blocks for e in b.entries)
+        return (e for b in self._chunks for e in b.entries)
 
     def of(self, pod: str) -> tuple[Entry, ...]:
         """The pod's entries, by start."""
@@ -102,24 +102,24 @@ class Calendar:
             self._closing.append(entry)
         if entry.terms.gbps:
             self._guaranteed.append(entry)
-        block = self._block_for(entry)
-        insort(block.entries, entry)
-        block.later = None
-        if len(block.entries) > 2 * BLOCK:
-            half = len(block.entries) // 2
-            self._blocks.insert(self._blocks.index(block) + 1, _Block(block.entries[half:]))
-            del block.entries[half:]
+        chunk = self._chunk_for(entry)
+        insort(chunk.entries, entry)
+        chunk.later = None
+        if len(chunk.entries) > 2 * CHUNK:
+            half = len(chunk.entries) // 2
+            self._chunks.insert(self._chunks.index(chunk) + 1, _Chunk(chunk.entries[half:]))
+            del chunk.entries[half:]
 
     def remove(self, pod: str) -> None:
         """Everything of this pod goes; a pod without entries is no error."""
         self._given = None
         for entry in self._by_pod.pop(pod, ()):
-            block = next(b for b in self._blocks if entry in b.entries)
-            block.entries.remove(entry)
+            chunk = next(b for b in self._chunks if entry in b.entries)
+            chunk.entries.remove(entry)
             self._places.pop(id(entry), None)
-            block.later = None
-            if not block.entries:
-                self._blocks.remove(block)
+            chunk.later = None
+            if not chunk.entries:
+                self._chunks.remove(chunk)
         self._closing = [e for e in self._closing if e.pod != pod]
         self._guaranteed = [e for e in self._guaranteed if e.pod != pod]
 
@@ -147,16 +147,16 @@ class Calendar:
     def taken(self, start: float, end: float) -> Words:
         """The union of everything that overlaps [start, end)."""
         found = np.zeros((self._leaves, self.words_per_leaf), self._dtype)
-        for block in self._blocks:
-            if block.entries[0].start >= end:
+        for chunk in self._chunks:
+            if chunk.entries[0].start >= end:
                 break
-            if block.entries[-1].start < end:
-                later = self._later(block)
-                at = bisect_right(block.by_end, start)
+            if chunk.entries[-1].start < end:
+                later = self._later(chunk)
+                at = bisect_right(chunk.by_end, start)
                 if at < len(later):
                     np.bitwise_or(found, later[at], found)
             else:
-                for entry in block.entries:
+                for entry in chunk.entries:
                     if entry.start >= end:
                         break
                     if entry.end > start:
@@ -166,8 +166,8 @@ class Calendar:
     def taken_bits(self, start: float, end: float) -> dict[int, int]:
         """The same as leaf -> bits; for few entries."""
         found: dict[int, int] = {}
-        for block in self._blocks:
-            for entry in block.entries:
+        for chunk in self._chunks:
+            for entry in chunk.entries:
                 if entry.start >= end:
                     return found
                 if entry.end > start:
@@ -175,21 +175,21 @@ class Calendar:
                         found[leaf] = found.get(leaf, 0) | bits
         return found
 
-    def _block_for(self, entry: Entry) -> _Block:
-        if not self._blocks:
-            self._blocks.append(_Block([]))
-        found = self._blocks[0]
-        for block in self._blocks:
-            if block.entries and block.entries[0] > entry:
+    def _chunk_for(self, entry: Entry) -> _Chunk:
+        if not self._chunks:
+            self._chunks.append(_Chunk([]))
+        found = self._chunks[0]
+        for chunk in self._chunks:
+            if chunk.entries and chunk.entries[0] > entry:
                 break
-            found = block
+            found = chunk
         return found
 
-    def _later(self, block: _Block) -> list[Words]:
-        """`[i]`: the union of the entries of the block that are not among the i first to end."""
-        if block.later is None:
-            ordered = sorted(block.entries, key=lambda e: e.end)
-            block.by_end = [e.end for e in ordered]
+    def _later(self, chunk: _Chunk) -> list[Words]:
+        """`[i]`: the union of the entries of the chunk that are not among the i first to end."""
+        if chunk.later is None:
+            ordered = sorted(chunk.entries, key=lambda e: e.end)
+            chunk.by_end = [e.end for e in ordered]
             later: list[Words] = []
             union = np.zeros((self._leaves, self.words_per_leaf), self._dtype)
             for entry in reversed(ordered):
@@ -197,8 +197,8 @@ class Calendar:
                 self._or_into(union, entry)
                 later.append(union)
             later.reverse()
-            block.later = later
-        return block.later
+            chunk.later = later
+        return chunk.later
 
     def _or_into(self, words: Words, entry: Entry) -> None:
         found = self._places.get(id(entry))

@@ -1,7 +1,7 @@
 """Which leaves: the exact optimum over room counted per leaf.
 
-The objective, in this order: (1) leaves + β·(pods−1), (2) least leftover: room that stays behind on the leaves used.
-Among equals a single leaf is a broken one rather than a whole one, in the fullest pod, first in tree order; sets are
+The objective, in this order: (1) leaves + β·(blocks−1), (2) least leftover: room that stays behind on the leaves used.
+Among equals a single leaf is a broken one rather than a whole one, in the fullest block, first in tree order; sets are
 told apart by fixed rules of the same spirit, so that equal states give equal answers.
 """
 
@@ -15,7 +15,7 @@ from weft.model.order import Level
 from weft.model.site import PlacementPolicy
 from weft.planning.place.exact import LEAF
 from weft.planning.place.pool import Pool
-from weft.planning.place.solve import fill, one_leaf, one_pod, several
+from weft.planning.place.solve import fill, one_block, one_leaf, several
 
 Takes = tuple[tuple[int, int], ...]
 Policy = Callable[[Pool, Level, Level, int], Takes | None]
@@ -27,26 +27,26 @@ class Weights:
     """The operator's settings.
 
     Attributes:
-        pod: β, what a further pod costs, counted in leaves; 0.5 favours few leaves, 2 favours few pods.
-        hall: what a further hall costs beside its pod; `building` beside its hall.
+        block: β, what a further block costs, counted in leaves; 0.5 favours few leaves, 2 favours few blocks.
+        hall: what a further hall costs beside its block; `building` beside its hall.
     """
 
-    pod: float = 0.5
+    block: float = 0.5
     hall: float = 1.0
     building: float = 2.0
 
     @classmethod
     def of(cls, policy: PlacementPolicy) -> Self:
         """The settings as a site has them."""
-        return cls(policy.pod, policy.hall, policy.building)
+        return cls(policy.block, policy.hall, policy.building)
 
     @property
     def beta(self) -> int:
-        return round(self.pod * LEAF)
+        return round(self.block * LEAF)
 
     @property
     def levels(self) -> tuple[int, int, int]:
-        """A building, a hall and a pod, in thousandths of a leaf."""
+        """A building, a hall and a block, in thousandths of a leaf."""
         return round(self.building * LEAF), round(self.hall * LEAF), self.beta
 
 
@@ -55,15 +55,15 @@ class Choice:
     """Leaves and how many units to take of each, in tree order.
 
     Attributes:
-        cost: leaves + β·(pods−1), in thousandths of a leaf; home leaves and pods are free.
+        cost: leaves + β·(blocks−1), in thousandths of a leaf; home leaves and blocks are free.
         leftover: room for this order that stays behind on the leaves used.
-        pods: number of pods used.
+        blocks: number of blocks used.
     """
 
     takes: tuple[tuple[int, int], ...]
     cost: int
     leftover: int
-    pods: int
+    blocks: int
 
 
 def from_pool(
@@ -85,11 +85,11 @@ def from_pool(
         return Choice(((leaf, need),), LEAF, pool.free[leaf] - need, 1)
     if required in ("node", "leaf"):
         return None
-    if required == "pod" or preferred == "pod":
-        inside = one_pod(pool, need)
+    if required == "block" or preferred == "block":
+        inside = one_block(pool, need)
         if inside is not None:
             return _choice(pool, inside, need, LEAF * len(inside))
-        if required == "pod":
+        if required == "block":
             return None
     best = several(pool, need, weights.beta)
     return None if best is None else _choice(pool, best[1], need, best[0])
@@ -98,4 +98,4 @@ def from_pool(
 def _choice(pool: Pool, leaves: Sequence[int], need: int, cost: int) -> Choice:
     takes = fill(pool.free, leaves, need)
     leftover = sum(pool.free[leaf] for leaf in leaves) - need
-    return Choice(takes, cost, leftover, len({pool.pod_of[leaf] for leaf in leaves}))
+    return Choice(takes, cost, leftover, len({pool.block_of[leaf] for leaf in leaves}))

@@ -29,7 +29,7 @@ class Decision(NamedTuple):
 
     Attributes:
         bits: (leaf, bits of its nodes), in tree order.
-        cost: leaves, further pods, halls and buildings at their weights, and preferences; thousandths of a leaf.
+        cost: leaves, further blocks, halls and buildings at their weights, and preferences; thousandths of a leaf.
         leftover: units that stay behind on the leaves used.
         terms: what it asks of its leaves.
         size: how many nodes the order is for; more are held if it has spares.
@@ -37,7 +37,7 @@ class Decision(NamedTuple):
         reports: what each filter removed whose result doesn't depend on the order.
         free: nodes that passed those filters and are not busy, `apart` of them on leaves that are closed to the order
             because of who is there.
-        halls: number of buildings, halls and pods that it is in.
+        halls: number of buildings, halls and blocks that it is in.
         preferred: the part of the cost that preferences are; None if there are none.
         rivals: what it was compared with.
         own: nodes that are set aside for the order's project.
@@ -52,7 +52,7 @@ class Decision(NamedTuple):
     bits: tuple[tuple[int, int], ...]
     cost: int
     leftover: int
-    pods: int
+    blocks: int
     version: int
     reports: Reports
     free: int
@@ -138,7 +138,7 @@ class Decision(NamedTuple):
         return Explanation.trusted({
             "considered": len(numbers.nodes),
             "filters": filters,
-            "compared": (_candidate(leaves, self.pods, leftover, taken), *rivals),
+            "compared": (_candidate(leaves, self.blocks, leftover, taken), *rivals),
             "chosen": sentence,
         })  # fmt: skip
 
@@ -168,14 +168,14 @@ class Decision(NamedTuple):
 
     def _rivals(self) -> list[Candidate]:
         names, weights = self.numbers.leaves, self.weights
-        mine = len(self.bits), self.pods, self.leftover
+        mine = len(self.bits), self.blocks, self.leftover
         alike = self.preferred is None and not (self.terms.gbps or self.own) and self.halls[1] == 1
         found: list[Candidate] = []
-        for what, leaves, pods, leftover in self.rivals:
-            why = against((len(leaves), pods, leftover), mine, weights) if alike else WITHOUT_REGARD
-            found.append(_candidate(tuple([names[x] for x in leaves]), pods, leftover, f"{what}: {why}"))
+        for what, leaves, blocks, leftover in self.rivals:
+            why = against((len(leaves), blocks, leftover), mine, weights) if alike else WITHOUT_REGARD
+            found.append(_candidate(tuple([names[x] for x in leaves]), blocks, leftover, f"{what}: {why}"))
         return found
 
 
-def _candidate(leaves: tuple[str, ...], pods: int, leftover: int, why: str) -> Candidate:
-    return Candidate.trusted({"leaves": leaves, "pods": pods, "leftover": leftover, "why": why})
+def _candidate(leaves: tuple[str, ...], blocks: int, leftover: int, why: str) -> Candidate:
+    return Candidate.trusted({"leaves": leaves, "blocks": blocks, "leftover": leftover, "why": why})

@@ -52,7 +52,7 @@ class Engine(Gang):
         ):
             for node, reason in reasons.items():
                 if node in topology.stands:
-                    engine.block(node, why, reason)
+                    engine.disable(node, why, reason)
         terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
         pods: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
@@ -177,8 +177,8 @@ class Engine(Gang):
         units = ask.count // ask.slice
         if not stay or ask.required == "node":
             return None if stay else self.choose(view, pool, ask, hidden)
-        pods = {pool.pod_of[leaf] for leaf in stay}
-        if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "pod" and len(pods) > 1):
+        blocks = {pool.block_of[leaf] for leaf in stay}
+        if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "block" and len(blocks) > 1):
             return None
         total = pool.total if ask.slice == 1 else view.free
         shared = self.closed_to(ask.terms)
@@ -193,18 +193,20 @@ class Engine(Gang):
                 takes.append((leaf, take))
                 units -= take
             if not units:
-                return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), 0, len(pods), total, removed)
+                return self.taken(
+                    view, pool, ask, hidden, tuple(sorted(takes)), 0, len(blocks), total, removed
+                )
         if ask.required == "leaf":
             return None
-        elsewhere = [p for p in range(pool.pods) if p not in pods] if ask.required == "pod" else []
-        aside = {x: 0 for p in elsewhere for x in range(pool.pod_start[p], pool.pod_start[p + 1])}
+        elsewhere = [p for p in range(pool.blocks) if p not in blocks] if ask.required == "block" else []
+        aside = {x: 0 for p in elsewhere for x in range(pool.block_start[p], pool.block_start[p + 1])}
         rest = pool.but(aside | dict.fromkeys(stay, 0))
-        best = several(rest, units, self.weights.beta, frozenset(pods))
+        best = several(rest, units, self.weights.beta, frozenset(blocks))
         if best is None:
             return None
         takes += fill(rest.free, best[1], units)
-        pods |= {pool.pod_of[leaf] for leaf in best[1]}
-        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(pods), total, removed)
+        blocks |= {pool.block_of[leaf] for leaf in best[1]}
+        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(blocks), total, removed)
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""

@@ -1,4 +1,4 @@
-"""What leaves and pods cost, and the shapes (paid pods, leaves) that an order could have, the cheapest first."""
+"""What leaves and blocks cost, and the shapes (paid blocks, leaves) that an order could have, the cheapest first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from weft.planning.place.subset import Shape
 
 LEAF = 1000
-"""Cost of a leaf; a pod's weight β is counted in thousandths of it, so that costs are exact integers."""
+"""Cost of a leaf; a block's weight β is counted in thousandths of it, so that costs are exact integers."""
 
 
 def cheapest_shapes(
@@ -22,16 +22,16 @@ def cheapest_shapes(
     """Each cost, from the least, with all shapes of that cost that may have room for `need`.
 
     Args:
-        paid: by pod, `[j]` is the room of its j most roomy leaves.
-        home: the same for the pods that cost nothing, because the order's pod stands on them; without any, the first
-            paid pod costs nothing.
-        beta: weight of a pod, more than 0.
-        fewest: the least number of leaves that have the room, whatever their pods.
-        single: the least number of leaves that have it inside one paid pod; None if no pod has the room.
+        paid: by block, `[j]` is the room of its j most roomy leaves.
+        home: the same for the blocks that cost nothing, because the order's pod stands on them; without any, the first
+            paid block costs nothing.
+        beta: weight of a block, more than 0.
+        fewest: the least number of leaves that have the room, whatever their blocks.
+        single: the least number of leaves that have it inside one paid block; None if no block has the room.
     """
     included = 0 if home else 1
     most_leaves = sum(len(p) - 1 for p in (*paid, *home))
-    first = _fewest_pods(paid, need - sum(p[-1] for p in home), included)
+    first = _fewest_blocks(paid, need - sum(p[-1] for p in home), included)
     heap: list[tuple[int, int, int]] = []
 
     def open_(q: int) -> None:
@@ -41,7 +41,7 @@ def cheapest_shapes(
 
     open_(first)
     opened = first
-    if first == 1 and included:  # one pod may need many leaves, and two few
+    if first == 1 and included:  # one block may need many leaves, and two few
         opened = 2
         open_(2)
     while heap:
@@ -63,7 +63,7 @@ def cheapest_shapes(
 def _may_have(
     paid: Sequence[Sequence[int]], home: Sequence[Sequence[int]], need: int, q: int, j: int
 ) -> bool:
-    """Whether the q pods that have most on j leaves each would have room together with all of the home pods."""
+    """Whether the q blocks that have most on j leaves each would have room together with all of the home blocks."""
     need -= sum([p[j] if j < len(p) else p[-1] for p in home])
     if need <= 0 or not q:
         return need <= 0
@@ -71,12 +71,12 @@ def _may_have(
     return sum(rooms[-q:]) >= need
 
 
-def _fewest_pods(paid: Sequence[Sequence[int]], need: int, included: int) -> int:
-    """The least number of paid pods whose whole room is enough."""
-    pods = 0
+def _fewest_blocks(paid: Sequence[Sequence[int]], need: int, included: int) -> int:
+    """The least number of paid blocks whose whole room is enough."""
+    blocks = 0
     for room in sorted([p[-1] for p in paid], reverse=True):
         if need <= 0:
             break
         need -= room
-        pods += 1
-    return max(pods, included)
+        blocks += 1
+    return max(blocks, included)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.model.order import Level
 from weft.model.placement import FilterReport, PlacementRequest
-from weft.planning.fabric.topology import NO_POD, Topology
+from weft.planning.fabric.topology import NO_BLOCK, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.words import some
@@ -57,10 +57,10 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
     free: dict[str, int] = {}
     for leaf, (name, room) in enumerate(zip(engine.numbers.leaves, pool.free, strict=True)):
         if room:
-            domain = _domain(request.required, name, engine.numbers.pods[pool.pod_of[leaf]], topology)
+            domain = _domain(request.required, name, engine.numbers.blocks[pool.block_of[leaf]], topology)
             free[domain] = free.get(domain, 0) + room * request.slice
     stands = [topology.stands[n] for n in request.near if n in topology.stands]
-    stay = {_domain(request.required, s.leaf, s.pod, topology) for s in stands}
+    stay = {_domain(request.required, s.leaf, s.block, topology) for s in stands}
     if len(stay) > 1:
         return 0, "the nodes that stay are in several"
     if stay:
@@ -70,8 +70,8 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
     return free[domain], domain
 
 
-def _domain(level: Level, leaf: str, pod: str, topology: Topology) -> str:
+def _domain(level: Level, leaf: str, block: str, topology: Topology) -> str:
     if level == "leaf":
         return leaf
     above = {"building": 0, "hall": 1}.get(level)
-    return pod if above is None else topology.above.get(pod, (NO_POD, NO_POD))[above]
+    return block if above is None else topology.above.get(block, (NO_BLOCK, NO_BLOCK))[above]

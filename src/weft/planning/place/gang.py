@@ -11,7 +11,7 @@ from weft.planning.place.exact import LEAF
 from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
 from weft.planning.place.rivals import NEXT_LEAF, Rival, other_sets
-from weft.planning.place.solve import fill, one_pod, several, two_leaves
+from weft.planning.place.solve import fill, one_block, several, two_leaves
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weighing
 
@@ -50,10 +50,10 @@ class Gang(Weighing):
         takes = by_rule(policy, pool, self.tree, ask.required, ask.preferred, ask.count // ask.slice)
         if takes is None:
             return None
-        pods = len({pool.pod_of[leaf] for leaf, _ in takes})
-        cost = LEAF * len(takes) + self.weights.beta * (pods - 1)
+        blocks = len({pool.block_of[leaf] for leaf, _ in takes})
+        cost = LEAF * len(takes) + self.weights.beta * (blocks - 1)
         return self.taken(
-            view, pool, ask, hidden, takes, cost, pods, pool.total if ask.slice == 1 else view.free
+            view, pool, ask, hidden, takes, cost, blocks, pool.total if ask.slice == 1 else view.free
         )
 
     def _over_leaves(
@@ -87,17 +87,17 @@ class Gang(Weighing):
         return self.taken(view, pool, ask, hidden, takes, best[1], best[2], total, removed, others)
 
     def _best_leaves(self, pool: Pool, ask: Ask, units: int) -> tuple[Sequence[int], int, int] | None:
-        """(leaves, cost, pods): more than one leaf, where the order's levels allow that."""
+        """(leaves, cost, blocks): more than one leaf, where the order's levels allow that."""
         if ask.required in ("node", "leaf") or units > pool.total:
             return None
-        if ask.required == "pod" or ask.preferred == "pod":
-            inside = one_pod(pool, units)
+        if ask.required == "block" or ask.preferred == "block":
+            inside = one_block(pool, units)
             if inside is not None:
                 return inside, LEAF * len(inside), 1
-            if ask.required == "pod":
+            if ask.required == "block":
                 return None
         best = several(pool, units, self.weights.beta)
-        return best and (best[1], best[0], len({pool.pod_of[leaf] for leaf in best[1]}))
+        return best and (best[1], best[0], len({pool.block_of[leaf] for leaf in best[1]}))
 
     def taken(
         self,
@@ -107,7 +107,7 @@ class Gang(Weighing):
         hidden: Mapping[int, int],
         takes: Takes,
         cost: int,
-        pods: int,
+        blocks: int,
         total: int,
         removed: int = 0,
         others: tuple[Rival, ...] = (),
@@ -116,7 +116,7 @@ class Gang(Weighing):
         available, free = self.available, pool.free
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
-        return self.decided(view, ask, bits, cost, leftover, pods, total, removed, None, others)
+        return self.decided(view, ask, bits, cost, leftover, blocks, total, removed, None, others)
 
     def _on_leaf(
         self,
@@ -147,5 +147,5 @@ def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:
 
 
 def _dear(pool: Pool, units: int) -> bool:
-    """Whether the choice is one of more than two leaves in several pods, which takes longer than a copy of the pool."""
-    return units > 2 * pool.most_roomy and units > pool.ranked[-1] // pool.pods
+    """Whether this chooses more than two leaves in several blocks, which takes longer than copying the pool."""
+    return units > 2 * pool.most_roomy and units > pool.ranked[-1] // pool.blocks

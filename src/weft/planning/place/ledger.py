@@ -196,7 +196,7 @@ class Ledger:
         own = self._carried.get(pod, {})
         return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0) + besides.get(leaf, 0)
 
-    def block(self, node: str, why: str, reason: str) -> None:
+    def disable(self, node: str, why: str, reason: str) -> None:
         """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""
         if why not in DYNAMIC:
             raise InputError("why", why, f"one of {', '.join(DYNAMIC)}")
@@ -205,7 +205,7 @@ class Ledger:
         self._changed(leaf, self.available[leaf] & ~bit)
         self._recount()
 
-    def unblock(self, node: str, why: str) -> None:
+    def enable(self, node: str, why: str) -> None:
         """Give a node back as far as this reason goes."""
         leaf, bit = self._where(node)
         reasons = self._blocked.get(node, {})

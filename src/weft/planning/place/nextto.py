@@ -13,14 +13,14 @@ from weft.planning.place.solve import one_leaf
 def next_to(
     pool: Pool, held: Mapping[int, int], failed: int, bit: int, required: Level, beta: int
 ) -> tuple[int, int] | None:
-    """(leaf, cost in thousandths of a leaf): the pod's own leaves, then its pods, then the tightest leaf; or None.
+    """(leaf, cost in thousandths of a leaf): the pod's own leaves, then its blocks, then the tightest leaf; or None.
 
     Args:
         held: leaf -> bits of the pod's nodes; the failed one, `bit` of leaf `failed`, doesn't count.
     """
-    free, pod_of = pool.free, pool.pod_of
+    free, block_of = pool.free, pool.block_of
     best: tuple[int, int, int] | None = None
-    pods: set[int] = set()
+    blocks: set[int] = set()
     stay = 0
     for leaf, bits in held.items():
         if leaf == failed:
@@ -30,31 +30,31 @@ def next_to(
         elif free[leaf] and (best is None or (-bits.bit_count(), free[leaf], leaf) < best):
             best = -bits.bit_count(), free[leaf], leaf
         stay += 1
-        pods.add(pod_of[leaf])
-    if (required == "leaf" and stay > 1) or (required == "pod" and len(pods) > 1):
+        blocks.add(block_of[leaf])
+    if (required == "leaf" and stay > 1) or (required == "block" and len(blocks) > 1):
         return None
     if best is not None:
         return best[2], 0
     if required == "leaf" and stay:
         return None
-    near = tightest_of_pods(pool, pods)
-    if near is not None or (required == "pod" and stay):
+    near = tightest_of_blocks(pool, blocks)
+    if near is not None or (required == "block" and stay):
         return None if near is None else (near, LEAF)
     leaf = one_leaf(pool, 1)
     return None if leaf is None else (leaf, LEAF + (beta if stay else 0))
 
 
-def tightest_of_pods(pool: Pool, pods: Iterable[int]) -> int | None:
-    """The leaf of these pods that has least room, but some; of equals a broken one, in the fullest pod."""
+def tightest_of_blocks(pool: Pool, blocks: Iterable[int]) -> int | None:
+    """The leaf of these blocks that has least room, but some; of equals a broken one, in the fullest block."""
     best: tuple[int, int, int] | None = None
-    for pod in pods:
-        rooms = pool.rooms[pod]
+    for block in blocks:
+        rooms = pool.rooms[block]
         if rooms:
             level = 2 * (rooms & -rooms).bit_length() - 2
-            level += not pool.bucket[pod][level]
-            if best is None or (level, pool.pod_free[pod], pod) < best:
-                best = level, pool.pod_free[pod], pod
+            level += not pool.bucket[block][level]
+            if best is None or (level, pool.block_free[block], block) < best:
+                best = level, pool.block_free[block], block
     if best is None:
         return None
     bits = pool.bucket[best[2]][best[0]]
-    return pool.pod_start[best[2]] + (bits & -bits).bit_length() - 1
+    return pool.block_start[best[2]] + (bits & -bits).bit_length() - 1

@@ -1,13 +1,13 @@
-"""Two leaves: the best pair in a pod, and over pods, told from the rooms that there are; no search is needed."""
+"""Two leaves: the best pair in a block, and over blocks, told from the rooms that there are; no search is needed."""
 
 from __future__ import annotations
 
 from weft.planning.place.pool import Pool
 
 
-def best_pair(pool: Pool, pod: int, need: int) -> tuple[int, int]:
-    """(leftover, room of the larger) of the two leaves of the pod whose room is at least `need` and nearest to it."""
-    row, left = pool.bucket[pod], pool.rooms[pod]
+def best_pair(pool: Pool, block: int, need: int) -> tuple[int, int]:
+    """(leftover, room of the larger) of the two leaves of the block whose room is at least `need` and nearest to it."""
+    row, left = pool.bucket[block], pool.rooms[block]
     best, larger = 1 << 60, 0
     while left:
         room = left.bit_length() - 1
@@ -26,9 +26,9 @@ def best_pair(pool: Pool, pod: int, need: int) -> tuple[int, int]:
     return best, larger
 
 
-def pair_in_pod(pool: Pool, pod: int, one: int, other: int) -> list[int]:
-    """Two leaves of the pod that have these rooms, broken ones first."""
-    row, start = pool.bucket[pod], pool.pod_start[pod]
+def pair_in_block(pool: Pool, block: int, one: int, other: int) -> list[int]:
+    """Two leaves of the block that have these rooms, broken ones first."""
+    row, start = pool.bucket[block], pool.block_start[block]
     found: list[int] = []
     for room in (one, other):
         taken = 1 << (found[0] - start) if found else 0
@@ -37,19 +37,19 @@ def pair_in_pod(pool: Pool, pod: int, one: int, other: int) -> list[int]:
     return found
 
 
-def pair_of_pods(pool: Pool, need: int) -> list[int] | None:
-    """Two leaves in two pods whose room is at least `need` and nearest to it; None if there are none."""
-    pods_with, histogram = pool.pods_with, pool.histogram
+def pair_of_blocks(pool: Pool, need: int) -> list[int] | None:
+    """Two leaves in two blocks whose room is at least `need` and nearest to it; None if there are none."""
+    blocks_with, histogram = pool.blocks_with, pool.histogram
     best: tuple[int, int, int] | None = None
     for room in range(pool.most_roomy, (need - 1) // 2, -1):
         if not histogram[room]:
             continue
-        here = pods_with[2 * room] | pods_with[2 * room + 1]
+        here = blocks_with[2 * room] | blocks_with[2 * room + 1]
         for other in range(max(need - room, 1), room + 1):
             if best is not None and room + other - need >= best[0]:
                 break
             if histogram[other]:
-                both = here | pods_with[2 * other] | pods_with[2 * other + 1]
+                both = here | blocks_with[2 * other] | blocks_with[2 * other + 1]
                 if both & (both - 1):
                     best = room + other - need, room, other
                     break
@@ -59,8 +59,8 @@ def pair_of_pods(pool: Pool, need: int) -> list[int] | None:
 
 
 def _leaf_each(pool: Pool, one: int, other: int) -> list[int]:
-    """A leaf with each of these rooms, in different pods: the fullest pods first, broken ones before whole ones."""
-    here = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> one & 1]
-    there = [p for key in pool.ranked if pool.rooms[p := key % pool.pods] >> other & 1]
+    """A leaf with each of these rooms, in different blocks: the fullest blocks first, broken ones before whole ones."""
+    here = [p for key in pool.ranked if pool.rooms[p := key % pool.blocks] >> one & 1]
+    there = [p for key in pool.ranked if pool.rooms[p := key % pool.blocks] >> other & 1]
     first, second = next((p, r) for p in here for r in there if p != r)
-    return [*pair_in_pod(pool, first, one, one)[:1], *pair_in_pod(pool, second, other, other)[:1]]
+    return [*pair_in_block(pool, first, one, one)[:1], *pair_in_block(pool, second, other, other)[:1]]

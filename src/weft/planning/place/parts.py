@@ -30,7 +30,7 @@ class Preferred(NamedTuple):
             return self.name in stand.labels
         if self.kind == "accelerator":
             return self.name in types
-        where = {"node": stand.node, "rack": stand.rack, "leaf": stand.leaf, "pod": stand.pod}
+        where = {"node": stand.node, "rack": stand.rack, "leaf": stand.leaf, "block": stand.block}
         return where[self.kind] == self.name
 
 
@@ -38,7 +38,7 @@ class Tree(NamedTuple):
     """The topology's leaves by number, with the domains above each.
 
     Attributes:
-        paths: by leaf, numbers of its building, hall and pod.
+        paths: by leaf, numbers of its building, hall and block.
         uplinks: by leaf, Gb/s to other switches; None: not known.
     """
 
@@ -50,8 +50,8 @@ class Tree(NamedTuple):
         buildings: dict[str, int] = {}
         halls: dict[str, int] = {}
         paths: list[tuple[int, int, int]] = []
-        for number, (pod, leaves) in enumerate(topology.pods.items()):
-            building, hall = topology.above.get(pod, ("-", "-"))
+        for number, (block, leaves) in enumerate(topology.blocks.items()):
+            building, hall = topology.above.get(block, ("-", "-"))
             above = buildings.setdefault(building, len(buildings)), halls.setdefault(hall, len(halls))
             paths += [(*above, number)] * len(leaves)
         known = [topology.uplinks.get(leaf, 0) for leaf in topology.leaves] if topology.uplinks else None
@@ -63,7 +63,7 @@ class Tree(NamedTuple):
         return self.paths[-1][:2] != (0, 0) if self.paths else False
 
     def domains(self, leaves: Iterable[int]) -> tuple[int, int, int]:
-        """How many buildings, halls and pods these leaves are in."""
+        """How many buildings, halls and blocks these leaves are in."""
         paths = [self.paths[leaf] for leaf in leaves]
         return len({p[0] for p in paths}), len({p[1] for p in paths}), len({p[2] for p in paths})
 

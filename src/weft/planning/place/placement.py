@@ -115,7 +115,7 @@ def check_uplinks(gbps: int, topology: Topology) -> None:
 
 def _placed(topology: Topology, nodes: Iterable[str]) -> tuple[PlacedNode, ...]:
     stands = [topology.stands[n] for n in nodes]
-    return tuple(PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, pod=s.pod) for s in stands)
+    return tuple(PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, block=s.block) for s in stands)
 
 
 def _refuse(

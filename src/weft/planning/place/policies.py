@@ -31,13 +31,13 @@ def best_fit(pool: Pool, required: Level, preferred: Level, need: int) -> Takes 
         return ((tight, need),)
     if required in ("node", "leaf"):
         return None
-    pod = _tightest(list(zip(pool.pod_free, range(pool.pods), strict=True)), need)
-    if pod is not None:
-        return _largest_first(pool, [pod], need)
-    if required == "pod" or need > pool.total:
+    block = _tightest(list(zip(pool.block_free, range(pool.blocks), strict=True)), need)
+    if block is not None:
+        return _largest_first(pool, [block], need)
+    if required == "block" or need > pool.total:
         return None
-    pods = _greedy([(pool.pod_free[p], p) for p in range(pool.pods)], need)
-    return _largest_first(pool, [p for p, _ in pods], need)
+    blocks = _greedy([(pool.block_free[p], p) for p in range(pool.blocks)], need)
+    return _largest_first(pool, [p for p, _ in blocks], need)
 
 
 POLICIES: dict[str, Policy | None] = {
@@ -51,7 +51,7 @@ POLICIES: dict[str, Policy | None] = {
 def by_rule(
     rule: Policy, pool: Pool, tree: Tree, required: Level, preferred: Level, need: int
 ) -> Takes | None:
-    """What the rule chooses. It knows leaves and pods: for a hall or building it is asked about one after the other."""
+    """What the rule chooses. It knows leaves and blocks; halls and buildings are tried one after the other."""
     if required not in ("hall", "building") or not tree.deep:
         return rule(pool, required, preferred, need)
     depth = 2 if required == "hall" else 1
@@ -68,8 +68,8 @@ def by_rule(
 def _domains(pool: Pool, required: Level) -> Iterable[Sequence[int]]:
     if required in ("node", "leaf"):
         return [(leaf,) for leaf in range(len(pool.free))]
-    if required == "pod":
-        return [range(pool.pod_start[p], pool.pod_start[p + 1]) for p in range(pool.pods)]
+    if required == "block":
+        return [range(pool.block_start[p], pool.block_start[p + 1]) for p in range(pool.blocks)]
     return [range(len(pool.free))]
 
 
@@ -102,11 +102,11 @@ def _greedy(rooms: Sequence[tuple[int, int]], need: int) -> list[tuple[int, int]
     return taken
 
 
-def _largest_first(pool: Pool, pods: Sequence[int], need: int) -> Takes:
+def _largest_first(pool: Pool, blocks: Sequence[int], need: int) -> Takes:
     takes: list[tuple[int, int]] = []
-    for pod in pods:
-        leaves = range(pool.pod_start[pod], pool.pod_start[pod + 1])
-        part = min(need, pool.pod_free[pod])
+    for block in blocks:
+        leaves = range(pool.block_start[block], pool.block_start[block + 1])
+        part = min(need, pool.block_free[block])
         takes += _greedy([(pool.free[leaf], leaf) for leaf in leaves], part)
         need -= part
     return tuple(sorted(takes))

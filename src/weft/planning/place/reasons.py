@@ -29,16 +29,16 @@ def left_over(units: int) -> str:
 
 
 def least_cost(weights: Weights, halls: tuple[int, int, int], preferences: bool) -> str:
-    """What a choice of several leaves, or one by preference, is the least of; `halls`: buildings, halls and pods."""
-    buildings, in_halls, pods = halls
-    why = f"the least leaves + {weights.pod:g}·(pods−1)"
+    """What a choice of several leaves, or one by preference, is the least of; `halls`: buildings, halls and blocks."""
+    buildings, in_halls, blocks = halls
+    why = f"the least leaves + {weights.block:g}·(blocks−1)"
     if in_halls > 1:
         why += f" + {weights.hall:g}·(halls−1)"
     if buildings > 1:
         why += f" + {weights.building:g}·(buildings−1)"
     if preferences:
         why += " + preferences"
-    why += f", {pods} pods" if pods > 1 else ", 1 pod"
+    why += f", {blocks} blocks" if blocks > 1 else ", 1 block"
     return why + (f", {in_halls} halls" if in_halls > 1 else "")
 
 
@@ -71,7 +71,7 @@ def chosen(size: int, leaves: Sequence[str], spares: Sequence[str], beside: bool
 
 
 def against(theirs: tuple[int, int, int], mine: tuple[int, int, int], weights: Weights) -> str:
-    """Why another set of leaves wasn't taken; each is (leaves, pods, leftover)."""
+    """Why another set of leaves wasn't taken; each is (leaves, blocks, leftover)."""
     cost, other = _cost(mine, weights), _cost(theirs, weights)
     if other > cost:
         return f"costs {other / LEAF:g} against {cost / LEAF:g}"
@@ -85,7 +85,7 @@ def as_dear(theirs: int, mine: int) -> str:
     """Why another set of leaves of the same cost wasn't taken; each by its leftover."""
     if theirs > mine:
         return f"same cost, leaves {some(theirs, 'free node')} behind against {mine}"
-    return "as good; ties go to broken leaves, the fullest pod, then the name"
+    return "as good; ties go to broken leaves, the fullest block, then the name"
 
 
 def _cost(choice: tuple[int, int, int], weights: Weights) -> int:

@@ -13,8 +13,8 @@ from weft.planning.place.pool import Pool
 from weft.planning.place.solve import next_leaf
 
 Rival = tuple[str, tuple[int, ...], int, int]
-"""Leaves that would have had room, too: (in what they are good, leaves in tree order, number of their pods, units that
-would have stayed behind on them).
+"""Leaves that would have had room, too: (what they are best at, leaves in tree order, number of their blocks, units
+left over on them).
 """
 NEXT_LEAF = "next leaf"
 
@@ -36,46 +36,46 @@ def tightest(leaves: NDArray[np.intp], units: NDArray[Any], need: int) -> tuple[
 
 
 def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:
-    """One pod instead of several, or the next pod; and the fewest leaves, wherever they are.
+    """One block instead of several, or the next block; and the fewest leaves, wherever they are.
 
     Args:
         leaves: that were chosen, more than one.
-        anywhere: whether leaves in several pods would do.
+        anywhere: whether leaves in several blocks would do.
     """
-    own = {pool.pod_of[x] for x in leaves}
-    found = _other_pod(pool, need, len(leaves), own)
+    own = {pool.block_of[x] for x in leaves}
+    found = _other_block(pool, need, len(leaves), own)
     fewest = pool.fewest(need)
     if anywhere and (not found or len(own) > 1 or fewest < len(leaves)):
         roomy = _most_roomy(pool, fewest)
         if roomy != tuple(leaves) and not (found and found[0][1] == roomy):
             beyond = sum([pool.free[x] for x in roomy]) - need
-            found += (("fewest leaves", roomy, len({pool.pod_of[x] for x in roomy}), beyond),)
+            found += (("fewest leaves", roomy, len({pool.block_of[x] for x in roomy}), beyond),)
     return found
 
 
-def _other_pod(pool: Pool, need: int, number: int, own: set[int]) -> tuple[Rival, ...]:
-    """Another than these pods that needs no more leaves, the fullest; or else the one that needs fewest."""
-    count, ranked, kept = pool.pods, pool.ranked, pool.sorted_rooms
+def _other_block(pool: Pool, need: int, number: int, own: set[int]) -> tuple[Rival, ...]:
+    """Another than these blocks that needs no more leaves, the fullest; or else the one that needs fewest."""
+    count, ranked, kept = pool.blocks, pool.ranked, pool.sorted_rooms
     start = bisect_left(ranked, need * count)
-    what = "one pod" if len(own) > 1 else "next pod"
+    what = "one block" if len(own) > 1 else "next block"
     for i in range(start, len(ranked)):
-        pod = ranked[i] % count
-        beyond = sum(kept(pod)[-number:]) - need
-        if beyond >= 0 and pod not in own:
-            return _top(pool, what, pod, number, beyond)
-    pods = [key % count for key in ranked[start:]]
+        block = ranked[i] % count
+        beyond = sum(kept(block)[-number:]) - need
+        if beyond >= 0 and block not in own:
+            return _top(pool, what, block, number, beyond)
+    blocks = [key % count for key in ranked[start:]]
     found = [
-        (bisect_left(pool.prefix(p), need), i) for i, p in enumerate(pods) if len(own) > 1 or p not in own
+        (bisect_left(pool.prefix(p), need), i) for i, p in enumerate(blocks) if len(own) > 1 or p not in own
     ]
     if not found:
         return ()
     number, i = min(found)
-    return _top(pool, what, pods[i], number, pool.prefix(pods[i])[number] - need)
+    return _top(pool, what, blocks[i], number, pool.prefix(blocks[i])[number] - need)
 
 
-def _top(pool: Pool, what: str, pod: int, number: int, beyond: int) -> tuple[Rival, ...]:
-    """The most roomy leaves of a pod."""
-    return ((what, tuple(sorted(pool.order(pod)[:number])), 1, beyond),)
+def _top(pool: Pool, what: str, block: int, number: int, beyond: int) -> tuple[Rival, ...]:
+    """The most roomy leaves of a block."""
+    return ((what, tuple(sorted(pool.order(block)[:number])), 1, beyond),)
 
 
 def _most_roomy(pool: Pool, number: int) -> tuple[int, ...]:
@@ -85,13 +85,13 @@ def _most_roomy(pool: Pool, number: int) -> tuple[int, ...]:
     while levels:
         level = levels.bit_length() - 1
         levels ^= 1 << level
-        pods = pool.pods_with[level]
-        while pods:
-            pod = (pods & -pods).bit_length() - 1
-            pods &= pods - 1
-            bits = pool.bucket[pod][level]
+        blocks = pool.blocks_with[level]
+        while blocks:
+            block = (blocks & -blocks).bit_length() - 1
+            blocks &= blocks - 1
+            bits = pool.bucket[block][level]
             while bits:
-                found.append(pool.pod_start[pod] + (bits & -bits).bit_length() - 1)
+                found.append(pool.block_start[block] + (bits & -bits).bit_length() - 1)
                 bits &= bits - 1
                 if len(found) == number:
                     return tuple(sorted(found))

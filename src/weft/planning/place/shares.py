@@ -138,7 +138,7 @@ def place_shares(
     if chosen is None:
         return _refusal(request, topology, rooms, reports, most, len(site.nodes))
     placed = [
-        PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, pod=s.pod, part=room.take(wanted.count, share))
+        PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, block=s.block, part=room.take(wanted.count, share))
         for room, servers in sorted(chosen[1], key=lambda c: c[0].order)
         for s in [topology.stands[room.node.name]] * servers
     ]
@@ -207,7 +207,7 @@ def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[li
         names: Mapping[str, str] = {
             "node": stand.node,
             "leaf": stand.leaf,
-            "pod": stand.pod,
+            "block": stand.block,
             "hall": stand.hall,
             "building": stand.building,
         }

@@ -1,7 +1,7 @@
 """Topologies from elsewhere than a site: what discovery saw, UFM's links, a table of hosts.
 
 Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, to spines a core, and
-so on. Leaves that reach each other through spines alone are one pod, through cores too one hall, through what is
+so on. Leaves that reach each other through spines alone are one block, through cores too one hall, through what is
 above those one building. Leaves that a group of nodes has its rails on are one (`weft.planning.fabric.rails`).
 """
 
@@ -15,7 +15,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import ObservedFabric
 from weft.planning.fabric.ibnetdiscover import Ends
 from weft.planning.fabric.rails import Domains
-from weft.planning.fabric.topology import NO_POD, Stand, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
 
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
 _NO_HOST = re.compile(r"\bAggregation Node\b")
@@ -89,12 +89,12 @@ def from_table(
 
     Args:
         node: column of the host's name.
-        levels: columns from the leaf upwards, at most leaf, pod, hall, building, such as ("ASW", "PSW"); a leaf's name
-            need only be unique under the pod.
+        levels: columns from the leaf upwards, at most leaf, block, hall, building, such as ("ASW", "PSW"); a leaf's
+            name must be unique only within its block.
         where: file and line of each row.
     """
     if len(levels) > 4:
-        raise InputError("columns", ",".join((node, *levels)), "at most host, leaf, pod, hall and building")
+        raise InputError("columns", ",".join((node, *levels)), "at most host, leaf, block, hall and building")
     stands: dict[str, Stand] = {}
     for row, line in zip(rows, where, strict=True):
         missing = [c for c in (node, *levels) if not row.get(c)]
@@ -104,11 +104,11 @@ def from_table(
         if name in stands:
             raise InputError(node, name, "each host once", line)
         path = [row[c] for c in reversed(levels)]
-        pod = path[-2] if len(path) > 1 else NO_POD
+        block = path[-2] if len(path) > 1 else NO_BLOCK
         leaf = "/".join(path[-2:])
-        hall = path[-3] if len(path) > 2 else NO_POD
-        building = path[-4] if len(path) > 3 else NO_POD
-        stands[name] = Stand(name, leaf, pod, None, (leaf,), hall, building)
+        hall = path[-3] if len(path) > 2 else NO_BLOCK
+        building = path[-4] if len(path) > 3 else NO_BLOCK
+        stands[name] = Stand(name, leaf, block, None, (leaf,), hall, building)
     return Topology.from_stands(fabric, stands.values())
 
 
@@ -135,11 +135,11 @@ def from_cables(
     ordered = {h: tuple(a[x] for x in sorted(a, key=natural)) for h, a in rails.items()}
     domains = Domains.of(ordered.values())
     merged = [(domains.of_leaf.get(a, a), domains.of_leaf.get(b, b)) for a, b in between]
-    pod_of, hall_of, building_of = domains_of(domains.founders, merged)
+    block_of, hall_of, building_of = domains_of(domains.founders, merged)
     stands: list[Stand] = []
     for host, mine in ordered.items():
         leaf = domains.of_rails[mine]
-        stands.append(Stand(host, leaf, pod_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
+        stands.append(Stand(host, leaf, block_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
     carried = dict.fromkeys(domains.of_leaf, 0)
     for ends, rate in zip(between, gbps or (), strict=gbps is not None):
         for end in ends:
@@ -152,7 +152,7 @@ def from_cables(
 def domains_of(
     leaves: Iterable[str], between: Iterable[Cable]
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Leaf -> its pod, its hall, its building; `-` for all where there is no such level.
+    """Leaf -> its block, its hall, its building; `-` for all where there is no such level.
 
     Ranks of switches that join nothing more than those below are no level; of a fabric with more levels than these,
     the nearest are told, and what is beyond is the site.
@@ -173,11 +173,11 @@ def domains_of(
             kind = _KINDS[len(found)]
             found.append({leaf: f"{kind}{i}" for i, group in enumerate(groups, 1) for leaf in group})
         below = len(groups)
-    found += [dict.fromkeys(leaves, NO_POD)] * (len(_KINDS) - len(found))
+    found += [dict.fromkeys(leaves, NO_BLOCK)] * (len(_KINDS) - len(found))
     return found[0], found[1], found[2]
 
 
-_KINDS = ("pod", "hall", "building")
+_KINDS = ("block", "hall", "building")
 
 
 def _joined(leaves: Sequence[str], beside: Mapping[str, set[str]], inside: set[str]) -> list[list[str]]:

@@ -98,14 +98,14 @@ class Numbers:
         nodes: names in tree order.
         start: number of the first node of each leaf, and the number of nodes as the last entry.
         every: by leaf, all its bits.
-        pod_start: number of the first leaf of each pod, and the number of leaves as the last entry.
+        block_start: number of the first leaf of each block, and the number of leaves as the last entry.
     """
 
     nodes: list[str]
     leaves: list[str]
-    pods: list[str]
+    blocks: list[str]
     start: list[int]
-    pod_start: list[int]
+    block_start: list[int]
     leaf_of: dict[str, int]
     bit: dict[str, int]
     every: list[int] = field(default_factory=list[int])
@@ -113,7 +113,7 @@ class Numbers:
     @classmethod
     def of(cls, topology: Topology) -> Self:
         nodes, leaves = list(topology.stands), list(topology.leaves)
-        start, pod_start = [0], [0]
+        start, block_start = [0], [0]
         leaf_of: dict[str, int] = {}
         bit: dict[str, int] = {}
         for number, members in enumerate(topology.leaves.values()):
@@ -121,10 +121,10 @@ class Numbers:
             for i, node in enumerate(members):
                 leaf_of[node] = number
                 bit[node] = 1 << i
-        for members in topology.pods.values():
-            pod_start.append(pod_start[-1] + len(members))
+        for members in topology.blocks.values():
+            block_start.append(block_start[-1] + len(members))
         every = [(1 << (start[i + 1] - start[i])) - 1 for i in range(len(leaves))]
-        return cls(nodes, leaves, list(topology.pods), start, pod_start, leaf_of, bit, every)
+        return cls(nodes, leaves, list(topology.blocks), start, block_start, leaf_of, bit, every)
 
     def names(self, leaf: int, bits: int) -> list[str]:
         """The nodes that these bits of a leaf are, in order."""

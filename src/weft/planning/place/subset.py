@@ -1,7 +1,7 @@
-"""The least leftover: which leaves, so many in so many pods, have room for an order with least beyond it.
+"""The least leftover: which leaves, so many in so many blocks, have room for an order with least beyond it.
 
 A subset sum with one integer as a bitset of everything that can be reached: bit (q, j, d) says that some j leaves in
-q paid pods fall short of j times the most roomy leaf by d units in all. Shortfalls are small where sums are large, so
+q paid blocks fall short of j times the most roomy leaf by d units in all. Shortfalls are small where sums are large, so
 the integer stays short, and one leaf more is one shift for all q, j and d at once.
 """
 
@@ -12,15 +12,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 Shape = tuple[int, int]
-"""(paid pods, leaves)."""
+"""(paid blocks, leaves)."""
 Leaves = Sequence[tuple[int, int]]
-"""(leaf, its room) of one pod."""
+"""(leaf, its room) of one block."""
 KEPT = 1 << 14
 """Layouts of at most so many bits are kept for the next order."""
 
 
 class _Step(NamedTuple):
-    """What a pod added: `before` it, and after each of its leaves what is reached with some of this pod."""
+    """What a block added: `before` it, and after each of its leaves what is reached with some of this block."""
 
     free: bool
     leaves: Leaves
@@ -29,16 +29,16 @@ class _Step(NamedTuple):
 
 
 def least_leftover(
-    pods: Iterable[tuple[bool, Leaves]], most: int, need: int, shapes: Sequence[Shape]
+    blocks: Iterable[tuple[bool, Leaves]], most: int, need: int, shapes: Sequence[Shape]
 ) -> tuple[int, list[int]] | None:
     """(leftover, leaves) whose room is at least `need` and as near to it as any of these shapes allows.
 
     None if no set of these shapes has the room. A set with nothing left over is taken as soon as it is seen.
 
     Args:
-        pods: whether it is free of charge, and its leaves; earlier pods and leaves are preferred.
+        blocks: whether it is free of charge, and its leaves; earlier blocks and leaves are preferred.
         most: no leaf has more room.
-        shapes: allowed (paid pods, leaves).
+        shapes: allowed (paid blocks, leaves).
     """
     shapes = [(q, j) for q, j in shapes if j * most >= need]
     if not shapes:
@@ -50,7 +50,7 @@ def least_leftover(
     exact = 0
     for q, j in shapes:
         exact |= 1 << layout.at(q, j, j * most - need)
-    reached, history = layout.run(pods, exact)
+    reached, history = layout.run(blocks, exact)
     best: tuple[int, int, int, int] | None = None
     for q, j in shapes:
         slack = j * most - need
@@ -64,30 +64,30 @@ class _Layout:
     """Where (q, j, d) is in the integer: q·rows·width + j·width + d.
 
     Args:
-        width: shortfalls from 0; `rows`: numbers of leaves from 0; `pods`: the most paid pods.
+        width: shortfalls from 0; `rows`: numbers of leaves from 0; `blocks`: the most paid blocks.
         most: room of the most roomy leaf.
     """
 
     __slots__ = ("_inside", "_keep", "_plane", "_starts", "most", "width")
 
-    def __init__(self, width: int, rows: int, pods: int, most: int) -> None:
+    def __init__(self, width: int, rows: int, blocks: int, most: int) -> None:
         self.width, self.most = width, most
         self._plane = plane = rows * width
-        self._inside = (1 << pods * plane) - 1
+        self._inside = (1 << blocks * plane) - 1
         # A bit at the beginning of each row but the last of every q: nothing is added to a full row.
         row = ((1 << (rows - 1) * width) - 1) // ((1 << width) - 1)
-        self._starts = row * (((1 << (pods + 1) * plane) - 1) // ((1 << plane) - 1))
+        self._starts = row * (((1 << (blocks + 1) * plane) - 1) // ((1 << plane) - 1))
         self._keep: dict[int, int] = {}
 
     def at(self, q: int, j: int, d: int) -> int:
         return q * self._plane + j * self.width + d
 
-    def run(self, pods: Iterable[tuple[bool, Leaves]], exact: int) -> tuple[int, list[_Step]]:
+    def run(self, blocks: Iterable[tuple[bool, Leaves]], exact: int) -> tuple[int, list[_Step]]:
         """Everything that can be reached, and how, up to the first hit of `exact`."""
         most, width, keep = self.most, self.width, self._keep
         reached = 1
         history: list[_Step] = []
-        for free, leaves in pods:
+        for free, leaves in blocks:
             base = reached if free else (reached & self._inside) << self._plane
             inner = 0
             after: list[int] = []

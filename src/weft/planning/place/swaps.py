@@ -1,6 +1,6 @@
 """The least leftover without a search, wherever one leaf exchanged for another proves it.
 
-The most roomy leaves of some pods have the most room that so many leaves of them can have. Any other set comes from
+The most roomy leaves of some blocks have the most room that so many leaves of them can have. Any other set comes from
 it by exchanges of a leaf in it for one outside, and each makes the sum less by the difference of their rooms. What sums
 of differences don't reach, no set reaches; what one difference does, one exchange does. Only where two or more
 exchanges might do better, the search (`weft.planning.place.subset`) is asked.
@@ -17,16 +17,16 @@ from weft.planning.place.pool import Pool
 from weft.planning.place.subset import Shape
 
 FEW_GROUPS = 20
-"""So many groups of pods are looked at one by one; where there are more, the search is faster."""
+"""So many groups of blocks are looked at one by one; where there are more, the search is faster."""
 
 
 class Swapped(NamedTuple):
     """What exchanges of one leaf can do.
 
     Attributes:
-        leaves: the best of these sets; None if no set has the room, or there are too many groups of pods.
+        leaves: the best of these sets; None if no set has the room, or there are too many groups of blocks.
         leftover: room that it leaves behind.
-        doubtful: pods in which a search may find less, the fullest first.
+        doubtful: blocks in which a search may find less, the fullest first.
     """
 
     leaves: list[int] | None
@@ -35,22 +35,22 @@ class Swapped(NamedTuple):
 
 
 _Set = tuple[tuple[int, ...], int, int, int, int, int]
-"""Some pods: (pods, leaves, what their so many most roomy leaves have beyond the need, the room of the least roomy of
-them, bitset of the rooms of these leaves, and of the others). A plain tuple: tens are made for an order.
+"""Some blocks: (blocks, leaves, what their emptiest leaves, this many, have beyond the need, the room of the fullest
+of them, bitset of the rooms of these leaves, and of the others). A plain tuple: tens are created per order.
 """
 
 
-def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int]) -> Swapped:
-    """The best set of leaves of these shapes (pods, leaves) that differs in one leaf from the most roomy ones.
+def swapped(pool: Pool, need: int, shapes: Sequence[Shape], blocks: Sequence[int]) -> Swapped:
+    """The best set of leaves of these shapes (blocks, leaves) that differs in one leaf from the most roomy ones.
 
     Args:
-        pods: those that have room, the fullest first: of equal sets theirs is taken.
+        blocks: those that have room, the fullest first: of equal sets theirs is taken.
     """
-    if any(comb(len(pods), q) > FEW_GROUPS for q, _ in shapes if q > 1):
-        return Swapped(None, 0, pods)
+    if any(comb(len(blocks), q) > FEW_GROUPS for q, _ in shapes if q > 1):
+        return Swapped(None, 0, blocks)
     sets: list[_Set] = []
     for q, j in shapes:
-        for one in _sets(pool, need, q, j, pods):
+        for one in _sets(pool, need, q, j, blocks):
             _, _, slack, _, inside, outside = one
             if not slack or inside & outside << slack:
                 return Swapped(_leaves(pool, one, slack), 0, ())
@@ -65,33 +65,33 @@ def swapped(pool: Pool, need: int, shapes: Sequence[Shape], pods: Sequence[int])
             best = slack - less, number
     if best is None:
         return Swapped(None, 0, ())
-    doubtful = {pod for one, could in zip(sets, least, strict=True) if could < best[0] for pod in one[0]}
+    doubtful = {block for one, could in zip(sets, least, strict=True) if could < best[0] for block in one[0]}
     chosen = sets[best[1]]
     return Swapped(
         _leaves(pool, chosen, chosen[2] - best[0]),
         best[0],
-        [pod for pod in pods if pod in doubtful],
+        [block for block in blocks if block in doubtful],
     )
 
 
-def _sets(pool: Pool, need: int, q: int, leaves: int, pods: Sequence[int]) -> Iterator[_Set]:
-    """The sets of q pods whose so many most roomy leaves have the room, the fullest first."""
+def _sets(pool: Pool, need: int, q: int, leaves: int, blocks: Sequence[int]) -> Iterator[_Set]:
+    """The sets of q blocks whose so many most roomy leaves have the room, the fullest first."""
     kept, bits = pool.sorted_rooms, pool.rooms
     if q == 1:
-        for pod in pods:
-            rooms = kept(pod)
+        for block in blocks:
+            rooms = kept(block)
             slack = sum(rooms[-leaves:]) - need
             if slack >= 0 and (least := rooms[-leaves]):
-                every = bits[pod]
+                every = bits[block]
                 others = every & ((2 << rooms[-leaves - 1]) - 2) if len(rooms) > leaves else 0
-                yield (pod,), leaves, slack, least, every >> least << least, others
+                yield (block,), leaves, slack, least, every >> least << least, others
         return
-    for chosen in combinations(pods, q):
+    for chosen in combinations(blocks, q):
         rooms: list[int] = []
         every = 0
-        for pod in chosen:
-            rooms += kept(pod)
-            every |= bits[pod]
+        for block in chosen:
+            rooms += kept(block)
+            every |= bits[block]
         rooms.sort()
         slack = sum(rooms[-leaves:]) - need
         if slack >= 0 and (least := rooms[-leaves]):
@@ -126,9 +126,9 @@ def _differences(one: _Set) -> tuple[int, int]:
 
 def _leaves(pool: Pool, one: _Set, less: int) -> list[int]:
     """The set's leaves with one exchanged so that there is so much less room; broken leaves are taken first."""
-    free, full, starts = pool.free, pool.full, pool.pod_start
-    pods, leaves, _, least, inside, outside = one
-    there = [x for pod in pods for x in range(starts[pod], starts[pod + 1])]
+    free, full, starts = pool.free, pool.full, pool.block_start
+    blocks, leaves, _, least, inside, outside = one
+    there = [x for block in blocks for x in range(starts[block], starts[block + 1])]
     taken = [x for x in there if free[x] >= least]
     beyond = len(taken) - leaves
     if beyond > 0:

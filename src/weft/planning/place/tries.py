@@ -78,8 +78,8 @@ class Tries:
         """The most slices that one domain of the required level has; there are no halls here."""
         if request.required == "leaf":
             return max(units.values(), default=0)
-        pods = self._topology.pods.values() if request.required == "pod" else (units,)
-        return max((sum(units.get(leaf, 0) for leaf in leaves) for leaves in pods), default=0)
+        blocks = self._topology.blocks.values() if request.required == "block" else (units,)
+        return max((sum(units.get(leaf, 0) for leaf in leaves) for leaves in blocks), default=0)
 
     def _pass(self, changed: PlacementRequest) -> _Passing:
         key = changed.hcas_per_node, changed.boot, changed.exclude

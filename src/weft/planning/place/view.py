@@ -135,7 +135,7 @@ class View:
         self.pool = Pool(
             [bits.bit_count() // size for bits in self.mask],
             [nodes // size for nodes in self._nodes],
-            numbers.pod_start,
+            numbers.block_start,
         )
 
     def health(self, numbers: Numbers, blocked: Mapping[str, Mapping[str, str]]) -> None:

@@ -27,7 +27,7 @@ class Part:
     """What one leaf has for this order.
 
     Attributes:
-        path: numbers of the domains it is in, the outermost first: building, hall, pod.
+        path: numbers of the domains it is in, the outermost first: building, hall, block.
         free: units (nodes, or slices) that the order could have.
         costs: what each of them costs, in thousandths of a leaf, the cheapest first; empty: nothing.
         stays: units of the order's pod that are on it already: it and its domains cost nothing.
@@ -48,7 +48,7 @@ class Weighed:
 
     Attributes:
         takes: (leaf, units), in tree order.
-        cost: leaves, further pods, halls and buildings at their weights, and preferences; thousandths of a leaf.
+        cost: leaves, further blocks, halls and buildings at their weights, and preferences; thousandths of a leaf.
         preferences: the part of it that preferences are.
         leftover: units that stay behind on the leaves used.
     """
@@ -66,11 +66,11 @@ def weigh(
 
     Args:
         parts: in tree order; those on which nodes stay too, even if nothing is free on them.
-        weights: of a building, a hall and a pod, in thousandths of a leaf: one for each domain of a path.
+        weights: of a building, a hall and a block, in thousandths of a leaf: one for each domain of a path.
     """
     if required == "node" and (need > 1 or any(p.stays for p in parts)):
         return None
-    for level in (preferred, required) if preferred in ("pod", "hall", "building") else (required,):
+    for level in (preferred, required) if preferred in ("block", "hall", "building") else (required,):
         found: list[tuple[int, int, int, int, Weighed]] = []
         for number, group in enumerate(_domains(parts, level)):
             room = sum(p.free for p in group)
@@ -85,7 +85,7 @@ def weigh(
 
 def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
     """The domains of a level, as their leaves; only the one with the nodes that stay, none if they are in several."""
-    depth = {"node": 0, "leaf": 0, "pod": 0, "hall": 1, "building": 2}.get(level)
+    depth = {"node": 0, "leaf": 0, "block": 0, "hall": 1, "building": 2}.get(level)
 
     def domain(part: Part) -> tuple[int, ...]:
         if depth is None:

@@ -118,7 +118,7 @@ class Weighing(Ledger):
         bits: Takes,
         cost: int,
         leftover: int,
-        pods: int,
+        blocks: int,
         free: int,
         removed: int = 0,
         size: int | None = None,
@@ -130,8 +130,8 @@ class Weighing(Ledger):
         if view.one_numa is not None and any(b & view.parts[leaf] for leaf, b in bits):
             numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
         return Decision._make((
-            self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, pods, self.version, view.reports,
-            free, removed, self.weights, (1, 1, pods), None, numa,
+            self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, blocks, self.version, view.reports,
+            free, removed, self.weights, (1, 1, blocks), None, numa,
             others, bool(ask.near), 0,
         ))  # fmt: skip
 

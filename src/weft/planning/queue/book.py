@@ -30,7 +30,7 @@ class Keep:
     """Nodes that somebody has, or will have, from `start` to `end`.
 
     Attributes:
-        name: of a lease or promise the pod's, of a block its own.
+        name: of a lease or promise the pod's, of a reservation its own.
         project: whose it is.
         label: how a person knows the pod.
         terms: what it asks of the leaves that the nodes are on; without them the project alone is known.
@@ -85,12 +85,12 @@ class Book:
     Attributes:
         leases: what pods hold now; without an end they are held for ever.
         promises: what pods that haven't started will have.
-        blocks: what is set aside for a project.
+        reservations: what is set aside for a project.
     """
 
     leases: tuple[Keep, ...] = ()
     promises: tuple[Keep, ...] = ()
-    blocks: tuple[Keep, ...] = ()
+    reservations: tuple[Keep, ...] = ()
 
     @classmethod
     def of(cls, occupancy: Occupancy, ends: Mapping[str, float] | None = None) -> Book:
@@ -122,7 +122,7 @@ class Book:
                 found.update(
                     dict.fromkeys(keep.nodes, f"promised to pod {keep.label} from {when(keep.start)}")
                 )
-        for keep in self.blocks:
+        for keep in self.reservations:
             if keep.project != project and keep.overlaps(start, end):
                 found.update(dict.fromkeys(keep.nodes, f"set aside for project {keep.project}"))
         return found
@@ -138,9 +138,9 @@ class Book:
         busy = {n: k.label for k in held for n in k.nodes}
         kept = self.kept(project, start, end, but)
         later = [k for k in self.promises if k.name != but and k.overlaps(start, end)]
-        there = [k for k in self.blocks if k.overlaps(start, end)]
-        blocks = [k for k in there if k.project != project]
-        neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *blocks))
+        there = [k for k in self.reservations if k.overlaps(start, end)]
+        reserved = [k for k in there if k.project != project]
+        neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *reserved))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
         parts: dict[str, tuple[Part, ...]] = {}
         for node, part in (p for k in held for p in k.parts):
@@ -156,14 +156,14 @@ class Book:
         wanted = set(nodes)
         theirs = (
             *(p for p in self.promises if p.name != but),
-            *(b for b in self.blocks if b.project != project),
+            *(b for b in self.reservations if b.project != project),
         )
         found = [k.start for k in theirs if k.overlaps(start, end) and wanted & set(k.nodes)]
         return min(found, default=None)
 
     def starts(self, project: str, after: float) -> list[float]:
         """When something that the project can't have begins, the last first."""
-        theirs = (*self.promises, *(b for b in self.blocks if b.project != project))
+        theirs = (*self.promises, *(b for b in self.reservations if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
     def timeline(self, site: Site, fabric: str, health: Occupancy, now: float) -> Timeline:
@@ -194,8 +194,8 @@ class Book:
         for promise in self.promises:
             if bits := masks(promise.nodes):
                 line.reservations.add(entry(promise, bits))
-        for block in self.blocks:
-            line.set_aside(block.project, block.nodes, block.start, block.end)
+        for keep in self.reservations:
+            line.set_aside(keep.project, keep.nodes, keep.start, keep.end)
 
 
 def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:

@@ -13,7 +13,7 @@ from weft.model.order import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
 from weft.model.views import LargestView
-from weft.planning.fabric.topology import NO_POD
+from weft.planning.fabric.topology import NO_BLOCK
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
@@ -114,10 +114,10 @@ def _domains(engine: Engine, level: Level) -> dict[str, list[int]]:
         return {"site": list(range(len(engine.numbers.leaves)))}
     found: dict[str, list[int]] = {}
     leaf = 0
-    for pod, members in engine.topology.pods.items():
-        building, hall = engine.topology.above.get(pod, (NO_POD, NO_POD))
+    for block, members in engine.topology.blocks.items():
+        building, hall = engine.topology.above.get(block, (NO_BLOCK, NO_BLOCK))
         for name in members:
-            domain = {"leaf": name, "pod": pod, "hall": hall, "building": building}[level]
+            domain = {"leaf": name, "block": block, "hall": hall, "building": building}[level]
             found.setdefault(domain, []).append(leaf)
             leaf += 1
     return found

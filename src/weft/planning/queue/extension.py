@@ -27,7 +27,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     topology = Topology.of(site, fabric)
     others = [
         k.neighbour(k.label, lease.end)
-        for k in (*book.leases, *book.promises, *book.blocks)
+        for k in (*book.leases, *book.promises, *book.reservations)
         if k.name != lease.name and k.overlaps(lease.end, until)
     ]
     mine: dict[str, int] = {}

@@ -34,7 +34,7 @@ class Outcome:
             the end of all if they arrive at once.
         wait_mean: seconds from arrival to start, of the orders that arrived after the warm-up; `wait_p95` likewise.
         leaves: leaves used over the least possible in an empty site.
-        pods: pods (groups of leaves) an order.
+        blocks: blocks (groups of leaves) an order.
         fragmentation: share of the free nodes that stand on leaves partly taken, averaged over time.
         refused: orders that the site couldn't hold even empty; `turned_away` are their names.
     """
@@ -46,7 +46,7 @@ class Outcome:
     wait_mean: float
     wait_p95: float
     leaves: float
-    pods: float
+    blocks: float
     fragmentation: float
     makespan: float
     turned_away: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class _Meter:
     free: float = 0.0
     leaves: int = 0
     least: int = 0
-    pods: int = 0
+    blocks: int = 0
     started: int = 0
     waits: list[float] = field(default_factory=list[float])
 
@@ -138,7 +138,7 @@ def simulate(
                 meter.started += 1
                 meter.leaves += len(started.decision.bits)
                 meter.least += _least(empty, waiting.ask, sizes)
-                meter.pods += started.decision.pods
+                meter.blocks += started.decision.blocks
     return _outcome(policy, len(arrivals), refused, meter, now)
 
 
@@ -184,7 +184,7 @@ def _outcome(policy: str, orders: int, refused: list[str], meter: _Meter, now: f
         wait_mean=sum(waits) / len(waits) if waits else 0.0,
         wait_p95=waits[min(len(waits) - 1, int(len(waits) * 0.95))] if waits else 0.0,
         leaves=meter.leaves / meter.least if meter.least else 0.0,
-        pods=meter.pods / meter.started if meter.started else 0.0,
+        blocks=meter.blocks / meter.started if meter.started else 0.0,
         fragmentation=meter.broken / meter.free if meter.free else 0.0,
         makespan=now,
         turned_away=tuple(refused),

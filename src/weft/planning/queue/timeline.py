@@ -165,7 +165,7 @@ class Timeline(Windows):
 
     def _fits(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> bool:
         """Whether `_fitting` finds any; nothing is chosen where counting tells."""
-        if ask.gbps or ask.exclude or ask.required not in ("leaf", "pod", "site"):
+        if ask.gbps or ask.exclude or ask.required not in ("leaf", "block", "site"):
             return self._fitting(ask, view, left, besides) is not None
         units, need = _units(left, ask.slice), ask.held // ask.slice
         return self._could_fit(view, ask, units, need, bool((units >= need).any()))
@@ -181,37 +181,37 @@ class Timeline(Windows):
         if len(fits) and engine.policy is None:
             leaf = int(fits[int(units[fits].argmin())])
             takes = ((leaf, need),)
-            cost, pods, leftover = 1000, 1, int(units[leaf]) - need
+            cost, blocks, leftover = 1000, 1, int(units[leaf]) - need
             others = tightest(fits[fits != leaf], units, need)
         else:
             if not self._could_fit(view, ask, units, need, bool(len(fits))):
                 return None
-            pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
+            pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
             choice = from_pool(pool, need, engine.weights, ask.required, ask.preferred, engine.policy)
             if choice is None:
                 return None
-            takes, cost, pods, leftover = choice.takes, choice.cost, choice.pods, choice.leftover
+            takes, cost, blocks, leftover = choice.takes, choice.cost, choice.blocks, choice.leftover
             others = rivals(pool, need, [leaf for leaf, _ in takes], ask.required == "site")
         unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
         if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, besides):
             return self._weighed(view, ask, left, units, besides)
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
         free = int(units.sum(dtype=np.int64))
-        return engine.decided(view, ask, bits, cost, leftover, pods, free, others=others)
+        return engine.decided(view, ask, bits, cost, leftover, blocks, free, others=others)
 
     def _weighed(
         self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]
     ) -> Decision | None:
         """With preferences, halls and uplinks."""
-        pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.pod_start)
+        pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
         return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), besides)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the room, before anything slower is done."""
         if ask.required in ("node", "leaf"):
             return one_leaf
-        if ask.required == "pod":
-            starts = view.pool.pod_start[:-1]
+        if ask.required == "block":
+            starts = view.pool.block_start[:-1]
             return bool(np.add.reduceat(units, starts, dtype=np.int64).max() >= need)
         return int(units.sum(dtype=np.int64)) >= need
 

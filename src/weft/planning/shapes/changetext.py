@@ -55,12 +55,12 @@ def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
     if rows:
         stay = len(plan.placement.held) - len(change.nodes_added)
         yield f"Nodes: {stay} stay, with their servers and addresses; all within one {plan.placement.level}."
-        yield from table([["", "node", "rack", "leaf", "pod"], *rows])
+        yield from table([["", "node", "rack", "leaf", "block"], *rows])
         yield f"Why: {plan.placement.explanation.chosen}"
 
 
 def _row(mark: str, node: PlacedNode) -> list[str]:
-    return [mark, node.node, node.rack or "-", node.leaf, node.pod]
+    return [mark, node.node, node.rack or "-", node.leaf, node.block]
 
 
 def _resources(plan: Plan, change: PodChange) -> Iterator[str]:

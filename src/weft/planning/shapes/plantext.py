@@ -72,8 +72,8 @@ def _nodes(plan: Plan) -> Iterator[str]:
         yield from _by_leaf(placement)
         return
     rows = [list(shape.columns)]
-    rows += [[str(i), n.node, n.rack or "-", n.leaf, n.pod] for i, n in enumerate(placement.nodes, 1)]
-    rows += [["spare", n.node, n.rack or "-", n.leaf, n.pod] for n in placement.spares]
+    rows += [[str(i), n.node, n.rack or "-", n.leaf, n.block] for i, n in enumerate(placement.nodes, 1)]
+    rows += [["spare", n.node, n.rack or "-", n.leaf, n.block] for n in placement.spares]
     yield from table(rows)
 
 
@@ -82,14 +82,14 @@ def _by_leaf(placement: Placement) -> Iterator[str]:
     spare = Counter(n.leaf for n in placement.spares)
     leaves: dict[tuple[str, str], list[PlacedNode]] = {}
     for node in (*placement.nodes, *placement.spares):
-        leaves.setdefault((node.leaf, node.pod), []).append(node)
-    rows = [["leaf", "pod", "rack", "nodes", "from … to"]]
-    for (leaf, pod), here in leaves.items():
+        leaves.setdefault((node.leaf, node.block), []).append(node)
+    rows = [["leaf", "block", "rack", "nodes", "from … to"]]
+    for (leaf, block), here in leaves.items():
         racks = sorted({n.rack or "-" for n in here})
         more = f" ({spare[leaf]} spare)" if spare[leaf] else ""
         ends = here[0].node if len(here) == 1 else f"{here[0].node} … {here[-1].node}"
         rows.append(
-            [leaf, pod, racks[0] if len(racks) == 1 else f"{len(racks)} racks", f"{len(here)}{more}", ends]
+            [leaf, block, racks[0] if len(racks) == 1 else f"{len(racks)} racks", f"{len(here)}{more}", ends]
         )
     yield from table(rows)
     yield "  Each node by name: --json."
@@ -100,8 +100,8 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
         yield f"Why: {explanation.chosen}"
     if explanation.compared:
         yield "Compared:"
-        rows = [["leaves", "pods", "left over", "verdict"]]
-        rows += [[_leaves(c), str(c.pods), str(c.leftover), c.why] for c in explanation.compared]
+        rows = [["leaves", "blocks", "left over", "verdict"]]
+        rows += [[_leaves(c), str(c.blocks), str(c.leftover), c.why] for c in explanation.compared]
         yield from table(rows)
     removing = [f for f in explanation.filters if f.removed]
     if removing:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import BOOTABLE, Link, Node, Site, Switch
-from weft.planning.fabric.topology import NO_POD, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
 from weft.planning.site.fabrictypes import check_fabric_types
@@ -167,17 +167,17 @@ def _racks_and_switches(site: Site) -> Iterator[WrongValue]:
 
 
 def _halls(site: Site) -> Iterator[WrongValue]:
-    """A pod is in one hall, a hall in one building: by the leaves, which is where nodes stand."""
+    """A block is in one hall, a hall in one building: by the leaves, which is where nodes stand."""
     hall_of: dict[tuple[str, str], str | None] = {}
     building_of: dict[tuple[str, str], str | None] = {}
     for i, switch in enumerate(site.switches):
         if switch.level != "leaf":
             continue
-        pod = switch.pod or NO_POD
-        first = hall_of.setdefault((switch.fabric, pod), switch.hall)
+        block = switch.block or NO_BLOCK
+        first = hall_of.setdefault((switch.fabric, block), switch.hall)
         if first != switch.hall:
-            yield ("switches", i, "hall"), switch.hall, f"{first}, where other leaves of pod {pod} are"
-        hall = switch.hall or NO_POD
+            yield ("switches", i, "hall"), switch.hall, f"{first}, where other leaves of block {block} are"
+        hall = switch.hall or NO_BLOCK
         other = building_of.setdefault((switch.fabric, hall), switch.building)
         if other != switch.building:
             yield ("switches", i, "building"), switch.building, f"{other}, where others of hall {hall} are"
@@ -198,7 +198,7 @@ def _dedicated(site: Site) -> Iterator[WrongValue]:
         try:
             rails = Topology.of(site, fabric).rails
         except InputError:
-            continue  # a pod in two halls: that is told by itself
+            continue  # a block in two halls: that is told by itself
         first: dict[str, Switch] = {}
         for i, switch in wanted:
             if switch.level != "leaf" or switch.fabric != fabric:

@@ -1,6 +1,6 @@
 """The fat-tree planner: how many leaves, spines and cores for so many servers, and which cable goes where.
 
-One switch, then leaves and spines, then pods of leaves and spines under cores. At each level the cables of a switch
+One switch, then leaves and spines, then blocks of leaves and spines under cores. At each level the cables of a switch
 are spread evenly over the switches above. Reference: 40-port switches without oversubscription make 20 spines and
 40 leaves for 800 servers; three levels of k-port switches hold k³/4 (Al-Fares et al., SIGCOMM 2008).
 """
@@ -29,9 +29,9 @@ class FatTree:
         radix: ports of each switch.
         levels: of switches: 1, 2 or 3.
         down, up: ports of a leaf to servers and to spines.
-        pods: groups of leaves with spines of their own; 1 if there are fewer than three levels.
+        blocks: groups of leaves with spines of their own; 1 if there are fewer than three levels.
         leaves, spines, cores: switches in all.
-        leaves_per_pod, spines_per_pod, cores_per_spine: cores that each spine reaches.
+        leaves_per_block, spines_per_block, cores_per_spine: cores that each spine reaches.
         capacity: servers that these leaves could hold.
         links, switches: all of them.
     """
@@ -42,10 +42,10 @@ class FatTree:
     levels: int
     down: int
     up: int
-    pods: int
-    leaves_per_pod: int
+    blocks: int
+    leaves_per_block: int
     leaves: int
-    spines_per_pod: int
+    spines_per_block: int
     spines: int
     cores_per_spine: int
     cores: int
@@ -70,10 +70,10 @@ class FatTree:
             (self.leaves, "leaf", "leaves"),
         ]
         parts = [some(*kind) for kind in kinds if kind[0]] if self.levels > 1 else ["1 switch"]
-        pods = f" in {self.pods} pods" if self.pods > 1 else ""
+        blocks = f" in {self.blocks} blocks" if self.blocks > 1 else ""
         ratio = f"{self.oversubscription:.4g}:1" if self.up else "1:1"
         return (
-            f"{some(self.servers, 'server')} on {self.radix}-port switches: {' + '.join(parts)}{pods}, "
+            f"{some(self.servers, 'server')} on {self.radix}-port switches: {' + '.join(parts)}{blocks}, "
             f"{some(self.cables, 'cable')}, oversubscription {ratio}, room for {self.capacity} servers"
         )
 
@@ -83,14 +83,16 @@ class _Shape(NamedTuple):
 
     down: int
     up: int
-    pods: int
-    groups_per_pod: int
-    spines_per_pod: int
+    blocks: int
+    groups_per_block: int
+    spines_per_block: int
     spine_up: int = 0
     cores_per_spine: int = 0
 
     def cables(self, groups: int, servers: int, rails: int) -> int:
-        return servers * rails + groups * rails * self.up + self.pods * self.spines_per_pod * self.spine_up
+        return (
+            servers * rails + groups * rails * self.up + self.blocks * self.spines_per_block * self.spine_up
+        )
 
 
 def design(
@@ -98,7 +100,7 @@ def design(
 ) -> FatTree:
     """The smallest fat tree that holds the servers: fewest levels, then leaves, then other switches, then cables.
 
-    Of three levels one with larger pods is preferred if it needs at most a tenth more switches.
+    Of three levels one with larger blocks is preferred if it needs at most a tenth more switches.
 
     Args:
         oversubscription: at most so many ports of a leaf go down for each that goes up; above leaves there is none.
@@ -135,19 +137,19 @@ def _two_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups: i
 
 
 def _three_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups: int, down: int) -> _Shape:
-    """The largest pods that cost at most a tenth more switches than the fewest; half of a spine's ports go down."""
+    """The largest blocks that cost at most a tenth more switches than the fewest; half of a spine's ports go down."""
     below = radix // 2
     found: list[tuple[int, int, _Shape]] = []
-    for pods in range(2, radix + 1):
-        inside = -(-groups // pods)
-        if inside * rails > below or -(-groups // inside) != pods:
+    for blocks in range(2, radix + 1):
+        inside = -(-groups // blocks)
+        if inside * rails > below or -(-groups // inside) != blocks:
             continue
         for up in range(_at_least(down / ratio), radix - down + 1):
             spines = _spread(up, -(-inside * rails * up // below))
             for spine_up in range(inside * rails * up // spines, radix - below + 1):
-                cores = _spread(spine_up, -(-pods * spine_up // radix))
-                shape = _Shape(down, up, pods, inside, spines, spine_up, cores)
-                switches = groups * rails + spines * (pods + cores)
+                cores = _spread(spine_up, -(-blocks * spine_up // radix))
+                shape = _Shape(down, up, blocks, inside, spines, spine_up, cores)
+                switches = groups * rails + spines * (blocks + cores)
                 found.append((switches, shape.cables(groups, servers, rails), shape))
     if not found:
         limit = f"on three levels of {radix}-port switches"
@@ -157,7 +159,7 @@ def _three_levels(servers: int, radix: int, ratio: Fraction, rails: int, groups:
         raise InputError("servers", servers, f"at most {most} {limit} with {some(rails, 'rail')}")
     fewest = min(switches for switches, _, _ in found)
     worth = [one for one in found if 10 * one[0] <= 11 * fewest]
-    return min(worth, key=lambda one: (one[2].pods, one[0], one[1]))[2]
+    return min(worth, key=lambda one: (one[2].blocks, one[0], one[1]))[2]
 
 
 def _at_least(value: Fraction) -> int:
@@ -194,48 +196,48 @@ def _build(servers: int, radix: int, rails: int, fabric: str, shape: _Shape) -> 
     groups = -(-servers // shape.down)
     switches: list[Switch] = []
     links: list[Link] = []
-    for pod in range(shape.pods):
-        label = f"pod{pod + 1}" if shape.pods > 1 else None
-        here = range(pod * shape.groups_per_pod, min((pod + 1) * shape.groups_per_pod, groups))
+    for block in range(shape.blocks):
+        label = f"block{block + 1}" if shape.blocks > 1 else None
+        here = range(block * shape.groups_per_block, min((block + 1) * shape.groups_per_block, groups))
         names = [leaf(g, r, rails) for g in here for r in range(rails)]
         switches += [_switch(fabric, "leaf", name, radix, label) for name in names]
-        spines = [spine(pod, s, shape.pods) for s in range(shape.spines_per_pod)]
+        spines = [spine(block, s, shape.blocks) for s in range(shape.spines_per_block)]
         switches += [_switch(fabric, "spine", name, radix, label) for name in spines]
-        each = shape.up // shape.spines_per_pod
+        each = shape.up // shape.spines_per_block
         links += [
             Link(a=name, a_port=shape.down + 1 + s * each + k, b=spines[s], b_port=1 + i * each + k)
             for i, name in enumerate(names)
-            for s in range(shape.spines_per_pod)
+            for s in range(shape.spines_per_block)
             for k in range(each)
         ]
     links += _core_links(radix, shape)
     switches += [
         _switch(fabric, "core", core(s, c), radix, None)
-        for s in range(shape.spines_per_pod)
+        for s in range(shape.spines_per_block)
         for c in range(shape.cores_per_spine)
     ]
     links += _server_links(servers, shape.down, rails)
-    cores = shape.spines_per_pod * shape.cores_per_spine
+    cores = shape.spines_per_block * shape.cores_per_spine
     return FatTree(
-        servers, radix, rails, 3 if cores else 2, shape.down, shape.up, shape.pods, shape.groups_per_pod * rails,
-        groups * rails, shape.spines_per_pod, shape.spines_per_pod * shape.pods, shape.cores_per_spine, cores,
+        servers, radix, rails, 3 if cores else 2, shape.down, shape.up, shape.blocks, shape.groups_per_block * rails,
+        groups * rails, shape.spines_per_block, shape.spines_per_block * shape.blocks, shape.cores_per_spine, cores,
         groups * shape.down, tuple(links), tuple(switches),
     )  # fmt: skip
 
 
 def _core_links(radix: int, shape: _Shape) -> Iterator[Link]:
-    """Spine s of every pod goes to the cores of plane s only."""
+    """Spine s of every block goes to the cores of plane s only."""
     below = radix // 2
     each = shape.spine_up // shape.cores_per_spine if shape.cores_per_spine else 0
-    for pod in range(shape.pods):
-        for s in range(shape.spines_per_pod):
+    for block in range(shape.blocks):
+        for s in range(shape.spines_per_block):
             for c in range(shape.cores_per_spine):
                 for k in range(each):
                     yield Link(
-                        a=spine(pod, s, shape.pods),
+                        a=spine(block, s, shape.blocks),
                         a_port=below + 1 + c * each + k,
                         b=core(s, c),
-                        b_port=1 + pod * each + k,
+                        b_port=1 + block * each + k,
                     )
 
 
@@ -247,8 +249,10 @@ def _server_links(servers: int, down: int, rails: int) -> Iterator[Link]:
             )
 
 
-def _switch(fabric: str, level: str, name: str, radix: int, pod: str | None) -> Switch:
-    return Switch.model_validate({"name": name, "fabric": fabric, "level": level, "ports": radix, "pod": pod})
+def _switch(fabric: str, level: str, name: str, radix: int, block: str | None) -> Switch:
+    return Switch.model_validate(
+        {"name": name, "fabric": fabric, "level": level, "ports": radix, "block": block}
+    )
 
 
 def server(number: int) -> str:
@@ -263,8 +267,8 @@ def leaf(group: int, rail: int, rails: int) -> str:
     return f"leaf{group + 1}" if rails == 1 else f"leaf{group + 1}-rail{rail + 1}"
 
 
-def spine(pod: int, number: int, pods: int) -> str:
-    return f"spine{number + 1}" if pods == 1 else f"spine{pod + 1}-{number + 1}"
+def spine(block: int, number: int, blocks: int) -> str:
+    return f"spine{number + 1}" if blocks == 1 else f"spine{block + 1}-{number + 1}"
 
 
 def core(plane: int, number: int) -> str:

@@ -66,7 +66,7 @@ class GpuShape:
     units = "nodes"
     changeable = CHANGEABLE
     says = SAYS
-    columns = ("#", "node", "rack", "leaf", "pod")
+    columns = ("#", "node", "rack", "leaf", "block")
 
     def is_of(self, order: Order) -> bool:
         return True  # what no other shape has

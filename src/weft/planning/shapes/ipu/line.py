@@ -13,7 +13,7 @@ from typing import Self
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.site import Node, Site
-from weft.planning.fabric.topology import NO_POD, Stand, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Words
 from weft.planning.place.decision import Decision
@@ -67,8 +67,8 @@ class IpuTimeline(Timeline):
         for host in (*self._poplars, *self._controllers):
             members[HOST + host.name] = [slot(host.name, n) for n in range(1, host.servers + 1)]
         leaves = {leaf: tuple(names) for leaf, names in members.items() if names}
-        stands = {name: Stand(name, leaf, NO_POD) for leaf, names in leaves.items() for name in names}
-        super().__init__(Engine(Topology(f"IPUs of {cloud}", stands, leaves, {NO_POD: tuple(leaves)}, {})))
+        stands = {name: Stand(name, leaf, NO_BLOCK) for leaf, names in leaves.items() for name in names}
+        super().__init__(Engine(Topology(f"IPUs of {cloud}", stands, leaves, {NO_BLOCK: tuple(leaves)}, {})))
         self._leaf = {leaf: i for i, leaf in enumerate(leaves)}
 
     @classmethod
@@ -89,7 +89,7 @@ class IpuTimeline(Timeline):
             for name, reason in reasons.items():
                 places = line.engine.topology.leaves.get(HOST + name, (name,))
                 for one in places if places[0] in there else ():
-                    line.engine.block(one, why, reason)
+                    line.engine.disable(one, why, reason)
         for lease in book.leases:
             line.engine.hold(lease.name, lease.nodes)
         book.enter(line, now)

@@ -110,10 +110,10 @@ def choose_run(
         chosen=chosen,
     )
     placed = tuple(
-        PlacedNode(node=m.name, rack=m.rack, leaf=m.rnic_switch, pod=m.ipu_pod) for m in best.machines
+        PlacedNode(node=m.name, rack=m.rack, leaf=m.rnic_switch, block=m.ipu_pod) for m in best.machines
     )
     switches = {m.rnic_switch for m in best.machines}
-    level = "node" if machines == 1 else "leaf" if len(switches) == 1 else "pod"
+    level = "node" if machines == 1 else "leaf" if len(switches) == 1 else "block"
     return best, Placement(nodes=placed, level=level, explanation=explanation)
 
 
@@ -207,7 +207,7 @@ def _busy(machine: IpuMachine, occupancy: Occupancy) -> str | None:
 def _candidate(run: Run, won: bool) -> Candidate:
     left = run.stretch - len(run.positions)
     why = f"{'taken' if won else 'not taken'}: {run.why()}"
-    return Candidate(leaves=(run.text(),), pods=1, leftover=left, why=why)
+    return Candidate(leaves=(run.text(),), blocks=1, leftover=left, why=why)
 
 
 def _refuse(
