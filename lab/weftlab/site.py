@@ -39,6 +39,8 @@ CLOUD = "lab"
 SWITCH_PORTS = 40
 HOSTS_A_LEAF = 20
 GPUS = 8
+CORES, MEMORY_MIB = 128, 2048 * 1024
+"""Of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
 SUBNET_MANAGERS = ("sm1", "sm2")
 
 NO_COMPUTE = "this lab runs no nova-compute for it"
@@ -128,7 +130,9 @@ def _cloud() -> Cloud:
         rdma_addresses=IPv4Network("10.128.0.0/12"),
         flavors={
             "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
-            "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1)),
+            "gpu1": Flavor(
+                accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024
+            ),
             "cpu1": Flavor(),
         },
     )
@@ -188,9 +192,13 @@ def _gpu_nodes(settings: Settings) -> list[Node]:
                 for h in range(settings.hcas)
             ),
             accelerators=tuple(
-                Accelerator(type="h100", pci=f"0000:{0x10 + g:02x}:00.0", numa=2 * g // GPUS)
+                Accelerator(
+                    type="h100", pci=f"0000:{0x10 + g:02x}:00.0", numa=2 * g // GPUS, switch=f"plx{g // 2}"
+                )
                 for g in range(GPUS)
             ),
+            cores=CORES,
+            memory_mib=MEMORY_MIB,
         )
         for index in range(settings.nodes)
     ]
