@@ -228,7 +228,11 @@ class PodVerbs(Desk):
         """The order with its key pair read and projects by id, after the cloud confirmed the names in it."""
         cloud = resolve_cloud(order, given.site)
         facts = given.world.clouds[cloud]
-        facts.check_order(project, order, resolve_flavor(order, given.site.clouds[cloud], cloud))
+        flavor = resolve_flavor(order, given.site.clouds[cloud], cloud)
+        shares = order.nodes.sharing == "shared"
+        facts.check_order(
+            project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
+        )
         # Names of projects are looked up for operators only, and an id that nobody knows keeps apart from nobody:
         # whoever could tell one from the other could ask which projects there are.
         if order.locality.apart_from and self._policy.is_operator(caller):

@@ -227,6 +227,7 @@ _ALLOWED = _forms(
     "it must not overlap network.rdma {cidr}",
     "nothing, since fabric is none: the pod has no RDMA network",
     "shared, or fabric: none; whole adapters belong to whole nodes",
+    "a flavor that the site counts as Nova does: …",
     "a flavor with accelerators in the site; {node} has none that could be counted",
     "a multiple of the slice ({n})",
     "the project has no active image of that name",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from weft.model.order import Order
 from weft.model.resources import Graph
+from weft.model.site import Flavor
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
 from weft.ports.witness import Witnesses
@@ -59,8 +60,11 @@ class QuotaRow:
 class CloudFacts(Occupants, Networks, Witnesses, Protocol):
     """What must be known of a cloud before anything is made, and of its hosts and networks at all times."""
 
-    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+    def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         """Image, flavor and networks named by the order exist and are usable by the project.
+
+        Args:
+            counted: the site's flavor, where servers share nodes: it must count as Nova does.
 
         Nor is the flavor too small for the image. Raises `InputError` with the order's field.
         """

@@ -17,11 +17,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
-from weft.model.hostneeds import too_small
+from weft.model.hostneeds import miscounted, too_small
 from weft.model.kinds import Home, kinds_at
 from weft.model.order import Order
 from weft.model.quota import needed_quota
 from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource
+from weft.model.site import Flavor
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
@@ -178,13 +179,16 @@ class FakeCloud(FakeNetworks):
             raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
         return known
 
-    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+    def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         self._call("facts", None)
         if order.nodes.image not in self.offers.images:
             raise InputError("nodes.image", order.nodes.image, "the cloud has no such image")
         if flavor not in self.offers.flavors:
             raise InputError("nodes.flavor", flavor, "the cloud has no such flavor")
         image, offered = order.nodes.image, self.offers.flavors[flavor]
+        specs = {**offered.extra_specs, "pci_passthrough:alias": offered.alias or ""}
+        if counted and (why := miscounted(counted, offered.vcpus, offered.ram, specs)):
+            raise InputError("nodes.flavor", flavor, f"a flavor that the site counts as Nova does: {why}")
         if why := too_small(self.offers.image_properties.get(image, {}), flavor, offered.ram, offered.disk):
             raise InputError("nodes.image", image, why)
 

@@ -194,7 +194,10 @@ class Offers:
     architectures: dict[str, str] = field(default_factory=dict[str, str])
     """Nova host -> architecture of its processor; x86_64 if it isn't here."""
     flavors: dict[str, FakeFlavor] = field(
-        default_factory=lambda: {"gpu8": FakeFlavor(96, 1_048_576, "h100:8"), "gpu1": FakeFlavor()}
+        default_factory=lambda: {
+            "gpu8": FakeFlavor(96, 1_048_576, "h100:8"),
+            "gpu1": FakeFlavor(alias="h100:1"),
+        }
     )
     external_networks: set[str] = field(default_factory=lambda: {"public"})
     key_pairs: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])

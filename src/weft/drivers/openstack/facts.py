@@ -15,10 +15,11 @@ from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.session import Json, Project, Service, Sessions
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, UnknownError
-from weft.model.hostneeds import HostNeeds, too_small
+from weft.model.hostneeds import HostNeeds, accelerators_of, miscounted, too_small
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
+from weft.model.site import Flavor
 from weft.ports.cloud import QuotaRow
 
 _SSH_KEY: TypeAdapter[str] = TypeAdapter(SshPublicKey)
@@ -52,12 +53,12 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         self._external = external_network
         self._lookups = Lookups()
 
-    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+    def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         project = self._sessions.project(project_id)
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
             raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
-        found = self._check_flavor(project, order, flavor)
+        found = self._check_flavor(project, order, flavor, counted)
         if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
             raise InputError("nodes.image", order.nodes.image, why)
         wants_router = order.network.router or order.access.floating_ip != "none"
@@ -137,10 +138,14 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         )
         return {row["host"]: _state(row) for row in rows}
 
-    def _check_flavor(self, project: Project, order: Order, name: str) -> Json:
+    def _check_flavor(self, project: Project, order: Order, name: str, counted: Flavor | None) -> Json:
         flavor = self._lookups.flavor(project, name)
         if flavor is None:
             raise InputError("nodes.flavor", name, "the project has no flavor of that name")
+        if counted and (
+            why := miscounted(counted, flavor["vcpus"], flavor["ram"], flavor.get("extra_specs", {}))
+        ):
+            raise InputError("nodes.flavor", name, f"a flavor that the site counts as Nova does: {why}")
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor
@@ -181,12 +186,6 @@ def _absolute(compute: Service, asked: str) -> Json:
     if not isinstance(limits, dict):
         raise UnknownError(asked, "compute", "no object 'absolute' in the limits")
     return cast(Json, limits)
-
-
-def accelerators_of(alias: str) -> int:
-    """How many PCI devices `pci_passthrough:alias` requests: `h100:8` and `a:4,b:4` are 8."""
-    counts = [part.rpartition(":")[2] for part in alias.split(",") if part]
-    return sum(int(c) for c in counts if c.isdecimal())
 
 
 def _state(service: Json) -> str:
