@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.placement_bits import bits_rows
 from bench.placement_common import Churn, break_some, micro, row, topology
+from bench.placement_parts import parts_rows
 from bench.placement_peers import slurm_rows
 from bench.placement_quality import quality_rows, trace_rows
 from bench.placement_service import service_rows
@@ -37,6 +38,7 @@ def rows() -> list[dict[str, Any]]:
     found += _replacement()
     found += _rate()
     found += bits_rows()
+    found += parts_rows()
     found += quality_rows()
     found += trace_rows()
     return found + service_rows() + slurm_rows()
