@@ -20,6 +20,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database
 from weft.engine.pulse import Pulse
+from weft.engine.siteparts import KEPT_FOR
 from weft.model.errors import WeftError
 from weft.model.ids import span
 from weft.model.retention import RetentionPolicy
@@ -139,4 +140,5 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("traces", "prune_traces", {"before": now - span(policy.traces)}),
         ("audit log entries", "prune_audit_log", {"before": now - span(policy.audit_log)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
+        ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
     ]
