@@ -39,7 +39,7 @@ def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
     assert process.wait(60) == 0
     text = shown.decode()
     assert "\x1b[" in text
-    assert "partition" in text
+    assert "segment" in text
     assert "1/1" in text
     assert "READY" in text
     assert "10.1.0.11" in text

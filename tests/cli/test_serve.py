@@ -109,12 +109,12 @@ def test_the_worker_is_a_process_of_its_own(folder: Path, clouds: Path) -> None:
     """Started again if it ends, ended with the server, and never left behind, not by kill -9 either."""
     served = Served(folder, clouds)
     try:
-        served.wait(lambda: served.found(r"worker (\S+): 4 pods at once"))
+        served.wait(lambda: served.found(r"worker (\S+): 8 pods at once"))
         (first,) = served.workers()
         assert httpx.get(f"{served.url}/healthz", trust_env=False).text == "ok\n"
         os.kill(first, signal.SIGKILL)
         served.wait(lambda: served.found(r"the worker process ended"))
-        served.wait(lambda: served.found(r"worker (\S+): 4 pods at once")[1:])
+        served.wait(lambda: served.found(r"worker (\S+): 8 pods at once")[1:])
         (second,) = served.workers()
         assert second != first
         served.process.kill()
