@@ -193,7 +193,7 @@ class Keeper:
     """Boots and ends guests as the virt driver's files come and go."""
 
     def __init__(self, layout: Layout, nova: Callable[[], Any]) -> None:
-        """`nova` connects anew: a connection that was made before the catalog was filled never finds Nova."""
+        """`nova` connects again: a connection that was made before the catalog was filled never finds Nova."""
         self._layout, self._nova = layout, nova
         self._guests: dict[str, Guest] = {}
 

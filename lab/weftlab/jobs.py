@@ -105,7 +105,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
     """weft itself, as on any site: its own user of the cloud, its own embedded PostgreSQL, the lab's site file.
 
     Args:
-        liar: it finds OpenStack by way of the liar.
+        liar: it finds OpenStack through the liar.
     """
     clouds = layout.liar_clouds_yaml if liar else layout.clouds_yaml
     state = layout.data / "weft"

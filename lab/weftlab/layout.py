@@ -61,7 +61,7 @@ class Settings:
         ports: first of `PORTS_EACH` TCP ports on loopback.
         left_out: services that aren't started.
         fabric_only: no OpenStack at all.
-        liar: weft talks to OpenStack by way of the liar.
+        liar: weft talks to OpenStack through the liar.
     """
 
     nodes: int

@@ -139,7 +139,7 @@ def test_what_never_becomes_a_request_is_closed(door: Door, sent: bytes) -> None
 
 
 def test_a_head_that_trickles_in_is_closed(door: Door) -> None:
-    """A byte now and then doesn't start the time anew."""
+    """A byte now and then doesn't start the time again."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
     started = time.monotonic()
     with pytest.raises(OSError):
@@ -167,7 +167,7 @@ def test_of_too_many_connections_the_oldest_silent_one_goes(door: Door) -> None:
 
 
 def test_a_body_that_does_not_come_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """408, and not a thread nor a connection for ever."""
+    """408, and not a thread nor a connection forever."""
     from weft.api import asking
 
     monkeypatch.setattr(asking, "BODY_SECONDS", 0.2)

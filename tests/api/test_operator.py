@@ -101,7 +101,7 @@ def test_a_quarantine_needs_a_reason_only(api: Client, body: dict[str, object]) 
 
 
 def test_an_audit_repairs_only_when_told(api: Client) -> None:
-    """GET looks, POST with repair true mends, anything else is refused."""
+    """GET looks, POST with repair true repairs, anything else is refused."""
     olga = by("operator")
     assert api.get("/v1/audit", headers=olga).json()["findings"][0]["repaired"] is None
     assert api.post("/v1/audit", json={"repair": False}, headers=olga).status_code == 400

@@ -145,7 +145,7 @@ def test_output_into_a_closed_pipe_is_no_error(desk: Desk) -> None:
 
 
 def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
-    """Found: 1; all mended or none there: 0."""
+    """Found: 1; all repaired or none there: 0."""
     found = desk.weft("audit", cloud="operator")
     assert (found.code, "orphan" in found.out, "--repair" in found.err) == (1, True, True)
     assert desk.weft("audit", "--json", cloud="operator").json["findings"][0]["category"] == "orphan"

@@ -86,7 +86,7 @@ def test_of_two_with_one_mark_the_oldest_counts(bench: Bench) -> None:
 
 
 def test_delete_takes_duplicates_too(bench: Bench) -> None:
-    """Delete removes whatever bears the mark, also what was made twice."""
+    """Delete removes whatever carries the mark, also what was made twice."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
     bench.duplicate_security_group(wanted[0])
@@ -230,7 +230,7 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
 
 
 def test_marked_shows_every_kind_with_its_pod(bench: Bench) -> None:
-    """The audit sees everything that bears the mark, of this pod, under its kind, in its project."""
+    """The audit sees everything that carries the mark, of this pod, under its kind, in its project."""
     bench.create_all()
     bench.wait_settled()
     marked = bench.marked()
@@ -260,7 +260,7 @@ def test_remove_marked_leaves_what_lost_its_mark(bench: Bench) -> None:
 
 
 def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
-    """What the cloud gave us the id of stays ours without its mark: a difference, which update mends."""
+    """What the cloud gave us the id of stays ours without its mark: a difference, which update repairs."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
     bench.unmark_security_group(ids["security_group"])

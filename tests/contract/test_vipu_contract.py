@@ -75,7 +75,7 @@ def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
 
 
 def test_no_user_is_no_proof(bench: Bench) -> None:
-    """A controller that lets the tenant in no more makes the pod not ready; create mends it, key included."""
+    """A controller that lets the tenant in no more makes the pod not ready; create repairs it, key included."""
     bench.boot()
     bench.driver.delete(bench.scope, bench.of("vipu_user"), {})
     assert bench.seen() == keys(bench) - {"vipu_user"}
@@ -86,7 +86,7 @@ def test_no_user_is_no_proof(bench: Bench) -> None:
 
 
 def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:
-    """The difference is found, and update mends it; a cluster can't be changed in place."""
+    """The difference is found, and update repairs it; a cluster can't be changed in place."""
     bench.boot()
     bench.take_allocation()
     user = bench.of("vipu_user")

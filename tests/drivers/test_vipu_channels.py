@@ -203,7 +203,7 @@ def test_agents_are_shown_keys_in_the_sites_tls_alone(credentials: tuple[Path, P
         with Listener(tls) as impostor:
             with pytest.raises(NoAnswerError):
                 release(verifying, impostor.port)
-            # nor is its word taken for whom it obeys
+            # nor is its word taken for which controller it is bound to
             with pytest.raises(NoAnswerError), verifying.agent(machine(impostor.port)) as channel:
                 channel.ask("look", lambda stub: stub.GetOwner, agent_pb2.GetOwnerRequest(), 5.0)
             assert not impostor.shown

@@ -61,7 +61,7 @@ def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Fa
 
 
 def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) -> None:
-    """A key written behind OpenSM's back is found and mended; the master dies, the standby rules, the pod stays."""
+    """A key written behind OpenSM's back is found and repaired; the master dies, the standby rules, the pod stays."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("steady", 1, "--wait").code == 0
     pod = tenant.weft("pod", "show", "steady", "--json").json

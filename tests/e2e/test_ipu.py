@@ -57,7 +57,7 @@ def plain(target: str) -> grpc.StatusCode:
 
 
 def owner(lab: Lab, machine: IpuMachine) -> str:
-    """What the machine's agent says: whom it obeys."""
+    """What the machine's agent says: which controller it is bound to."""
     with agent_of(lab, machine) as link:
         stub = agent_pb2_grpc.AgentServiceStub(link)
         return str(stub.GetOwner(agent_pb2.GetOwnerRequest(), timeout=10).controller_id)

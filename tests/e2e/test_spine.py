@@ -125,7 +125,7 @@ def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> No
 
 
 def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
-    """A tenant deletes a server behind weft's back: the audit says so, repair makes it anew on the same node."""
+    """A tenant deletes a server behind weft's back: the audit says so, repair recreate it on the same node."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("hurt", 1, "--wait", floating="each").code == 0
     pod = tenant.weft("pod", "show", "hurt", "--json").json

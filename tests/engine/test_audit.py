@@ -28,7 +28,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def check(house: House, repair: bool = False) -> AuditReport:
-    """As an operator; with a worker at hand if things are to be mended."""
+    """As an operator; with a worker at hand if things are to be repaired."""
     if not repair:
         return house.service.audit(house.operator)
     stop = threading.Event()
@@ -109,7 +109,7 @@ def test_a_missing_server_is_found_and_made_by_repair(house: House) -> None:
 
 
 def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
-    """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop mends it."""
+    """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop repairs it."""
     pod = house.ready()
     house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.segment)
     assert "different" in categories(check(house))

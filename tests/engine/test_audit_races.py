@@ -155,7 +155,7 @@ def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: Hous
 
 
 def test_repair_goes_by_id_where_two_projects_have_a_pod_of_one_name(house: House) -> None:
-    """A15: the other project's pod of the same name was mended in its place, or taken for sick."""
+    """A15: the other project's pod of the same name was repaired in its place, or taken for sick."""
     mine = house.ready()
     view = house.service.create_pod(house.request("team-b"), ORDER)
     other = house.run(house.store.find_pod(view.id, None), PodState.READY)

@@ -191,7 +191,7 @@ def test_a_port_changed_behind_our_back_degrades(house: House) -> None:
 
 
 def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
-    """A deleted server makes the pod DEGRADED; only an operator's repair makes it anew."""
+    """A deleted server makes the pod DEGRADED; only an operator's repair recreate it."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
     house.store.wake(pod.id)

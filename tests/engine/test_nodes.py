@@ -246,7 +246,7 @@ def test_a_pod_that_failed_is_watched_too(house: House) -> None:
 
 
 def test_a_repaired_server_finds_its_key(house: House) -> None:
-    """One that the tenant deleted takes its adapters out; when an operator has it made anew they are in again."""
+    """One that the tenant deleted takes its adapters out; when an operator has it recreated they are in again."""
     pod = house.ready()
     node, other = pod.nodes
     house.cloud.lose(house.cloud.thing(f"server/{node}"))

@@ -190,7 +190,7 @@ def test_what_is_no_part_is_not_kept(house: House, door: tuple[Counting, str], n
 
 
 def test_a_document_that_names_what_was_never_sent(house: House) -> None:
-    """409, and the site in force stays; after the parts were sent the same document is taken."""
+    """409, and the active site stays; after the parts were sent the same document is taken."""
     made = cut(large())
     with pytest.raises(ConflictError, match=f"{len(made.parts)} of those that the document names"):
         house.service.apply_site(house.operator, dict(made.document))

@@ -34,7 +34,7 @@ def test_foreign_networks_numbers_are_given_to_nobody(house: House) -> None:
 
 @pytest.mark.parametrize("kind", ["management", "rdma"])
 def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
-    """The pod had FAILED, for good; now what was made is taken away and made anew with another number."""
+    """The pod had FAILED, for good; now what was made is taken away and recreated with another number."""
     vlan, rail = house.site.clouds["lab"].management, house.site.fabrics["ib0"]
     place, first = (
         (vlan.physical_network, vlan.segments.first)
@@ -60,7 +60,7 @@ def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> 
 
 
 def test_a_release_asked_meanwhile_wins(house: House) -> None:
-    """Nothing is made anew for a pod that nobody wants any more."""
+    """Nothing is recreated for a pod that nobody wants any more."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
     stranger(house, vlan.physical_network, vlan.segments.first)

@@ -60,7 +60,7 @@ def test_a_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House)
 
 
 def test_a_port_on_the_rdma_network_degrades_the_pod_and_breaks_nothing(house: House) -> None:
-    """The pod's own are not made anew for it, and it doesn't fail: its servers go on, and it is looked at again."""
+    """The pod's own are not recreated for it, and it doesn't fail: its servers go on, and it is looked at again."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things()}
     port = guest(house, "network/rdma", "team-a")
@@ -84,7 +84,7 @@ def test_a_tenants_own_port_on_the_management_network_is_shown_and_stays(house: 
 
 
 def test_a_release_names_the_port_in_its_way_and_repair_removes_it(house: House) -> None:
-    """A12: RELEASING for ever, and nobody said why."""
+    """A12: RELEASING forever, and nobody said why."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
     house.release(pod)

@@ -44,7 +44,7 @@ def test_every_connection_has_bounds(database: Database) -> None:
 
 
 def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, database_url: str) -> None:
-    """One claim that hangs holds up no request for ever: HTTP 503 with Retry-After, and nothing was changed."""
+    """One claim that hangs holds up no request forever: HTTP 503 with Retry-After, and nothing was changed."""
     with hurried(database_url, lock_timeout="200ms") as database:
         second = House(database, database_url)
         token = second.cloud.add_user("alice", project="team-a")

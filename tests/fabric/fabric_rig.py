@@ -176,7 +176,7 @@ class RealRig:
         try:
             self._clean()
         except AssertionError:
-            # A manager that the simulator has lost a datagram of waits for ever: one test must not cost the others.
+            # A manager that the simulator has lost a datagram of waits forever: one test must not cost the others.
             self._supervisor.stop()
             self._clean()
 

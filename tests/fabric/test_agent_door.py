@@ -77,7 +77,7 @@ def test_silent_connections_hold_few_threads_and_not_for_long(served: AgentConfi
 
 
 def test_octets_that_drip_in_are_not_waited_for(served: AgentConfig) -> None:
-    """A header octet now and then keeps no connection alive: the whole of the headers has its time."""
+    """A header byte now and then keeps no connection alive: the whole of the headers has its time."""
     with closing(_secure(served)) as slow:
         begin = time.monotonic()
         with pytest.raises(OSError):
@@ -225,7 +225,7 @@ def test_an_agent_that_hangs_is_waited_for_once(served: AgentConfig) -> None:
 
 
 class Saying(threading.Thread):
-    """Something at the agent's address that answers each question with the same octets after the nonce."""
+    """Something at the agent's address that answers each question with the same bytes after the nonce."""
 
     def __init__(self, config: AgentConfig, status: str, body: bytes, more: str = "") -> None:
         super().__init__(daemon=True)

@@ -90,7 +90,7 @@ def test_delete_leaves_nothing_and_may_be_repeated(rig: Rig) -> None:
 
 
 def test_foreign_octets_stay_as_they_are(rig: Rig) -> None:
-    """What isn't weft's is kept byte for byte, odd octets and blanks included, and goes on working."""
+    """What isn't weft's is kept byte for byte, odd bytes and blanks included, and goes on working."""
     ports = host_ports(rig.site)
     before = (rig.text("sm1") or "") + "\t# \xe9\xff \n" + FOREIGN.format(ports[6], ports[7])
     after = "\n# below weft's section\n"
@@ -167,7 +167,7 @@ def test_a_key_that_is_not_free_is_refused(rig: Rig, pkey: int, why: str) -> Non
 
 
 def test_marked_and_removed(rig: Rig) -> None:
-    """The audit sees what bears the mark with its pod, and can remove it; another pod's it can't."""
+    """The audit sees what carries the mark with its pod, and can remove it; another pod's it can't."""
     rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     [thing] = rig.driver.marked("lab", [])
     assert (thing.kind, thing.id, thing.owner) == (Kind.SEGMENT, "0x101", scope().owner)

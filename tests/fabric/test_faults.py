@@ -65,7 +65,7 @@ def test_latency_is_seeded() -> None:
 
 @pytest.mark.fabric
 def test_manager_hangs(real: RealRig) -> None:
-    """opensm is there and does not answer any more: unknown in bounded time; well when started anew."""
+    """opensm is there and does not answer any more: unknown in bounded time; well when started again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
     until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
@@ -86,7 +86,7 @@ def test_manager_hangs(real: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_datagrams_are_lost(real: RealRig) -> None:
-    """The manager can't write one port's table: not settled, with the log's words; mended when the port answers."""
+    """The manager can't write one port's table: not settled, with the log's words; repaired when the port answers."""
     ports = host_ports(real.site)
     end = next(f"{n.name}/{h.name}" for n in real.site.nodes for h in n.hcas if h.port_guid == ports[1])
     real.faults.lose(end, 100)

@@ -54,7 +54,7 @@ def _put_right(rig: Rig, wanted: Resource) -> None:
 
 
 def test_unparsable_file_by_another_hand(rig: Rig) -> None:
-    """Fail-open is seen on the wire and said; nothing is written beside the error; mended when the file is."""
+    """Fail-open is seen on the wire and said; nothing is written beside the error; repaired when the file is."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
     rig.edit("sm1", "Broken=0x7000 ipoib 0x1234=full\n" + text)
@@ -100,7 +100,7 @@ def test_empty_file(rig: Rig) -> None:
 
 @pytest.mark.parametrize("leaf", [False, True])
 def test_key_written_behind_its_back(rig: Rig, leaf: bool) -> None:
-    """Drift that no sweep mends: an intruder's port has the pod's key."""
+    """Drift that no sweep repairs: an intruder's port has the pod's key."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[5]
     rig.write_key(intruder, 40, 0x8101, leaf)

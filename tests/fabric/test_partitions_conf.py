@@ -59,7 +59,7 @@ def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
 def test_foreign_text_stays(
     before: str, after: str, first: list[WeftPartition], second: list[WeftPartition]
 ) -> None:
-    """Whatever octets stand around the section are there after any number of exchanges, in their order."""
+    """Whatever bytes stand around the section are there after any number of exchanges, in their order."""
     before = before if not before or before.endswith("\n") else before + "\n"
     text = before + render_section("lab", first) + after
     changed = replace_section(text, "lab", second)
@@ -70,7 +70,7 @@ def test_foreign_text_stays(
 @settings(max_examples=40, deadline=None)
 @given(foreign)
 def test_reading_never_fails(text: str) -> None:
-    """Any octets at all are read, or found fault with; nothing raises."""
+    """Any bytes at all are read, or found fault with; nothing raises."""
     conf = parse(text, "lab")
     assert conf.definitions or conf.fatal
 

@@ -46,7 +46,7 @@ class Shell:
         return status, out, err
 
     def compare(self, name: str) -> None:
-        """The transcript must be the golden file; WRITE_GOLDEN=1 writes it anew."""
+        """The transcript must be the golden file; WRITE_GOLDEN=1 writes it again."""
         text = "".join(self.transcript)
         for agent in self.controller.pod.agents.values():
             text = text.replace(str(agent.port), "PORT_")

@@ -1,4 +1,4 @@
-"""Partitions on a running controller over simulated machines: create, break, mend, relocate, remove."""
+"""Partitions on a running controller over simulated machines: create, break, repair, relocate, remove."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_an_error_is_reset_automatically(pod16: Controller) -> None:
 
 
 def test_resets_end_after_three_tries(pod16: Controller) -> None:
-    """A lasting fault makes the partition FAILED with its reason; a user's reset after the repair mends it."""
+    """A lasting fault makes the partition FAILED with its reason; a user's reset after the repair repairs it."""
     pod16.create_active("p", 8)
     pod16.pod.plant(Fault("bad-cable", "ipum1", "up1"))
     pod16.server.watch.poll()
@@ -306,7 +306,7 @@ def test_a_partition_made_during_a_poll_is_not_called_broken(pod16: Controller) 
 
 
 def test_a_lost_setting_is_set_again(pod16: Controller) -> None:
-    """A machine that forgot its partition (its gateway started anew) gets it back."""
+    """A machine that forgot its partition (its gateway started again) gets it back."""
     pod16.create_active("p", 8)
     generation = pod16.state.partitions["p"].generation
     pod16.pod.agents["ipum2"].machine.clear("p", generation)

@@ -1,4 +1,4 @@
-"""`UPDATE_GOLDEN=1` in the environment writes the golden texts anew; look at the difference before it is committed."""
+"""`UPDATE_GOLDEN=1` in the environment writes the golden texts again; look at the difference before it is committed."""
 
 from __future__ import annotations
 

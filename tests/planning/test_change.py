@@ -267,7 +267,7 @@ def test_what_cant_be_changed_is_said_with_what_to_do(parts: dict[str, Any], fie
 
 
 def test_access_changes_in_place() -> None:
-    """Other SSH sources change one security group; a floating IP brings its router, and nothing is made anew."""
+    """Other SSH sources change one security group; a floating IP brings its router, and nothing is recreated."""
     first = made(order(2))
     sources = changed(first, order(2, access={"ssh_from": ["9.0.0.0/8"]}))
     assert sources.change is not None

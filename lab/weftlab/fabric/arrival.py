@@ -1,6 +1,6 @@
 """How a subnet manager joins a simulated fabric without hanging itself or those that are there.
 
-On a real host the kernel's umad ends a question without an answer after its time-out. The simulator's has no time-outs,
+On a real host the kernel's umad ends a question without an answer after its timeout. The simulator's has no timeouts,
 so an OpenSM whose question is dropped once never ends a sweep again. Two of its questions are dropped (3.3.23):
 
 * SubnGet(SMInfo) to a manager that has set IsSM and has not found its own port yet (`osm_sminfo_rcv.c`,

@@ -1,4 +1,4 @@
-"""Faults on demand: cut and mend cables, lose datagrams, write behind the subnet manager's back, end a manager."""
+"""Faults on demand: cut and repair cables, lose datagrams, write behind the subnet manager's back, end a manager."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Faults:
         self.command(f'Link "{self._name(end)}"[{port}] "{self._name(other)}"[{other_port}]')
 
     def lose(self, end: str, percent: int, attribute: int = P_KEY_TABLE, port: int = 1) -> None:
-        """Lose so many of the datagrams about an attribute at that port; 0 mends it."""
+        """Lose so many of the datagrams about an attribute at that port; 0 repairs it."""
         self.command(f'Error "{self._name(end)}"[{port}] {percent} {attribute}')
 
     def _name(self, end: str) -> str:

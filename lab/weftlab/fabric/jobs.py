@@ -55,7 +55,7 @@ def _ibsim(place: Place) -> Service:
         ready=ready,
         after=("fabric-files",),
         timeout=60,
-        last=True,  # without a simulator its clients try for ever, and don't hear SIGTERM
+        last=True,  # without a simulator its clients try forever, and don't hear SIGTERM
     )
 
 

@@ -102,7 +102,7 @@ def _hidden_rows(asked: Asked, source: Source, values: Values) -> Told | None:
 
 
 def _redirect(status: int, to: str | None) -> Tell:
-    """To a page of the liar's own, or to itself for ever."""
+    """To a page of the liar's own, or to itself forever."""
 
     def tell(asked: Asked, source: Source, values: Values) -> Told:
         host = {k.lower(): v for k, v in asked.headers}.get("host", "")

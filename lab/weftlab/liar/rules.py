@@ -86,7 +86,7 @@ class Planted:
 
 
 class Book:
-    """All rules that are planted, and the calls of late. Safe to use from many threads."""
+    """All rules that are planted, and the calls of late. Thread-safe."""
 
     def __init__(self) -> None:
         self._planted: dict[int, Planted] = {}

@@ -57,7 +57,7 @@ def states(host, devices):
 
 
 def report(hosts, ready):
-    """Every host's agents, for ever; `ready` is made after the first round, when ports can be bound."""
+    """Every host's agents, forever; `ready` is made after the first round, when ports can be bound."""
     admin = context.get_admin_context_without_session()
     plugin = agent_rpc.PluginReportStateAPI(topics.REPORTS)
     # Neutron's RPC server may still be starting: what is asked before it listens is lost, so ask again soon.

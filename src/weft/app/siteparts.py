@@ -23,7 +23,7 @@ class PartSource(Protocol):
     """Where parts are that were sent before (`weft.engine.siteparts.Sites`)."""
 
     def known(self, table: str, digest: str) -> Rows | None:
-        """The rows of a part that the site in force has in this table."""
+        """The rows of a part that the active site has in this table."""
         ...
 
     def weigh(self, digests: Collection[str]) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class Verbs(Protocol):
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt: ...
 
     def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
-        """Compare; with `repair` mend what is weft's.
+        """Compare; with `repair` repair what is weft's.
 
         `unknown_pods`: ids of pods that the database doesn't know and whose things may be removed all the same
         (`all`: of any): after a restore of the database they may be somebody's.
@@ -135,17 +135,17 @@ class Verbs(Protocol):
         ...
 
     def site_part(self, request: Request, digest: str) -> bytes:
-        """A part that the document of the site in force names."""
+        """A part that the document of the active site names."""
         ...
 
     def show_site(self, request: Request) -> SiteView: ...
 
     def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
-        """The cables of the site in force against those discovered now; None: the only fabric."""
+        """The cables of the active site against those discovered now; None: the only fabric."""
         ...
 
     def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
-        """Put a new generation of the site in force, with the cables as they were discovered now."""
+        """Put a new generation of the active site, with the cables as they were discovered now."""
         ...
 
     def nodes(self, request: Request) -> list[NodeView]: ...

@@ -1,4 +1,4 @@
-"""Keeps the drivers in step with the site in force: a new generation of the site makes a new `World`."""
+"""Keeps the drivers in step with the active site: a new generation of the site makes a new `World`."""
 
 from __future__ import annotations
 

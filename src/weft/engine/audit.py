@@ -1,5 +1,5 @@
 """The audit: what exists outside that no live pod owns, what a pod owns that is missing or different, and what is
-foreign inside weft's range. `repair` mends what is weft's, and only that.
+foreign inside weft's range. `repair` repairs what is weft's, and only that.
 
 The outside is listed first and the database read after it: what is ordered meanwhile can't look like a stray.
 """
@@ -33,7 +33,7 @@ AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodS
 """States in which what was made of a pod should be there; in the others the loop is at work on it."""
 
 MEND_PATIENCE = 120.0
-"""Seconds that a repair waits for the loop to mend a pod."""
+"""Seconds that a repair waits for the loop to repair a pod."""
 
 
 class Auditor:
@@ -57,7 +57,7 @@ class Auditor:
         return self._check(())
 
     def repair(self, confirmed: Confirmed = ()) -> AuditReport:
-        """Check, mend what is weft's, look again, and say of each finding whether it was seen mended.
+        """Check, repair what is weft's, look again, and say of each finding whether it was seen repaired.
 
         Args:
             confirmed: pods that the operator knows to be nobody's, though the database doesn't know them.

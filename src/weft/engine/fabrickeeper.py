@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 LEVEL_EVERY = 60.0
 """Seconds between two looks."""
 LIMIT = 900.0
-"""Seconds without a look after which the thread counts as stuck: silent agents take their time-outs, one by one."""
+"""Seconds without a look after which the thread counts as stuck: silent agents take their timeouts, one by one."""
 
 
 class FabricKeeper(Periodic):

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 HOLD_SECONDS = 30.0
 """How long a pod stays with a worker that gives no sign of life."""
 LATE_SECONDS = 200.0
-"""How long after its hold a lost worker's last request may still be under way: the drivers' time-out for one answer
+"""How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s) and a margin. Each is preceded by a look whether the hold lasts."""
 
 
@@ -207,7 +207,7 @@ class Held:
                 self._events(tx, [("alarm", message, None)])
 
     def mended(self) -> None:
-        """What an operator asked to mend was mended, or tried."""
+        """What an operator asked to repair was repaired, or tried."""
         with self.write() as tx:
             tx.run("mended_pod", id=self.pod.id)
 

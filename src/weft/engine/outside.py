@@ -23,7 +23,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Everything that bears weft's mark, and the fabrics; in the place of what can't be read stands why.
+    """Everything that carries weft's mark, and the fabrics; in the place of what can't be read stands why.
 
     Attributes:
         began_at: a moment before the first question.

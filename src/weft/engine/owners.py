@@ -21,7 +21,7 @@ from weft.model.spaces import SEGMENT
 
 
 class Claim(Enum):
-    """What a thing that bears weft's mark is."""
+    """What a thing that carries weft's mark is."""
 
     OWNED = "owned"
     """A live pod's own, or in the making or on its way out: the loop sees to it."""

@@ -36,7 +36,7 @@ _Parts = dict[str, tuple[str, Rows]]
 
 @dataclass(frozen=True)
 class SiteRecord:
-    """The site in force."""
+    """The active site."""
 
     generation: int
     site: Site
@@ -59,7 +59,7 @@ class Sites:
         self._parts: _Parts = {}
 
     def current(self) -> SiteRecord:
-        """The site in force. Raises `NotFoundError` before the first `weft site apply`.
+        """The active site. Raises `NotFoundError` before the first `weft site apply`.
 
         Of a new generation only the parts that the last one hadn't are read.
         """
@@ -128,7 +128,7 @@ class Sites:
             tx.run("insert_site_part", **_part(digest, body), generation=None, at=tx.now())
 
     def known(self, table: str, digest: str) -> Rows | None:
-        """The rows of a part, if the site in force has it in this table."""
+        """The rows of a part, if the active site has it in this table."""
         of, rows = self._parts.get(digest, ("", ()))
         return rows if of == table else None
 

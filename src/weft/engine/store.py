@@ -68,7 +68,7 @@ class Store:
     # -- site ---------------------------------------------------------------------------------------------------
 
     def site(self) -> SiteRecord:
-        """The site in force. Raises `NotFoundError` before the first `weft site apply`."""
+        """The active site. Raises `NotFoundError` before the first `weft site apply`."""
         return self.sites.current()
 
     def apply_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
@@ -328,7 +328,7 @@ class Store:
             tx.run("notify", pod_id=str(pod_id))
 
     def mend(self, pod_id: UUID) -> None:
-        """Ask the loop to mend everything of a pod, servers included."""
+        """Ask the loop to repair everything of a pod, servers included."""
         with self.database.transaction() as tx:
             tx.run("mend_pod", id=pod_id)
             tx.run("notify", pod_id=str(pod_id))

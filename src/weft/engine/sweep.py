@@ -102,7 +102,7 @@ class Sweeper(Periodic):
     # -- marks ----------------------------------------------------------------------------------------------------
 
     def _take_back(self, outside: Outside, world: World) -> None:
-        """What bears the mark of a pod that was released, or a key that only such a pod had."""
+        """What carries the mark of a pod that was released, or a key that only such a pod had."""
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)

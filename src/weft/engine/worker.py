@@ -35,7 +35,7 @@ QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
 """Seconds without a turn after which a thread counts as stuck. A look at the queue asks the clouds, which may take
-their time-outs one after the other; the other two only ask the database."""
+their timeouts one after the other; the other two only ask the database."""
 
 
 class Worker:

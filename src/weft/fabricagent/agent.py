@@ -310,7 +310,7 @@ class Agent:
         changed = [g for g in hosts if before[g] != after[g]]
         left = self._poll(changed, after, end)
         others = [g for g in hosts if before[g] == after[g]]
-        # No sweep of ours touches these: if they differ, it is drift, and waiting won't mend it.
+        # No sweep of ours touches these: if they differ, it is drift, and waiting won't repair it.
         left += self._poll(others, after, min(end, time.monotonic() + _DRIFT_SECONDS))
         return tuple(left), not left
 
@@ -332,7 +332,7 @@ class Agent:
         return mismatches
 
     def repair(self, query: RepairQuery) -> RepairResult:
-        """Mend drift behind the subnet manager's back, see `weft.fabricagent.repair`."""
+        """Repair drift behind the subnet manager's back, see `weft.fabricagent.repair`."""
         with self._changing:
             hosts = list(self._wire.hosts(MAX_AGE))
             return self._repairer.repair(query, self._expected(self._file.read(), hosts))

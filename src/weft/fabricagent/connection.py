@@ -71,7 +71,7 @@ def _wait(connection: socket.socket, end: float, reading: bool) -> None:
 
 
 class DeadlineReader(io.RawIOBase):
-    """Reads a connection until a moment, not for a time after each octet."""
+    """Reads a connection until a moment, not for a time after each byte."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

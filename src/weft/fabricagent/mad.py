@@ -202,7 +202,7 @@ class MadClient:
         return self._rpc(rpc, to, payload or b"", what)
 
     def get(self, lid: int, attribute: int, modifier: int = 0) -> bytes:
-        """64 octets of SubnGet(attribute); LID 0 is the own port, by directed route."""
+        """64 bytes of SubnGet(attribute); LID 0 is the own port, by directed route."""
         return self._smp(lid, attribute, modifier, None, f"SubnGet(0x{attribute:x}) of LID {lid}")
 
     def node_port(self, lid: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from weft.fabricagent.config import OpenSm
 from weft.model.errors import ConflictError, PermanentError
 
 _ENCODING = "latin-1"
-"""Every octet is one character: what isn't ours goes through untouched."""
+"""Every byte is one character: what isn't ours goes through untouched."""
 _MOST = 64 << 20
 _FIRST_LOOK = 1 << 20
 _TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR 3119|Errors during")

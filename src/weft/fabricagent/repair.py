@@ -1,7 +1,7 @@
 """Drift: a table on the wire that is not what the subnet manager believes it set.
 
 OpenSM reads a port's table once, when the port comes up, and trusts its memory from then on: no light or heavy
-sweep and no SIGHUP mends a key that somebody wrote behind its back. So the agent puts back, block by block, what the
+sweep and no SIGHUP repairs a key that somebody wrote behind its back. So the agent puts back, block by block, what the
 subnet manager believes (SA P_KeyTableRecord, its own memory) if that is what the file asks for. Where the manager
 itself believes something else, nothing is written: it has not swept yet, or it has failed, and that is reported.
 """
@@ -29,7 +29,7 @@ class Repairer:
         self._wire, self._config = wire, config
 
     def repair(self, query: RepairQuery, expected: Mapping[int, frozenset[int]]) -> RepairResult:
-        """Mend the given host ports with their leaf ports, and take keys off vacant leaf ports."""
+        """Repair the given host ports with their leaf ports, and take keys off vacant leaf ports."""
         written, problems = 0, list[str]()
         for reading in self._wire.read(query.port_guids) if query.port_guids else []:
             try:
@@ -53,7 +53,7 @@ class Repairer:
         if reading.leaf is not None and reading.leaf_keys != expected:
             lid = self._wire.switch_lid(at.peer_guid)
             # OpenSM packs a leaf's table and writes only as many blocks as it then needs (osm_pkey_mgr.c,
-            # `pkey_mgr_update_peer_port`): when keys go, the blocks behind keep what they had, for ever.
+            # `pkey_mgr_update_peer_port`): when keys go, the blocks behind keep what they had, forever.
             used = -(-len(expected) // KEYS_A_BLOCK)
             written += self._table(reading.leaf, expected, lid, at.peer_port, at.peer_port, used)
         return written
@@ -73,7 +73,7 @@ class Repairer:
         right = {b: self._believed(lid, port, b) if b < used else _EMPTY for b in blocks}
         if frozenset(k for keys in right.values() for k in keys if k) != expected:
             raise UnknownError(
-                "mend it",
+                "repair it",
                 "the subnet manager",
                 "it believes in another table than its file asks for",
                 "send it SIGHUP, or look at its log",

@@ -2,7 +2,7 @@
 
 The standard library's server, because it shows the client's certificate to the handler (uvicorn doesn't), and because
 eight routes need no framework. Nobody may hold it up: connections are counted, and each step of one (handshake,
-headers, body, answer) has a time by which it is over, however slowly the octets come (`weft.fabricagent.connection`).
+headers, body, answer) has a time by which it is over, however slowly the bytes come (`weft.fabricagent.connection`).
 """
 
 from __future__ import annotations

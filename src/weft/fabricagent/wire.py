@@ -105,7 +105,7 @@ class Wire:
             return self._map
 
     def run(self, program: str, *arguments: str) -> str:
-        """Output of one of the diagnostic programs. Raises `UnknownError` for a failure or a time-out."""
+        """Output of one of the diagnostic programs. Raises `UnknownError` for a failure or a timeout."""
         where = ["-C", self._hca.device] if self._hca.device else []
         where += ["-P", str(self._hca.port)] if self._hca.port else []
         try:

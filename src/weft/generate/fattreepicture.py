@@ -17,7 +17,7 @@ _LEVELS = ("spine", "leaf")
 def picture(tree: FatTree) -> str:
     """The tree as SVG.
 
-    Up to two levels: spines above leaves, a line for each pair that is cabled, and how many servers hang on a leaf.
+    Up to two levels: spines above leaves, a line for each pair that is cabled, and how many servers connect to a leaf.
     Three levels: blocks under planes of cores first, then the first block as above.
     """
     summary = tree.summary()

@@ -151,7 +151,7 @@ def split(text: str, site: str) -> tuple[str, str, str]:
         raise InputError(
             "partitions.conf",
             f"{len(begins)} BEGIN and {len(ends)} END markers of weft site={site}",
-            "one BEGIN before one END: mend the file by hand",
+            "one BEGIN before one END: repair the file by hand",
         )
     first, last = begins[0], ends[0] + 1
     return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
@@ -193,7 +193,7 @@ def rewrite(text: str | None, site: str, partitions: Iterable[WeftPartition]) ->
 def parse(text: str, site: str) -> PartitionsConf:
     """Read a file as OpenSM does, and say what is wrong with it; never raises for a bad file.
 
-    `text` is the file's octets as Latin-1, newlines untouched: nothing is lost by decoding.
+    `text` is the file's bytes as Latin-1, newlines untouched: nothing is lost by decoding.
     """
     problems: list[Finding] = []
     try:

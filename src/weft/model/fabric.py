@@ -154,7 +154,7 @@ class EvidenceItem:
     Attributes:
         plane: what of the fabric, in the driver's words, such as `segment`, `p_key host`, `switch port`.
         subject: name and id.
-        seen: what was read, from where and by way of whom.
+        seen: what was read, from where and through whom.
         nodes: nodes whose ports it is about, as far as the site knows them.
         unread: what the result does not cover, each with the reason.
         whole: it is about everybody in the segment: where it isn't clean, no node of the pod is.

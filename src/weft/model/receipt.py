@@ -23,7 +23,7 @@ class ReceiptItem(Document):
     at: datetime = Field(description="When the reading began.")
     unread: tuple[str, ...] = Field(
         default=(),
-        # What was signed before there was this field must read the same for ever.
+        # What was signed before there was this field must read the same forever.
         exclude_if=lambda unread: not unread,
         description="What the result does not cover, because it could not be read or is not yet up to date, each with "
         "the reason; left out if there is nothing.",
@@ -68,13 +68,13 @@ class Receipt(Document):
     nodes: tuple[str, ...]
     spares: tuple[str, ...] = Field(
         default=(),
-        # What was signed before there were spares must read the same for ever.
+        # What was signed before there were spares must read the same forever.
         exclude_if=lambda spares: not spares,
         description="Nodes that were held idle for the pod; left out if there were none.",
     )
     segment: str | None = Field(
         default=None,
-        # What was signed before fabrics of other types must read the same for ever: it has `pkey`.
+        # What was signed before fabrics of other types must read the same forever: it has `pkey`.
         exclude_if=lambda segment: segment is None,
         description="Segment on the fabric as its type writes it; empty: the pod had none (IPUs).",
     )

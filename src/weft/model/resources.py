@@ -189,7 +189,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Something outside that bears weft's mark, as the audit sees it.
+    """Something outside that carries weft's mark, as the audit sees it.
 
     Attributes:
         owner: whom the mark names; None: it names nobody.

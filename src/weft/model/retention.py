@@ -15,7 +15,7 @@ SHORTEST_TOMBSTONES = timedelta(days=2)
 
 
 class RetentionPolicy(Document):
-    """How long records are kept. Receipts, corrections of receipts and the rows of pods themselves stay for ever."""
+    """How long records are kept. Receipts, corrections of receipts and the rows of pods themselves stay forever."""
 
     events: Duration = Field(
         default="90d", description="Events of a released pod, from its release; older ones of a live pod."

@@ -210,7 +210,7 @@ class AuditLogSearch(Document):
 
 
 class SiteView(Document):
-    """The site in force."""
+    """The active site."""
 
     name: str
     generation: int
@@ -224,7 +224,7 @@ class SiteView(Document):
 
 
 class FabricComparison(Document):
-    """The site in force against the fabric as its manager discovered it."""
+    """The active site against the fabric as its manager discovered it."""
 
     fabric: str
     generation: int = Field(description="Of the site that was compared.")

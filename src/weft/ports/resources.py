@@ -67,7 +67,7 @@ class ResourceDriver(Protocol):
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Mend what `find` said differs, where it can be changed in place; else a `PermanentError` outcome."""
+        """Repair what `find` said differs, where it can be changed in place; else a `PermanentError` outcome."""
         ...
 
     def delete(

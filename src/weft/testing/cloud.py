@@ -38,7 +38,7 @@ SERVICE_PROJECT = "service"
 
 
 class FakeCloud(FakeNetworks):
-    """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Safe to use from many threads."""
+    """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Thread-safe."""
 
     # -- people ----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ IMMUTABLE: Mapping[AnyKind, frozenset[str]] = {
     Kind.KEY_PAIR: frozenset({"public_key"}),
     Kind.SERVER: frozenset({"host", "flavor", "image", "key_pair", "user_data", "ports"}),
 }
-"""Fields that `update` can't mend, as in a real cloud: the thing must be made anew."""
+"""Fields that `update` can't repair, as in a real cloud: the thing must be recreated."""
 
 REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port", "ports", "key_pair"})
 """Fields of specs that are keys of other resources."""

@@ -95,7 +95,7 @@ class FakeSwitch:
 
 
 class FakeEthernet:
-    """`FabricDriver` of one fabric of a site. Safe to use from many threads."""
+    """`FabricDriver` of one fabric of a site. Thread-safe."""
 
     capabilities = Capabilities(
         virtual_functions=False, why_no_virtual_functions="the switches' driver puts whole ports into VLANs"

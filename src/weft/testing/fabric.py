@@ -50,7 +50,7 @@ class Fault(StrEnum):
 
 
 class FakeFabric(OpenSm):
-    """`FabricDriver` of one fabric of a site. Safe to use from many threads.
+    """`FabricDriver` of one fabric of a site. Thread-safe.
 
     Args:
         seed, latency: every question takes a seeded random time of up to `latency` seconds.
@@ -90,7 +90,7 @@ class FakeFabric(OpenSm):
         self.wire.cut.add(port_guid)
 
     def mend(self, port_guid: int) -> None:
-        """Put it back: the manager reads the port's table anew and puts it right."""
+        """Put it back: the manager reads the port's table again and puts it right."""
         self.wire.cut.discard(port_guid)
         self.wire.believed.pop(port_guid, None)
         self.wire.sweep()

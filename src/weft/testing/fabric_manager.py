@@ -206,7 +206,7 @@ class FakeManager:
             if fatal:
                 detail = f"nothing was written: {'; '.join(map(str, fatal))}"
                 raise PermanentError(
-                    "change partitions", f"fabric agent {self.name}", detail, "mend the file"
+                    "change partitions", f"fabric agent {self.name}", detail, "repair the file"
                 )
             self.text = new
             fault = self._wire.faults.pop(0) if self.rules and self._wire.faults else ""

@@ -237,7 +237,7 @@ def test_a_creation_that_is_answered_by_a_page_is_tried_again(rig: Rig) -> None:
 
 
 def test_a_listing_without_an_end_is_unknown(rig: Rig) -> None:
-    """A page that names itself as the next one would be read for ever."""
+    """A page that names itself as the next one would be read forever."""
     again = [{"rel": "next", "href": "http://x/networks?marker=a"}]
     rig.cloud.lies = [("GET /network/networks", Reply(200, {"networks": [], "networks_links": again}))]
     with pytest.raises(UnknownError, match="without an end"):

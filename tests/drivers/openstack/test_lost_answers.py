@@ -111,7 +111,7 @@ def test_a_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
 
 
 def test_a_mark_that_the_tenant_took_off_is_put_back(wired: Wired) -> None:
-    """What the cloud gave us the id of stays ours: the lost mark is a difference, update mends it, delete removes."""
+    """What the cloud gave us the id of stays ours: the lost mark is a difference, update repairs it, delete removes."""
     wanted = networks(wired)[:1]
     made = str(wired.driver.create(wired.scope, wanted, {})["network/rdma"].id)
     ids = {"network/rdma": made}

@@ -57,7 +57,7 @@ SEPARATE = {"server": "nova", "key_pair": "nova"}
 
 @dataclass(frozen=True)
 class Lied:
-    """A driver that finds everything by way of the liar, and one thing of each kind that is really there."""
+    """A driver that finds everything through the liar, and one thing of each kind that is really there."""
 
     liar: Liar
     clouds: Path

@@ -109,7 +109,7 @@ def sites(draw: st.DrawFn) -> list[list[int]]:
 
 
 class Churn(RuleBasedStateMachine):
-    """Orders come and go, nodes break and are mended; a plain dictionary keeps the truth beside the engine."""
+    """Orders come and go, nodes break and are repaired; a plain dictionary keeps the truth beside the engine."""
 
     @initialize(sizes=sites(), weight=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
     def build(self, sizes: list[list[int]], weight: float) -> None:

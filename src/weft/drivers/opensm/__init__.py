@@ -1,4 +1,4 @@
-"""OpenSM by way of the fabric agents beside it."""
+"""OpenSM through the fabric agents beside it."""
 
 from weft.drivers.opensm.driver import OpenSm
 

@@ -200,7 +200,7 @@ class HttpAgent:
     def _exchange(
         self, method: str, path: str, body: BaseModel | None, nonce: str, seconds: float
     ) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body; the whole of it within `seconds`, and no more than `MAX_ANSWER` octets."""
+        """Status, headers and body; the whole of it within `seconds`, and no more than `MAX_ANSWER` bytes."""
         end = time.monotonic() + seconds
         with self._connected().stream(
             method,

@@ -37,7 +37,7 @@ class NeutronKind(KindDriver):
 
     @abstractmethod
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        """Body of the PUT that mends these fields."""
+        """Body of the PUT that repairs these fields."""
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
         """Filters of the pod's listing."""

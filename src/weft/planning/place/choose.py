@@ -27,7 +27,7 @@ class Weights:
     """The operator's settings.
 
     Attributes:
-        block: β, what a further block costs, counted in leaves; 0.5 favours few leaves, 2 favours few blocks.
+        block: β, what a further block costs, counted in leaves; 0.5 favors few leaves, 2 favors few blocks.
         hall: what a further hall costs beside its block; `building` beside its hall.
     """
 

@@ -179,7 +179,7 @@ class Ledger:
         self.version += 1
 
     def _carry(self, pod: str) -> None:
-        """What uplinks carry for the pod, counted anew from the nodes that it holds."""
+        """What uplinks carry for the pod, counted again from the nodes that it holds."""
         for leaf, gbps in self._carried.pop(pod, {}).items():
             self.carried[leaf] -= gbps
         held = self.held.get(pod)

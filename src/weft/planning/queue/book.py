@@ -83,7 +83,7 @@ class Book:
     """Everything that is known of the future.
 
     Attributes:
-        leases: what pods hold now; without an end they are held for ever.
+        leases: what pods hold now; without an end they are held forever.
         promises: what pods that haven't started will have.
         reservations: what is set aside for a project.
     """

@@ -1,6 +1,6 @@
 """What is free in a window of time: leases that end, reservations that start later, blocks set aside; as machine words.
 
-Times are seconds of one clock, chosen by the caller; there is no clock here. A lease without an end is held for ever.
+Times are seconds of one clock, chosen by the caller; there is no clock here. A lease without an end is held forever.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A changed order into the pod's next plan, and the difference between the two. Pure.
 
-The graph is computed anew by the same function as ever; what stands stays as it was made, but for the fields that can
+The graph is computed again by the same function as ever; what stands stays as it was made, but for the fields that can
 be changed in place. So neither a new weft nor a changed site rebuilds what nobody asked to change.
 """
 

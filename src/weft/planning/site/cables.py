@@ -1,4 +1,4 @@
-"""Checks of a site's cables: ends exist, ports are used once, hosts hang on leaves, a fabric is in one piece."""
+"""Checks of a site's cables: ends exist, ports are used once, hosts connect to leaves, a fabric is in one piece."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _fewer(
     topology: Topology,
     occupancy: Occupancy,
 ) -> list[PlacedNode]:
-    """As many as are asked for, the most compact ones: placed anew on nothing but the pod's own nodes."""
+    """As many as are asked for, the most compact ones: placed again on nothing but the pod's own nodes."""
     if len(nodes) <= request.count:
         return list(nodes)
     own = Engine.among(site, request.fabric, (n.node for n in nodes), Occupancy())
