@@ -228,7 +228,7 @@ def _resource_view(value: ResourceView) -> ResourceView:
 
 
 def _detail(value: Mapping[str, object]) -> dict[str, object]:
-    """A refusal's explanation, recreated of what is known to be fit."""
+    """A refusal's explanation, rebuilt from the parts that are known to be safe."""
     shown: dict[str, object] = {}
     if isinstance(reason := value.get("reason"), str):
         shown["reason"] = sayings.refusal(reason)
