@@ -18,6 +18,8 @@ SUITES = {
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "api": "list and show with 1,000 pods; idle cost of weft serve",
     "placement": "decisions, quality, traces",
+    "loop": "2,000 pods that boot at once, and a release among them",
+    "endtoend": "orders a second from order to receipt",
     "site": "a site of 10,000 nodes: first upload, a change of one node",
     "openvipu": "partitions of 64 IPUs, leaks, start",
 }

@@ -43,13 +43,13 @@ def fill(made: Parts, state: Path, pods: int) -> None:
     plan = make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), capabilities)
     if isinstance(plan, Refusal):
         raise RuntimeError(plan.reason)
-    with made.store.database.transaction() as tx:
-        for number in range(pods):
+    for number in range(pods):
+        with made.store.database.transaction() as tx:
             made.store.insert_pod(tx, _copy(plan, number), PROJECT, "alice")
 
 
 def _copy(plan: Plan, number: int) -> Plan:
-    """The same plan under another name, id, key, VLAN and nodes."""
+    """The same plan under another name and id, with other numbers, subnets and nodes."""
     nodes = tuple(
         node.model_copy(update={"node": f"gpu{number * NODES_A_POD + i:05}"})
         for i, node in enumerate(plan.placement.nodes)
@@ -60,7 +60,11 @@ def _copy(plan: Plan, number: int) -> Plan:
             "order": plan.order.model_copy(update={"name": f"pod-{number:04}"}),
             "placement": plan.placement.model_copy(update={"nodes": nodes}),
             "allotment": plan.allotment.model_copy(
-                update={"numbers": dict.fromkeys(plan.allotment.numbers, number + 1)}
+                update={
+                    "numbers": dict.fromkeys(plan.allotment.numbers, number + 1),
+                    "rdma_cidr": f"100.{64 + number // 256}.{number % 256}.0/24",
+                    "management_cidr": f"10.{number // 256}.{number % 256}.0/24",
+                }
             ),
         }
     )

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from weft.model.errors import OutsideError
 from weft.model.order import Order
-from weft.model.resources import Graph, Kind, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Graph, Kind, Observed, Outcome, Resource
+from weft.model.site import Flavor
 from weft.ports.cloud import QuotaRow
 from weft.ports.networks import OnNetwork
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -33,7 +34,7 @@ class LeanCloud(FakeCloud):
         self._on_hosts: dict[str, dict[str, Thing]] = {}
         self._numbers: dict[str, set[int]] = {}
 
-    def _call(self, verb: str, kind: Kind | None) -> OutsideError | None:
+    def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
         self.calls[f"{verb} {kind}" if kind else verb] += 1
         return None
 
@@ -44,7 +45,7 @@ class LeanCloud(FakeCloud):
     ) -> Mapping[str, Observed]:
         self._call("find", wanted[0].kind if wanted else None)
         with self._lock:
-            mine, now = self._of_pod.get(scope.pod_id, {}), self.clock.monotonic()
+            mine, now = self._of_pod.get(scope.owner.id, {}), self.clock.monotonic()
             known = {**{key: thing.id for key, thing in mine.items()}, **ids}
             return {
                 r.key: mine[r.key].observed(scope.mark(r.key), wanted_fields(r, known), now)
@@ -62,7 +63,7 @@ class LeanCloud(FakeCloud):
             return {r.key: Outcome(self._made(scope, r, ids).id) for r in wanted}
 
     def _made(self, scope: Scope, resource: Resource, ids: Mapping[str, str]) -> Thing:
-        mine = self._of_pod.setdefault(scope.pod_id, {})
+        mine = self._of_pod.setdefault(scope.owner.id, {})
         if resource.key in mine:
             return mine[resource.key]
         now, server = self.clock.monotonic(), resource.kind is Kind.SERVER
@@ -91,7 +92,7 @@ class LeanCloud(FakeCloud):
     ) -> Mapping[str, Outcome]:
         scope.fence()
         with self._lock:
-            mine = self._of_pod.get(scope.pod_id, {})
+            mine = self._of_pod.get(scope.owner.id, {})
             for resource in wanted:
                 mine[resource.key].fields.update(wanted_fields(resource, ids))
             return {r.key: Outcome(mine[r.key].id) for r in wanted}
@@ -102,7 +103,7 @@ class LeanCloud(FakeCloud):
         scope.fence()
         self._call("delete", wanted[0].kind if wanted else None)
         with self._lock:
-            mine = self._of_pod.get(scope.pod_id, {})
+            mine = self._of_pod.get(scope.owner.id, {})
             for resource in wanted:
                 thing = mine.pop(resource.key, None)
                 if thing is None:
@@ -117,12 +118,12 @@ class LeanCloud(FakeCloud):
                     assert isinstance(segment, int)
                     self._numbers[str(thing.fields["physical_network"])].discard(segment)
             if not mine:
-                self._of_pod.pop(scope.pod_id, None)
+                self._of_pod.pop(scope.owner.id, None)
             return {r.key: Outcome() for r in wanted}
 
     # -- facts --------------------------------------------------------------------------------------------------
 
-    def check_order(self, project_id: str, order: Order, flavor: str) -> None:
+    def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         self._call("facts", None)
 
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:

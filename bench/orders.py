@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import openstack
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
 
 from bench import openstack_scripts as scripts
 from weft.client import Client
@@ -38,9 +39,9 @@ def rows() -> list[dict[str, Any]]:
 
 def _measure(lab: Lab) -> list[dict[str, Any]]:
     hosts = [n.name for n in lab.site.nodes if n.role == "compute"][:NODES]
-    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    config = OpenStackConfig(config_files=[str(lab.clouds_yaml)])
     # The service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as for weft.
-    connection = openstack.connection.Connection(config=config.get_one("weft")).connect_as_project("team-b")
+    connection = Connection(config=config.get_one("weft")).connect_as_project("team-b")
     client = Client.from_config(config.get_one("team-a"))
     weft: list[float] = []
     ready: list[float] = []

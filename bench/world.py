@@ -59,7 +59,9 @@ def bench(folder: Path, nodes: int, boot: float = 0.0) -> Generator[Bench]:
             cloud.offers.images.add("ubuntu")
             cloud.offers.hosts.clear()
             cloud.offers.hosts.update({n.nova_host: "up" for n in site.nodes})
-            fabric = FakeFabric(site, FABRIC, ledger=FabricLedger(database, FABRIC))
+            fabric = FakeFabric(
+                site, FABRIC, ledger=FabricLedger(database, FABRIC, site.fabrics[FABRIC].words)
+            )
             world = World({CLOUD: cloud, FABRIC: fabric}, {FABRIC: fabric}, {CLOUD: cloud})
             keeper = WorldKeeper(store, lambda _: world)
             clock = DatabaseClock(database)

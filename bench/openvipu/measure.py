@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class Rig:
 
 
 @contextmanager
-def rig() -> Iterator[Rig]:
+def rig() -> Generator[Rig]:
     """Start the POD and a controller, and make the cluster ``c``."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -66,7 +66,7 @@ def rig() -> Iterator[Rig]:
 
 
 @contextmanager
-def controller(folder: Path) -> Iterator[tuple[Any, tuple[int, int]]]:
+def controller(folder: Path) -> Generator[tuple[Any, tuple[int, int]]]:
     """A controller on free ports; its process and (user, admin) ports."""
     with program(
         "openvipu.server_main",

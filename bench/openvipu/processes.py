@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def program(module: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def program(module: str, *arguments: str) -> Generator[tuple[subprocess.Popen[str], str]]:
     """A running program and its first line, which it prints when it is ready."""
     command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -186,7 +186,7 @@ class PodSearch(Document):
         default=None, description="Only those that hold this node, or a place on it."
     )
     name: Searched | None = Field(default=None, description="Only of this name.")
-    limit: int = Field(default=1000, ge=1, le=1000, description="At most so many.")
+    limit: int = Field(default=100, ge=1, le=1000, description="At most so many.")
     marker: Searched | None = Field(
         default=None, description="Only those after it: `next` of the page before."
     )
