@@ -118,8 +118,18 @@ class Client:
         url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
         return cls(session, url, timeout)
 
-    def plan_pod(self, order: Mapping[str, Any]) -> Json:
-        return self._ask("POST", "/v1/pods/plan", order)
+    def plan_pod(self, order: Mapping[str, Any], remove: Sequence[str] = ()) -> Json:
+        return self._ask("POST", "/v1/pods/plan" + _removing(remove), order)
+
+    def apply_pod(
+        self, order: Mapping[str, Any], remove: Sequence[str] = (), generation: int | None = None
+    ) -> Json:
+        """Args:
+        generation: of which the pod must be; None: of any.
+        """
+        path = f"/v1/pods/{_part('name', str(order['name']))}{_removing(remove)}"
+        given = {"If-Match": f'"{generation}"'} if generation is not None else None
+        return self._ask("PUT", path, order, headers=given)
 
     def create_pod(self, order: Mapping[str, Any]) -> Json:
         return self._ask("POST", "/v1/pods", order)
@@ -292,6 +302,10 @@ class Client:
         if response.status_code < 300 and answer is not None:
             return answer
         raise _refused(response.status_code, answer, asked, weft)
+
+
+def _removing(nodes: Sequence[str]) -> str:
+    return "?" + "&".join(f"remove={quote(n, safe='')}" for n in nodes) if nodes else ""
 
 
 def _fabric(name: str | None) -> str:

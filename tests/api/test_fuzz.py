@@ -56,7 +56,8 @@ def _send(api: Client, body: bytes) -> None:
         api.post(path, content=body, headers={"Content-Type": "application/json"})
         for path in ("/v1/pods/plan", "/v1/pods")
     ]
-    for answer in answers:
+    applied = api.put("/v1/pods/train", content=body, headers={"Content-Type": "application/json"})
+    for answer in (*answers, applied):
         assert answer.status_code in (200, 202, 400, 409, 413), answer.text
         document = answer.json()
         if answer.status_code >= 400:

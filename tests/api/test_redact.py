@@ -107,6 +107,25 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
             "waits for room; starts by 2026-11-21T16:15Z, nodes promised: 4",
         ),
         ("project 0123 has 2 of 3 nodes", "the project has 2 of 3 nodes"),
+        ("changing to generation 2", "changing to generation 2"),
+        (
+            f"changing to generation 2: create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; "
+            "look into the reason, then release the pod",
+            f"changing to generation 2: create {NAME} (the site): it broke 3 times, No valid host was found; look into "
+            "the reason, then release the pod",
+        ),
+        (
+            "changing to generation 2: cn-secret holds pod theirs",
+            f"changing to generation 2: {sayings.OPERATORS}",
+        ),
+        (
+            f"changing to generation 2; server {NAME} is not there",
+            f"changing to generation 2; server {NAME} is not there",
+        ),
+        (
+            "changing to generation 2 of pod secret",
+            f"it can't be served as it was ordered ({sayings.OPERATORS})",
+        ),
         (
             f"create {NAME} (compute at http://nova:8774): HTTP 403 Quota exceeded for cores: Requested 8, but "
             "already used 16 of 20 cores (request req-1); raise the project's quota or order less",

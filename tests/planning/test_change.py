@@ -237,7 +237,7 @@ def test_others_leaves_stay_theirs() -> None:
 @pytest.mark.parametrize(
     ("parts", "field", "says"),
     [
-        ({"nodes": {"image": "other"}}, "nodes.image", "ubuntu: servers are made with it once"),
+        ({"nodes": {"image": "other"}}, "nodes.image", "servers are made with it once"),
         ({"nodes": {"image": "ubuntu", "flavor": "h100.8.big"}}, "nodes.flavor", "flavors of cloud main"),
         ({"access": {"ssh_key": "ssh-ed25519 AAAA"}}, "access.ssh_key", "authorized_keys"),
         ({"access": {"user_data": "#cloud-config"}}, "access.user_data", "cloud-init runs once"),

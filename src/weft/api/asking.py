@@ -188,9 +188,23 @@ def plain_object(body: bytes) -> dict[str, object]:
     return value
 
 
-def answer(value: BaseModel, status: int = 200, location: str | None = None) -> Response:
-    """A document as JSON, without revalidating values created here."""
-    headers = {"Location": location} if location else None
+def generation_of(if_match: str | None) -> int | None:
+    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it. Raises `InputError`."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix('"').removesuffix('"')
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InputError("If-Match", if_match, 'the generation that was changed, such as "3"')
+    return int(text)
+
+
+def answer(
+    value: BaseModel, status: int = 200, location: str | None = None, generation: int | None = None
+) -> Response:
+    """A document as JSON, without validating again what was made here; its generation is its `ETag`."""
+    headers = {"Location": location} if location else {}
+    if generation is not None:
+        headers["ETag"] = f'"{generation}"'
     return Response(value.model_dump_json(), status, headers, "application/json")
 
 

@@ -17,13 +17,13 @@ from weft.api.asking import (
     answer,
     body_schema,
     document,
+    generation_of,
     json_rows,
     may,
     plain_object,
 )
 from weft.api.documents import AuditLog, NodeList, PartRows, QuarantineRequest, RepairRequest
 from weft.app.verbs import Request
-from weft.model.errors import InputError
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import MissingParts, PartsQuestion, StoredPart
 from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
@@ -50,7 +50,7 @@ def apply_site(
 
     A long table is `{"parts": [SHA-256, …]}`; upload missing parts first.
     """
-    return _tagged(verbs.apply_site(request, plain_object(body), _base(if_match)))
+    return _tagged(verbs.apply_site(request, plain_object(body), generation_of(if_match)))
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
@@ -74,20 +74,8 @@ def site_part(request: Annotated[Request, may("site:show")], verbs: Door, name: 
     return Response(b'{"rows":%b}' % verbs.site_part(request, name), media_type="application/json")
 
 
-def _base(if_match: str | None) -> int | None:
-    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it. Raises `InputError`."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix('"').removesuffix('"')
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InputError("If-Match", if_match, 'the generation of the site that was changed, such as "3"')
-    return int(text)
-
-
 def _tagged(view: SiteView) -> Response:
-    response = answer(view)
-    response.headers["ETag"] = f'"{view.generation}"'
-    return response
+    return answer(view, generation=view.generation)
 
 
 Fabric = Annotated[str | None, Query(description="Name of the fabric; default: the only one.")]

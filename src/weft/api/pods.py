@@ -7,7 +7,7 @@ from typing import Annotated
 
 import anyio.to_thread
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi import Request as HttpRequest
 
 from weft.api.asking import (
@@ -18,6 +18,7 @@ from weft.api.asking import (
     answer,
     body_schema,
     document,
+    generation_of,
     may,
     may_with,
     plain_object,
@@ -25,10 +26,12 @@ from weft.api.asking import (
 from weft.api.documents import AbandonRequest, EventList, ExtendRequest, PodList
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
+from weft.model.ids import Name as NodeName
+from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
-from weft.model.views import PodSearch, PodView
+from weft.model.views import Applied, PodSearch, PodView
 
 LONGEST_WAIT = 30.0
 """Maximum `wait` of a request for events, in seconds."""
@@ -37,12 +40,56 @@ WAITERS = 200
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
 _order = body_schema(Order)
+_NOBODY: list[str] = []
+
+
+Remove = Annotated[
+    list[NodeName],
+    Query(description="Node that goes, where fewer are wanted; may be given several times.", max_length=1000),
+]
+IfMatch = Annotated[
+    str | None,
+    Header(description="Generation that the pod must be of, quoted, as `ETag` gave it; none: any."),
+]
+
+
+def _may_apply(request: Asker, verbs: Door, name: Named) -> Request:
+    """By id it is about a pod that is there, by name perhaps about a new one."""
+    if is_uuid(name):
+        verbs.may(request, "pods:change", name)
+    else:
+        verbs.may(request, "pods:create")
+    return request
 
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
-def plan_pod(request: Annotated[Request, may("pods:plan")], verbs: Door, body: SmallBody) -> Response:
-    """Show the nodes and resources of an order without changing anything."""
-    return answer(verbs.plan_pod(request, load_order(plain_object(body))))
+def plan_pod(
+    request: Annotated[Request, may("pods:plan")], verbs: Door, body: SmallBody, remove: Remove = _NOBODY
+) -> Response:
+    """What an order would be, without touching anything; of a pod of that name, the difference in `change`."""
+    return answer(verbs.plan_pod(request, load_order(plain_object(body)), remove))
+
+
+@router.put(
+    "/{name}",
+    response_model=Applied,
+    responses={202: {"model": Applied, "description": "Created or changed; it goes on by itself"}},
+    openapi_extra=_order,
+)
+def apply_pod(
+    request: Annotated[Request, Depends(_may_apply)],
+    verbs: Door,
+    name: Named,
+    body: SmallBody,
+    remove: Remove = _NOBODY,
+    if_match: IfMatch = None,
+) -> Response:
+    """Make the pod of that name, or change it to what the order says; what is so already is left alone."""
+    order = load_order(plain_object(body))
+    found = verbs.apply_pod(request, name, order, remove, generation_of(if_match))
+    location = f"/v1/pods/{found.pod.id}" if found.outcome == "created" else None
+    status = 200 if found.outcome == "unchanged" else 202
+    return answer(found, status, location, found.pod.generation)
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
@@ -64,7 +111,8 @@ def list_pods(
 @router.get("/{name}", response_model=PodView)
 def show_pod(request: Asker, verbs: Door, name: Named) -> Response:
     """One pod, by name or id."""
-    return answer(verbs.show_pod(request, name))
+    pod = verbs.show_pod(request, name)
+    return answer(pod, generation=pod.generation)
 
 
 @router.get("/{name}/events", response_model=EventList)

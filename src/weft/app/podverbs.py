@@ -16,7 +16,7 @@ from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import check_later, check_waiting, insert_waiting, lengthen_waiting
+from weft.engine.waiting import check_later, check_waiting, insert_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import span
 from weft.model.order import Order
@@ -33,7 +33,7 @@ from weft.planning.queue.extension import why_not_longer
 from weft.planning.shapes.plan import NOT_ORDERED, takes
 from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
-from weft.ports.cloud import Caller
+from weft.ports.cloud import Caller, CloudFacts
 
 LONGEST_WAIT = 30.0
 """Seconds that a request for events may wait at most."""
@@ -51,7 +51,7 @@ class PodVerbs(Desk):
             else:
                 self._policy.check(rule, caller, caller.project_id)
 
-    def plan_pod(self, request: Request, order: Order) -> Plan:
+    def _plan_new(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
         self._check_exclusive(request, project, order)
         given = self._gather(project, order)
@@ -63,19 +63,22 @@ class PodVerbs(Desk):
         return plan
 
     def create_pod(self, request: Request, order: Order) -> PodView:
-        """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
         with self._logged(request, "pod create", order.name):
-            project = self._project(request, "pods:create")
-            self._check_exclusive(request, project, order)
-            given = self._gather(project, order)
-            order = self._checked(request.caller, project, order, given)
-            pod_id = str(uuid4())
-            if order.queue:
-                given.check_possible(pod_id, project, order)
-                self._enqueue(request, project, order, given, pod_id)
-            else:
-                self._place(request, project, order, given, pod_id)
-            return self._view(self._store.find_pod(pod_id, project))
+            return self._create(request, order)
+
+    def _create(self, request: Request, order: Order) -> PodView:
+        """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
+        project = self._project(request, "pods:create")
+        self._check_exclusive(request, project, order)
+        given = self._gather(project, order)
+        order = self._checked(request.caller, project, order, given)
+        pod_id = str(uuid4())
+        if order.queue:
+            given.check_possible(pod_id, project, order)
+            self._enqueue(request, project, order, given, pod_id)
+        else:
+            self._place(request, project, order, given, pod_id)
+        return self._view(self._store.find_pod(pod_id, project))
 
     def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
         """Nodes now, or promised for the start that was asked for. Raises `RefusedError`."""
@@ -131,30 +134,6 @@ class PodVerbs(Desk):
         with self._logged(request, "pod release", name):
             pod = self._find(request, "pods:release", name)
             self._store.release(pod.id, f"release asked by {request.caller.user_name}")
-            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
-
-    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
-        """A later end of the lease, if nothing that was promised to others stands in the way."""
-        with self._logged(request, "pod extend", name):
-            pod, site = self._find(request, "pods:extend", name), self._store.site().site
-            with self._store.database.transaction() as tx:
-                tx.row("lock_capacity")
-                capacity, at = read_capacity(tx), tx.now()
-                _check_longest("until", until, until.timestamp(), at.timestamp(), site)
-                # As it is under the lock: another extension may have come first, and the later end stays.
-                pod = self._store.pod_under(tx, pod.id)
-                if pod.placed is None and pod.state is PodState.PENDING:
-                    if not lengthen_waiting(tx, pod, until, capacity, site):
-                        raise ConflictError(f"pod {pod.name} doesn't wait any more: try again")
-                else:
-                    _check_extension(pod, until, capacity, site)
-                    if tx.row("set_lease_end", id=pod.id, lease_end=until) is None:
-                        gone = "is being released: it can't be extended any more"
-                        raise ConflictError(f"pod {pod.name} {gone}")
-                message = f"extended until {when(until.timestamp())} by {request.caller.user_name}"
-                tx.run("insert_event", pod_id=pod.id, at=at, type="lease", message=message, key=None)
-                tx.run("touch_queue", at=at)
-                tx.run("notify", pod_id=str(pod.id))
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
     def retry_pod(self, request: Request, name: str) -> PodView:
@@ -233,6 +212,10 @@ class PodVerbs(Desk):
         facts.check_order(
             project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
         )
+        return self._resolved(caller, order, facts)
+
+    def _resolved(self, caller: Caller, order: Order, facts: CloudFacts) -> Order:
+        """The order with its key pair read and projects by id."""
         # Names of projects are looked up for operators only, and an id that nobody knows keeps apart from nobody:
         # whoever could tell one from the other could ask which projects there are.
         if order.locality.apart_from and self._policy.is_operator(caller):
@@ -270,7 +253,7 @@ class PodVerbs(Desk):
         start = max(lease.start, now) if lease.start is not None else now
         window = window_of(order, now.timestamp(), start.timestamp())
         field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
-        _check_longest(field, given, window.end, window.now, self._store.site().site)
+        check_longest(field, given, window.end, window.now, self._store.site().site)
         return window
 
     def _view(self, pod: PodRecord) -> PodView:
@@ -278,7 +261,7 @@ class PodVerbs(Desk):
         return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
 
 
-def _check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:
+def check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:
     """Raise `InputError` for a lease that ends later than the site allows."""
     longest = site.leases.longest
     if longest is not None and end > now + span(longest).total_seconds():
@@ -287,12 +270,13 @@ def _check_longest(field: str, given: object, end: float, now: float, site: Site
         raise InputError(field, value, f"an end, {last} at the latest: leases end within {longest} here")
 
 
-def _check_extension(pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> None:
-    """Raise `InputError` or `ConflictError` unless the lease may end then."""
+def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, site: Site) -> None:
+    """Raise `InputError` or `ConflictError` unless the lease may end then; None: never by itself."""
     if pod.state in ENDED or pod.placed is None:
         raise ConflictError(f"pod {pod.name} is {pod.state}: it can't be extended any more")
-    check_later(pod.name, seconds_of(pod.lease_end), until)
-    book, later = capacity.book(), until.timestamp()
+    if until is not None:
+        check_later(pod.name, seconds_of(pod.lease_end), until)
+    book, later = capacity.book(), seconds_of(until)
     lease = next((k for k in book.leases if k.name == str(pod.id)), None)
     why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
     if why is not None:

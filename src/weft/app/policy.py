@@ -80,6 +80,13 @@ _RULES = (
         "POST",
     ),
     _documented(
+        "pods:change",
+        "rule:project_member or rule:operator",
+        "Change a pod by applying an order to it; to apply one of a name that is free, pods:create is asked.",
+        "/v1/pods/{name}",
+        "PUT",
+    ),
+    _documented(
         "pods:release",
         "rule:project_member or rule:operator",
         "Release a pod.",

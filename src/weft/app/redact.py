@@ -18,6 +18,7 @@ from weft.app.policy import Policy
 from weft.app.sayings import HIDDEN
 from weft.app.verbs import Request, Verbs
 from weft.model.base import Document
+from weft.model.change import PodChange
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,
@@ -37,10 +38,11 @@ from weft.model.placement import Explanation, FilterReport, PlacedNode
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
 from weft.model.reservation import Reservation, ReservationView
-from weft.model.resources import Difference, PortSpec, Resource, Spec
+from weft.model.resources import Difference, Graph, PortSpec, Resource, Spec
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     FIRST_PAGE,
+    Applied,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -60,6 +62,9 @@ OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", 
 """Filters that go by what the order asks for. What any other removes is taken, in one sum: busy, kept for others, kept
 apart, out of order or in maintenance are the same to a tenant."""
 TAKEN = "busy"
+_TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
+"""Fields of resources whose change is told with its values: of a partition's members only how many they are."""
+_UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound=PodSummary)
 
@@ -73,7 +78,29 @@ def plan(value: Plan) -> Plan:
     told = {"explanation": explanation(value.placement.explanation), "nodes": _whole(value.placement.nodes)}
     shown = value.placement.model_copy(update=told)
     graph = value.graph.model_copy(update={"resources": resources})
-    return value.model_copy(update={"placement": shown, "graph": graph})
+    told = value.change and change(value.change, graph)
+    return value.model_copy(update={"placement": shown, "graph": graph, "change": told})
+
+
+def change(value: PodChange, graph: Graph | None = None) -> PodChange:
+    """A difference with what the plan shows.
+
+    Args:
+        graph: the resources that are shown; None: keys of others are left out by their kinds.
+    """
+    there = {r.key: r.kind for r in graph.resources} if graph else None
+    changed = (c for c in value.changed if there is None or c.key in there)
+    update = {
+        "added": tuple(k for k in value.added if there is None or k in there),
+        "removed": tuple(r for one in value.removed if (r := _resource(one)) is not None),
+        "changed": tuple(c if c.field in _TOLD else c.model_copy(update=_UNTOLD) for c in changed),
+    }
+    return value.model_copy(update=update)
+
+
+def applied(value: Applied) -> Applied:
+    told = value.change and change(value.change)
+    return value.model_copy(update={"pod": pod(value.pod), "change": told})
 
 
 def _whole(nodes: Sequence[PlacedNode]) -> tuple[PlacedNode, ...]:
@@ -262,13 +289,26 @@ class RedactedVerbs:
         with self._errors(request):
             self._verbs.may(request, rule, pod)
 
-    def plan_pod(self, request: Request, order: Order) -> Plan:
+    def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
         with self._errors(request):
-            return self._for(request, plan)(self._verbs.plan_pod(request, order))
+            return self._for(request, plan)(self._verbs.plan_pod(request, order, remove))
 
     def create_pod(self, request: Request, order: Order) -> PodView:
         with self._errors(request):
             return self._for(request, pod)(self._verbs.create_pod(request, order))
+
+    def apply_pod(
+        self,
+        request: Request,
+        name: str,
+        order: Order,
+        remove: Sequence[str] = (),
+        generation: int | None = None,
+    ) -> Applied:
+        with self._errors(request):
+            return self._for(request, applied)(
+                self._verbs.apply_pod(request, name, order, remove, generation)
+            )
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
         with self._errors(request):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from weft.model.kinds import Kind
 from weft.model.order import KEY_PAIR_NAMES
 from weft.model.pod import PodState
+from weft.planning.shapes.orderdiff import WHYS
 from weft.planning.shapes.resolve import SHAPES
 
 HIDDEN = "(hidden)"
@@ -72,6 +73,7 @@ _SPARE = ("", " ({n} of them spare)")
 _REASONS = _forms(
     "it had nothing yet",
     "retry asked",
+    "it was changed",
     "release asked",
     "in the queue",
     "waits for room",
@@ -99,6 +101,7 @@ _EVENTS = _forms(
     "the lease ended before it could start",
     "release asked by {user}",
     "extended until {time} by {user}",
+    "generation {n} by {user}: …",
     "the lease ends at {time}: the pod is released then, unless it is extended (weft pod extend)",
     "{state}",
     "abandon asked by {user}: …",
@@ -161,6 +164,11 @@ _REFUSALS = _forms(
         f"the project has {{n}} of the {{n}} nodes that it may have at once; {{n}} more are wanted{spare}"
         for spare in ("", ", {n} of them spare")
     ),
+    *(
+        f"subnet {{cidr}} of the pod's {{field}} network has {{n}} addresses, and {{n}} are needed for {{n}} {one}; "
+        "a subnet can't grow while servers are on it"
+        for one in ("node", "nodes")
+    ),
     "{place}: all its management VLANs are in use",
     "{place}: all management VLANs {n} to {n} are in use",
     "{place}: no free subnet of {n} addresses is left…",
@@ -168,6 +176,11 @@ _REFUSALS = _forms(
     *(text for shape in SHAPES for text in shape.says.refusals),
 )
 _CHOSEN = _forms(
+    *(
+        f"{{n}} node{s} stay on {{n}} {leaves} ({{nodes}})…"
+        for s in ("", "s")
+        for leaves in ("leaf", "leaves")
+    ),
     *(
         f"{{n}} node{s}{spare} on {{n}} {leaves} ({{nodes}}{more})…"
         for s in ("", "s")
@@ -184,6 +197,8 @@ _CHANGES = _forms(
     "locality.exclusive: false instead of true",
     "nodes.spare: {n} instead of {n}",
     "nodes.count: {n}",
+    "nodes.count: {n} instead of {n}",
+    "a new pod, with a larger network.{field}",
     "nodes.image, nodes.flavor: others, …",
     *(text for shape in SHAPES for text in shape.says.changes),
 )
@@ -203,9 +218,33 @@ _CONFLICTS = _forms(
     "pod {pod} can't be extended to {time}: nodes of it are promised to others…",
     "pod {pod} can't be extended to {time}: …",
     "several projects have a pod {pod}: give its id",
+    "pod {pod} is being released: apply again when it is, or take another name",
+    "pod {pod} is being released: it can't be changed any more",
+    "pod {pod} isn't there, so it has no generation {n}",
+    "pod {pod} is {state}: order it anew by its name",
+    "pod {pod} has begun meanwhile: apply again",
+    "pod {pod} was changed meanwhile and is generation {n} now: look at it with `weft pod show`, and apply again",
+    "node {node} of pod {pod} isn't in site {node} any more",
     "the project has {n} orders waiting, and may have {n}: release one of them, or order again when one has started",
 )
 _ALLOWED = _forms(
+    *sorted(WHYS),
+    "nodes of the pod: {nodes}",
+    *(
+        f"{{n}} {one}, since nodes.{field} goes from {{n}} to {{n}}"
+        for field, names in (("count", ("node", "nodes")), ("spare", ("spare", "spares")))
+        for one in names
+    ),
+    *(
+        f"whole slices of {{n}} nodes of one leaf; {{n}} {one} would be left on {{node}}"
+        for one in ("node", "nodes")
+    ),
+    "{level} or wider, since its nodes are all within one {level} and none of them moves",
+    "{n}, or name the nodes that go: no {n} of them keep what it asks",
+    "left out: the pod has no nodes yet",
+    "true: the order waits; release it and order anew what is not to wait",
+    "{pod}, the pod's name, which doesn't change",
+    "the name that the order is applied to",
     "a token for a project, since pods belong to projects",
     "a time in the future",
     "later than the lease's end, which is {time}",
@@ -352,6 +391,14 @@ def step(text: str, at_rest: bool) -> str:
 
 
 def _reason(text: str) -> str | None:
+    """Of a change its generation is told, whatever is in its way."""
+    about = re.fullmatch(r"(changing to generation \d{1,9})(?:(: |; )(.+))?", text, re.DOTALL)
+    if about and about[3]:
+        return f"{about[1]}{about[2]}{_plain_reason(about[3]) or OPERATORS}"
+    return about[1] if about else _plain_reason(text)
+
+
+def _plain_reason(text: str) -> str | None:
     starts = re.fullmatch(
         rf"(waits for room; starts by )({_GAPS['time']})(, (?:{_UNITS}) promised: \d+)", text
     )
@@ -442,6 +489,8 @@ def difference(field: str, wanted: str, observed: str) -> tuple[str, str, str]:
 
 def refusal(text: str) -> str:
     """Why an order is refused."""
+    if more := re.match(r"\d{1,9} nodes? more beside the \d{1,9} of the pod: ", text):
+        return more.group() + refusal(text[more.end() :])
     told = _told(_REFUSALS, text) or _quotas(text)
     return told or f"the order can't be served as it stands ({OPERATORS})"
 

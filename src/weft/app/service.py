@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app.podverbs import PodVerbs
+from weft.app.changeverbs import ChangeVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
 from weft.model.errors import WeftError
@@ -10,7 +10,7 @@ from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
 
 
-class Service(PodVerbs, SiteVerbs, TimeVerbs):
+class Service(ChangeVerbs, SiteVerbs, TimeVerbs):
     """Tenants' and operators' verbs over one store."""
 
     def health(self) -> Health:

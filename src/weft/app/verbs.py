@@ -19,6 +19,7 @@ from weft.model.reservation import Reservation, ReservationView
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     FIRST_PAGE,
+    Applied,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -56,9 +57,29 @@ class Verbs(Protocol):
         """
         ...
 
-    def plan_pod(self, request: Request, order: Order) -> Plan: ...
+    def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
+        """What an order would be; of a pod of that name in the caller's project the difference, in `Plan.change`."""
+        ...
 
     def create_pod(self, request: Request, order: Order) -> PodView: ...
+
+    def apply_pod(
+        self,
+        request: Request,
+        name: str,
+        order: Order,
+        remove: Sequence[str] = (),
+        generation: int | None = None,
+    ) -> Applied:
+        """Make the pod of that name in the caller's project, or change it; by id, change any that the caller may.
+
+        Args:
+            remove: nodes that go, where the order wants fewer; the rest is chosen.
+            generation: `ConflictError` unless the pod is of this one.
+
+        Raises `InputErrors` with everything that can't be changed in place, before anything is touched.
+        """
+        ...
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
         """Live pods, and released ones of the last day, by name; no more than `search.limit`."""

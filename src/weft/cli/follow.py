@@ -32,6 +32,10 @@ class Goal:
     lost: frozenset[str]
     done: str
 
+    def at(self, pod: Json) -> bool:
+        """Whether the pod is there: in the state, and no change of it under way."""
+        return pod["state"] == self.reached and not pod.get("changing_since")
+
 
 READY = Goal("READY", frozenset({"FAILED", "RELEASING", "RELEASED"}), "settled")
 RELEASED = Goal("RELEASED", frozenset(), "absent")
@@ -88,7 +92,7 @@ def follow(
                 continue
             after = max([after, *(e["sequence"] for e in events)])
             progress.show(pod, events)
-            if pod["state"] == goal.reached:
+            if goal.at(pod):
                 return End(pod)
             why = f"pod {pod['name']} is {pod['state']}: {pod['reason'] or 'no reason given'}"
             if pod["state"] in goal.lost:

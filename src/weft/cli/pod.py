@@ -39,6 +39,17 @@ def add_commands(subparsers: Subparsers) -> None:
         "--offline", action="store_true", help="plan locally, from a site file, without a server"
     )
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
+    _removing(parser)
+    parser = leaf(commands, "apply", apply, "make the pod of a file, or change the one of its name")
+    _order_file(parser)
+    _removing(parser)
+    parser.add_argument(
+        "--generation",
+        metavar="N",
+        type=_number,
+        help="only if the pod is of this generation (weft pod show)",
+    )
+    _waiting(parser, "as the file wants it")
     parser = leaf(commands, "create", create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
@@ -88,6 +99,16 @@ def _order_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--file", metavar="FILE", required=True, help="pod file (YAML); - for stdin")
 
 
+def _removing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--remove",
+        metavar="NODE",
+        action="append",
+        default=[],
+        help="node that goes, where the file wants fewer; may be given several times",
+    )
+
+
 def _name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name or id of the pod")
 
@@ -126,7 +147,7 @@ def plan(args: argparse.Namespace) -> int:
         from weft.cli.plan_offline import plan_offline
 
         return plan_offline(args.file, args.site, args.json)
-    answer = client_of(args).plan_pod(to_json(read_order(args.file)))
+    answer = client_of(args).plan_pod(to_json(read_order(args.file)), args.remove)
     if args.json:
         write_json(answer)
     else:
@@ -145,6 +166,29 @@ def create(args: argparse.Namespace) -> int:
 
         return _wait(client, args, pod, READY, 0)
     return _ordered(args, pod, "ordered")
+
+
+def apply(args: argparse.Namespace) -> int:
+    order = read_order(args.file)
+    client = client_of(args)
+    answer = client.apply_pod(to_json(order), args.remove, args.generation)
+    pod, outcome = answer["pod"], answer["outcome"]
+    if args.wait and outcome != "unchanged":
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, 0)
+    if args.json:
+        write_json(answer)
+    elif outcome == "unchanged":
+        say(f"pod {pod['name']} is as the file wants it (generation {pod['generation']}): nothing to change")
+    elif outcome == "created":
+        return _ordered(args, pod, "ordered")
+    else:
+        from weft.cli import text
+
+        say("\n".join(text.change(answer["change"])))
+        return _ordered(args, pod, f"being changed to generation {pod['generation']}")
+    return 0
 
 
 def release(args: argparse.Namespace) -> int:

@@ -14,10 +14,12 @@ def plan(value: Json) -> str:
     from pydantic import ValidationError
 
     from weft.model.plan import Plan
+    from weft.planning.shapes.changetext import change_text
     from weft.planning.shapes.plantext import plan_text
 
     try:
-        return plan_text(Plan.model_validate(value)).rstrip()
+        found = Plan.model_validate(value)
+        return (plan_text(found) if found.change is None else change_text(found)).rstrip()
     except ValidationError:
         raise PermanentError(
             "show the plan",
@@ -25,6 +27,15 @@ def plan(value: Json) -> str:
             "the server's plan has fields this client doesn't know",
             "use --json",
         ) from None
+
+
+def change(value: Json) -> list[str]:
+    """What a change makes different, in a few lines."""
+    lines = [f"  ~  {f['field']}: {f['was']} → {f['becomes']}" for f in value.get("fields", ())]
+    for mark, key, what in (("+", "nodes_added", "nodes that come"), ("−", "nodes_removed", "nodes that go")):
+        if names := value.get(key):
+            lines.append(f"  {mark}  {what}: {', '.join(names)}")
+    return lines
 
 
 def refusal(detail: Mapping[str, Any]) -> str:
@@ -97,6 +108,7 @@ _POD_FIELDS = (
     ("id", "id"),
     ("project", "project_id"),
     ("ordered by", "created_by"),
+    ("generation", "generation"),
     ("state", "state"),
     ("phase", "phase"),
     ("why", "reason"),

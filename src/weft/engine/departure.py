@@ -85,6 +85,8 @@ def read_hosts(
 def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:
     """Whether what is left of it would be on a node that the pod holds still, or on a shared host."""
     node = record.resource.node
+    if not record.wanted:  # a node that was given back is others' since then; it was asked about before that
+        return node in holding
     return node not in pod.held or node in holding
 
 

@@ -17,6 +17,7 @@ from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.queue.advice import advise
 from weft.planning.queue.book import Book
+from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
 from weft.planning.shapes.plan import plan_of
@@ -110,18 +111,45 @@ class PlanningInput:
         line.cancel(window.pod)
         return advise(made, line, resolved.ask, book, window.start, window.end, window.until, window.now)
 
+    def change(
+        self, plan: Plan, order: Order, capacity: Capacity, window: Window, remove: Collection[str]
+    ) -> Plan | Refusal:
+        """The next generation of a plan that is in force; or why it can't be.
+
+        Args:
+            window: from now to the end of the changed lease, with the pod's own id.
+
+        Raises `InputError` and `ConflictError` as `make_change`.
+        """
+        book = capacity.book()
+        occupancy = book.occupancy(
+            self.health(capacity), plan.project, window.now, window.start, window.end, window.pod
+        )
+        leaving = [
+            n for n, row in capacity.holds.items() if row["leaving"] and str(row["pod_id"]) == window.pod
+        ]
+        made = make_change(plan, order, self.site, occupancy, leaving, remove)
+        if isinstance(made, Refusal) or (made.change and not made.change.nodes_added):
+            return made
+        resolved = resolve(order, plan.project, self.site)
+        return over_limit(resolved, book, window.start, window.end, window.pod) or made
+
     def without_occupied(
-        self, plan: Plan, sharing: Mapping[str, Collection[str]] | None = None
+        self,
+        plan: Plan,
+        sharing: Mapping[str, Collection[str]] | None = None,
+        nodes: Collection[str] | None = None,
     ) -> PlanningInput | None:
         """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the input without those nodes.
 
         Args:
             sharing: shared node -> servers of other pods that belong on it, by id or name.
+            nodes: those of the plan's that are looked at; None: all.
 
         Raises `UnknownError` if it can't be told of any of them.
         """
-        facts = self.world.clouds[plan.cloud]
-        reasons = look_before_claim(facts, self.site, plan.cloud, plan.placement.held, sharing or {})
+        facts, looked_at = self.world.clouds[plan.cloud], plan.placement.held if nodes is None else nodes
+        reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, sharing or {})
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:

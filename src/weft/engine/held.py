@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
+from weft.model.fabric import Membership
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -28,8 +29,9 @@ from weft.model.pod import (
     check_transition,
     find,
     summary,
+    why,
 )
-from weft.model.receipt import SignedReceipt
+from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.resources import Resource
 from weft.ports.witness import Witnesses
 
@@ -53,6 +55,14 @@ class News(NamedTuple):
 
 class LostError(Exception):
     """Another worker has the pod now, or the time ran out: stop at once, write nothing."""
+
+
+Ports = Mapping[str, tuple[Membership, ...]]
+"""Key of a segment -> ports that are, or were, in it."""
+
+
+class ChangedError(LostError):
+    """The pod is of a newer generation than this visit works on: stop at once, write nothing, begin anew."""
 
 
 class Held:
@@ -94,6 +104,8 @@ class Held:
             if row is None:
                 self.lost.set()
                 raise LostError
+            if row["generation"] != self.pod.generation:
+                raise ChangedError
             self.wanted, self.at = row["wanted"], tx.now()
             yield tx
 
@@ -101,8 +113,11 @@ class Held:
         """Right before anything is changed outside: raise `LostError` unless the pod is still this worker's."""
         if not self.lost.is_set():
             with self._database.transaction() as tx:
-                if tx.row("is_held", id=self.pod.id, token=self.pod.token) is not None:
-                    return
+                row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
+            if row is not None and row["generation"] == self.pod.generation:
+                return
+            if row is not None:
+                raise ChangedError
             self.lost.set()
         raise LostError
 
@@ -191,8 +206,7 @@ class Held:
             without=without,
         )
         state = summary(phase, conditions)
-        decides = find(conditions, DECIDES[state])
-        reason = decides.message if decides else ""
+        reason = why(phase, conditions)
         stored = Jsonb([c.model_dump(mode="json") for c in conditions])
         tx.run("set_pod", id=self.pod.id, phase=phase, conditions=stored, state=state, reason=reason, at=at)
         if (state, reason) != before:
@@ -264,6 +278,45 @@ class Held:
                 if tx.run("give_back_node", node=node, pod_id=self.pod.id):
                     tx.run("touch_queue", at=tx.now())
                     self._events(tx, [("release", f"{node} was read back clean and is free", None)])
+
+    def leaving(self) -> dict[str, Ports]:
+        """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
+        with self._database.transaction() as tx:
+            rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
+        return {
+            row["node"]: {key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()}
+            for row in rows
+        }
+
+    def give_back_read(self, nodes: Collection[str], items: Sequence[ReceiptItem]) -> None:
+        """Give nodes back that the pod doesn't want any more; what was read of them is part of its receipt."""
+        with self.write() as tx:
+            now = tx.now()
+            gone = [n for n in sorted(nodes) if tx.run("give_back_node", node=n, pod_id=self.pod.id)]
+            if not gone:
+                return
+            read = Jsonb([i.model_dump(mode="json") for i in items])
+            tx.run("insert_given_back", pod_id=self.pod.id, nodes=gone, at=now, items=read)
+            tx.run("touch_queue", at=now)
+            self._events(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
+
+    def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
+        """Nodes that were given back before the end, the first one first, and what was read of them then."""
+        with self._database.transaction() as tx:
+            rows = tx.rows("given_back", pod_id=self.pod.id)
+        items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
+        return tuple(n for r in rows for n in r["nodes"]), tuple(items)
+
+    def change_done(self) -> None:
+        """Everything was seen to be as the newest generation wants it."""
+        if self.pod.ready_generation == self.pod.generation and self.pod.changed_at is None:
+            return
+        with self.write() as tx:
+            tx.run("change_done", id=self.pod.id, at=tx.now())
+            if self.pod.generation > 1:
+                self._events(tx, [("change", f"generation {self.pod.generation} is as wanted", None)])
+        generation, at = self.pod.generation, self.at
+        self.pod = replace(self.pod, ready_generation=generation, changed_at=None, ready_at=at)
 
     def nodes(self) -> frozenset[str]:
         """Nodes that the pod still holds: single ones may have been given back."""

@@ -74,7 +74,8 @@ def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched
         except WeftError as error:
             unknown[node.name] = str(error)
             continue
-        why, detail = _judge(seen[node.nova_host], server, own, arriving)
+        new = server is not None and server.generation > pod.ready_generation
+        why, detail = _judge(seen[node.nova_host], server, own, arriving or new)
         if why:
             withheld[node.name], details[node.name] = why, detail
             foreign.update([node.name] if why is OTHERS else [])

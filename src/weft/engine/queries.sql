@@ -65,7 +65,7 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: node_holds
 -- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, h.whole, p.name AS pod, p.project_id, p.lease_end, p.wanted,
+SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, h.whole, h.leaving, p.name AS pod, p.project_id, p.lease_end, p.wanted,
     p.apart_from, p.exclusive, p.bisection_gbps
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
@@ -86,7 +86,7 @@ WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
 SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
-    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, p.apart_from, p.exclusive, p.bisection_gbps
+    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, NULL AS leaving, p.apart_from, p.exclusive, p.bisection_gbps
 FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
 
 -- name: servers_gone
@@ -181,8 +181,8 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
 UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: drop_claim
--- No row: a worker has had it, or its release was asked for, and it goes its own way.
-DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' RETURNING id;
+-- No row: a worker has had it, or it was changed, or its release was asked for, and it goes its own way.
+DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING id;
 
 -- name: drop_events
 DELETE FROM event WHERE pod_id = %(pod_id)s;
@@ -206,7 +206,7 @@ WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING 
 -- name: waiting_pods
 -- One that couldn't be read is tried again when it is due.
 -- Whoever has seen this version of a row has its document: those of everybody who waits are large.
-SELECT id, project_id, name, created_by, created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
+SELECT id, project_id, name, created_by, coalesce(queued_at, created_at) AS created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
     expected_start, parked
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
 
@@ -277,11 +277,6 @@ VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(c
 
 -- name: delete_reservation
 DELETE FROM reservation WHERE name = %(name)s;
-
--- name: set_lease_end
--- A pod that is on its way out keeps its end.
-UPDATE pod SET lease_end = %(lease_end)s, lease_warned = false
-WHERE id = %(id)s AND wanted = 'present' AND plan IS NOT NULL RETURNING id;
 
 -- name: lengthen_waiting
 -- An order that waits has another lease. No row: it has begun meanwhile, or was taken back.
@@ -401,7 +396,7 @@ SELECT count(*) AS number FROM quarantine;
 SELECT count(*) AS number FROM pod WHERE parked IS NOT NULL AND state <> 'RELEASED';
 
 -- name: resources_of
-SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position;
+SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position, key;
 
 -- name: release_pod
 -- The wish only; the loop does the work. Waking is part of it.
@@ -450,14 +445,14 @@ WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted,
 
 -- name: is_held
 -- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
-SELECT id FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now();
+SELECT generation FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: late_for
 SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM pod WHERE id = %(id)s AND late_until IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
-SELECT wanted, woken FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+SELECT wanted, woken, generation FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
 -- name: give_up_pod
 -- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
@@ -728,3 +723,83 @@ DELETE FROM site WHERE generation IN (
     SELECT generation FROM (
         SELECT generation, lead(applied_at) OVER (ORDER BY generation) AS replaced_at FROM site
     ) known WHERE replaced_at < %(before)s ORDER BY generation LIMIT %(limit)s);
+
+-- name: change_pod
+-- The next generation of a pod that has nodes. No row: somebody else was faster, or it is on its way out.
+UPDATE pod SET generation = %(generation)s, ordered = %(ordered)s, plan = %(plan)s, lease_end = %(lease_end)s,
+    lease_warned = lease_warned AND lease_end IS NOT DISTINCT FROM %(lease_end)s,
+    changed_at = coalesce(changed_at, %(changed_at)s), failures = 0, woken = woken + 1, next_at = now()
+WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NOT NULL AND state <> 'RELEASED'
+RETURNING *;
+
+-- name: change_waiting
+-- The next generation of an order that waits, or could never be placed. Without its place it is as if it came now.
+UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, lease_end = %(lease_end)s, not_before = %(not_before)s,
+    fixed = %(fixed)s, expected_start = %(expected_start)s, reason = %(reason)s, position = NULL,
+    since = CASE WHEN state = 'PENDING' THEN since ELSE %(at)s END, state = 'PENDING', phase = 'ordered',
+    conditions = '[]', alarmed = false,
+    queued_at = CASE WHEN %(keeps_place)s THEN queued_at ELSE %(at)s END
+WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NULL AND state IN ('PENDING', 'FAILED')
+RETURNING id;
+
+-- name: leave_place
+UPDATE pod SET arrival = DEFAULT WHERE id = %(id)s;
+
+-- name: first_generation
+-- What a pod was before its first change.
+INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)
+SELECT id, generation, ordered, created_at, created_by, 'ordered' FROM pod WHERE id = %(id)s
+ON CONFLICT DO NOTHING;
+
+-- name: insert_generation
+INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)
+VALUES (%(pod_id)s, %(generation)s, %(ordered)s, %(at)s, %(by)s, %(what)s);
+
+-- name: generations_of
+SELECT generation, at, by, what FROM pod_generation WHERE pod_id = %(pod_id)s ORDER BY generation;
+
+-- name: resource_keys
+SELECT key, state, expunged FROM resource WHERE pod_id = %(pod_id)s;
+
+-- name: insert_changed_resource
+INSERT INTO resource (pod_id, key, kind, position, document, generation)
+VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
+
+-- name: change_resource
+-- It stays, and is wanted otherwise: what was settled is looked at again.
+UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s,
+    since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
+    state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
+WHERE pod_id = %(pod_id)s AND key = %(key)s;
+
+-- name: want_resource_again
+-- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
+-- is made again after that.
+UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
+    reason = '', differences = '[]', attempts = 0, since = %(at)s,
+    state = CASE state WHEN 'absent' THEN 'wanted' WHEN 'settled' THEN 'pending' ELSE state END
+WHERE pod_id = %(pod_id)s AND key = %(key)s;
+
+-- name: expunge_resource
+UPDATE resource SET expunged = %(generation)s WHERE pod_id = %(pod_id)s AND key = %(key)s AND expunged IS NULL;
+
+-- name: leave_node
+-- It is held until it was read back clean.
+UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s WHERE node = %(node)s AND pod_id = %(pod_id)s;
+
+-- name: use_spare
+UPDATE node_hold SET spare = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
+
+-- name: nodes_leaving
+SELECT node, leaving_ports AS ports FROM node_hold WHERE pod_id = %(pod_id)s AND leaving IS NOT NULL ORDER BY node;
+
+-- name: change_done
+-- Everything is as its newest generation wants it.
+UPDATE pod SET ready_generation = generation, changed_at = NULL, alarmed = false, ready_at = %(at)s
+WHERE id = %(id)s AND (ready_generation <> generation OR changed_at IS NOT NULL);
+
+-- name: insert_given_back
+INSERT INTO given_back (pod_id, nodes, at, items) VALUES (%(pod_id)s, %(nodes)s, %(at)s, %(items)s);
+
+-- name: given_back
+SELECT nodes, at, items FROM given_back WHERE pod_id = %(pod_id)s ORDER BY id;

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from weft.engine.held import Held, News
+from weft.engine.leaving import Left, let_go
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
 from weft.engine.records import Change, ResourceRecord, RowState, Taken, UnreadableError
@@ -19,6 +20,7 @@ from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import NotYetError, PermanentError, TakenError, TemporaryError, UnknownError, WeftError
+from weft.model.fabric import Membership
 from weft.model.kinds import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
@@ -87,10 +89,17 @@ class Reconciler:
     def _present(self, held: Held) -> Look:
         if is_true(held.conditions, Aspect.FAILED):
             return self._stay(held)
-        if held.phase is Phase.SERVING:
-            return self._observe(held)
-        if held.pod.taken is not None:
+        if held.pod.taken is not None and held.phase is not Phase.SERVING:
             return self._renumber(held, held.pod.taken)
+        left = self._let_go(held)
+        look = self._onward(held, left)
+        return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
+
+    def _onward(self, held: Held, left: Left | None) -> Look:
+        """Args: left: of what the newest generation doesn't want."""
+        if held.phase is Phase.SERVING:
+            changing = held.pod.ready_generation < held.pod.generation
+            return self._change(held, left) if changing else self._observe(held, left)
         if find(held.conditions, Aspect.WIRED) is None:
             held.set(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         if not is_true(held.conditions, Aspect.BOOTED):
@@ -105,7 +114,68 @@ class Reconciler:
                 return Look(wait.delay)
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
             held.set(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
-        return self._verify(held)
+        return self._verify(held, left)
+
+    # -- a change -----------------------------------------------------------------------------------------------
+
+    def _let_go(self, held: Held) -> Left | None:
+        """Take away what the newest generation doesn't want; None: nothing of it is left."""
+        walker = Walker(held, self._world(), self._settings, self._pool)
+
+        def read(nodes: frozenset[str]) -> ReadBack:
+            return self._reader(held, nodes).read_nodes(nodes)
+
+        return let_go(held, walker, read, self._settings)
+
+    def _change(self, held: Held, left: Left | None) -> Look:
+        """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
+        about = f"changing to generation {held.pod.generation}"
+        try:
+            wait = self._repair(held)
+        except WeftError as error:
+            return self._stuck(held, about, error)
+        if wait is not None:
+            self._changing(held, about)
+            return Look(wait.delay)
+        verdict = self._verdict(held)
+        if not verdict.fine and self._newest(held) < self._settings.verify_patience:
+            self._changing(held, about)
+            return Look(self._settings.poll(self._newest(held)))
+        if left is not None and not left.kept and verdict.fine:
+            self._changing(held, f"{about}: {left.wait.reason}", News(Aspect.READY, "true", Cause.DONE))
+            return Look(left.wait.delay)
+        return self._judge(held, verdict, left)
+
+    def _changing(self, held: Held, why: str, *news: News) -> None:
+        """A repair that was under way is part of the change: it isn't gone on with by itself after that."""
+        changing = News(Aspect.CHANGING, "true", Cause.UNDER_WAY, why)
+        held.set(changing, *news, without=(Aspect.REPAIRING,))
+
+    def _newest(self, held: Held) -> float:
+        """Seconds since the last of what the change brought was seen at rest."""
+        new = [r for r in held.resources() if r.wanted and r.generation > held.pod.ready_generation]
+        return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
+
+    def _stuck(self, held: Held, about: str, error: WeftError) -> Look:
+        """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
+        old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
+        watched = self._watch_nodes(held, arriving=held.pod.mend)
+        verdict = verify(held.pod, old, self._world(), self._pool)
+        held.change(_news(old, verdict.changes))
+        on = {r.resource.node for r in old}
+        known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
+        verdict = replace(verdict, problems=(*known, *verdict.problems))
+        failures, why = held.pod.failures + 1, f"{about}: {error}"
+        temporary = error if isinstance(error, TemporaryError) else None
+        if not verdict.fine:
+            self._changing(held, why, _not_ready(verdict))
+        elif temporary is None:
+            self._changing(held, why, News(Aspect.READY, "false", Cause.PERSON_NEEDED))
+        else:
+            self._changing(held, why, News(Aspect.READY, "true", Cause.DONE))
+        if temporary is None or temporary.alarming:
+            held.alarm(f"{held.state}: {held.reason}")
+        return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
 
     def _build(self, held: Held) -> Wait | None:
         def booting() -> None:
@@ -114,19 +184,22 @@ class Reconciler:
                 held.set(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
         walker = Walker(held, self._world(), self._settings, self._pool, booting)
-        if self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in walker.records.values()):
-            self._before_building(held)
+        if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
+            self._before_building(held, arriving=True)
             walker = Walker(held, self._world(), self._settings, self._pool, booting)
         return walker.build()
+
+    def _wants_look(self, held: Held, records: Iterable[ResourceRecord]) -> bool:
+        return self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in records)
 
     def _watch_is_due(self, held: Held) -> bool:
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
-    def _before_building(self, held: Held) -> None:
+    def _before_building(self, held: Held, arriving: bool) -> None:
         """Before anything is asked for, look who is on the nodes."""
         held.note_epoch(self._world().clouds[held.pod.plan.cloud])
-        watched = self._watch_nodes(held, arriving=True)
+        watched = self._watch_nodes(held, arriving)
         if watched.foreign or watched.unknown:
             self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
@@ -141,12 +214,12 @@ class Reconciler:
         renumber(held, taken, self._world(), self._site())
         return Look(0.0, held.pod.failures + 1)
 
-    def _verify(self, held: Held) -> Look:
+    def _verify(self, held: Held, left: Left | None) -> Look:
         """The first verdict; a port may come up a moment after its server: for a while it isn't called wrong."""
         verdict = self._verdict(held)
         age = (held.at - held.since).total_seconds()
         if verdict.fine or age >= self._settings.verify_patience:
-            return self._judge(held, verdict)
+            return self._judge(held, verdict, left)
         return Look(self._settings.poll(age))
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
@@ -177,10 +250,7 @@ class Reconciler:
 
     def _tell(self, held: Held, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
         """What keeps the pod from being READY."""
-        unknown = bool(verdict.problems) and all(p.unknown for p in verdict.problems)
-        cause = Cause.UNREADABLE if unknown else Cause.DIFFERENT
-        message = verdict.reason() or otherwise
-        held.set(News(Aspect.READY, "unknown" if unknown else "false", cause, message), phase=phase)
+        held.set(_not_ready(verdict, otherwise), phase=phase)
 
     def _renew_segment(self, held: Held) -> None:
         """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
@@ -189,7 +259,7 @@ class Reconciler:
         if any(r.state is not RowState.SETTLED for r in made):
             moves.advance(made)
 
-    def _judge(self, held: Held, verdict: Verdict) -> Look:
+    def _judge(self, held: Held, verdict: Verdict, left: Left | None) -> Look:
         """READY if everything is as wanted; else it is looked at again soon."""
         if not verdict.fine:
             failures = held.pod.failures + 1
@@ -199,8 +269,11 @@ class Reconciler:
             self._prove(held)
             seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
             held.say("verified", f"as wanted: {seen}")
-        ready = News(Aspect.READY, "true", Cause.DONE)
-        held.set(ready, phase=Phase.SERVING, without=(Aspect.PROVED, Aspect.REPAIRING))
+        ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
+        over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
+        held.set(ready, phase=Phase.SERVING, without=over)
+        if done:
+            held.change_done()
         if held.pod.mend:
             held.mended()
         return Look(self._settings.observe_every)
@@ -222,9 +295,10 @@ class Reconciler:
         """How many seconds old the reading may be that the pod is judged by: it is from after its last change."""
         if held.state is not PodState.READY or held.pod.mend:
             return 0.0
-        return min(self._settings.fabric_age, max(0.0, (held.at - held.since).total_seconds()))
+        since = max(held.since, held.pod.ready_at or held.since)
+        return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
 
-    def _observe(self, held: Held) -> Look:
+    def _observe(self, held: Held, left: Left | None) -> Look:
         """Look at a pod that was made; repair what weft may repair by itself."""
         if is_true(held.conditions, Aspect.REPAIRING):
             wait = self._go_on_repairing(held)
@@ -232,11 +306,11 @@ class Reconciler:
                 return Look(wait.delay)
         verdict = self._verdict(held, self._fabric_age(held))
         if verdict.fine or all(p.unknown for p in verdict.problems):
-            return self._judge(held, verdict)
+            return self._judge(held, verdict, left)
         self._tell(held, verdict)
         wait = self._repair(held)
         if wait is None:
-            return self._judge(held, self._verdict(held))
+            return self._judge(held, self._verdict(held), left)
         held.set(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
         return Look(wait.delay)
 
@@ -252,7 +326,10 @@ class Reconciler:
 
     def _repair(self, held: Held) -> Wait | None:
         """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
-        records = [r for r in held.resources() if r.state is not RowState.SETTLED]
+        unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
+        records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
+        if len(records) < len(unsettled) and self._wants_look(held, unsettled):
+            self._before_building(held, arriving=held.pod.mend)
         away = frozenset[str]() if held.pod.mend else held.withheld()
         stuck = (
             []
@@ -273,7 +350,7 @@ class Reconciler:
 
     def _release(self, held: Held) -> Look:
         if held.phase is not Phase.RELEASING:
-            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.FAILED)
+            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
             held.set(clean, phase=Phase.RELEASING, without=over)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
@@ -301,8 +378,8 @@ class Reconciler:
                 self._keep_back(held, read)
             raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
         held.keep_stale_numbers(read.stale)
-        quarantined = sorted(set(held.pod.held) & held.quarantined())
-        held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock)))
+        quarantined = sorted(held.nodes() & held.quarantined())
+        held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock, held.given_back())))
         return Look(0.0)
 
     def _abandon(self, held: Held, read: ReadBack) -> Look:
@@ -315,14 +392,21 @@ class Reconciler:
         abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
         quarantined = sorted(mine & held.quarantined())
         held.say("alarm", f"abandoned with this left: {read.reason() or 'nothing that could be seen'}")
-        receipt = self._sign(make_receipt(held.pod, read, quarantined, self._clock, abandoned))
+        made = make_receipt(held.pod, read, quarantined, self._clock, held.given_back(), abandoned)
+        receipt = self._sign(made)
         held.keep_stale_numbers(read.stale)
         held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
         return Look(0.0)
 
     def _read_back(self, held: Held) -> ReadBack:
-        records, holding = held.resources(), held.nodes()
-        return Reader(held.pod, records, self._world(), self._site(), self._clock, holding).read()
+        return self._reader(held, held.nodes()).read()
+
+    def _reader(self, held: Held, holding: Collection[str]) -> Reader:
+        former: dict[str, tuple[Membership, ...]] = {}
+        for node, ports in held.leaving().items():
+            for key, members in ports.items() if node in holding else ():
+                former[key] = (*former.get(key, ()), *members)
+        return Reader(held.pod, held.resources(), self._world(), self._site(), self._clock, holding, former)
 
     def _wait_for_late(self, held: Held) -> None:
         """What a worker asked for that lost the pod may come to be after all was taken away: read back after that."""
@@ -343,7 +427,7 @@ class Reconciler:
     def _keep_back(self, held: Held, read: ReadBack) -> None:
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
-        held.give_back_nodes([n for n in held.pod.held if n not in read.unclean])
+        held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
 
     # -- errors -------------------------------------------------------------------------------------------------
 
@@ -366,11 +450,24 @@ class Reconciler:
 
     def _watch(self, held: Held) -> None:
         """A state that outlasts its limit raises an alarm, once."""
+        changed = held.pod.changed_at
+        if changed is not None and held.phase is Phase.SERVING:
+            most = self._settings.limits.get(PodState.BOOTING, self._settings.patience_servers)
+            if (lasted := (held.at - changed).total_seconds()) > most:
+                held.alarm(
+                    f"a change for {lasted:.0f} s, more than {most:.0f} s: {held.reason or 'no reason known'}"
+                )
         limit = self._settings.limits.get(held.state)
         if limit is not None and (lasted := (self._clock.now() - held.since).total_seconds()) > limit:
             message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
             held.alarm(message)
             log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, message)
+
+
+def _not_ready(verdict: Verdict, otherwise: str = "") -> News:
+    unknown = bool(verdict.problems) and all(p.unknown for p in verdict.problems)
+    cause = Cause.UNREADABLE if unknown else Cause.DIFFERENT
+    return News(Aspect.READY, "unknown" if unknown else "false", cause, verdict.reason() or otherwise)
 
 
 def _news(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:

@@ -80,6 +80,18 @@ class ResourceRecord:
     finished_at: datetime | None
     since: datetime | None = None
     asked: bool = False
+    generation: int = 1
+    expunged: int | None = None
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Never asked for, or seen gone: nothing of it is outside."""
+        return self.state in (RowState.WANTED, RowState.ABSENT)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the pod's newest generation wants it; what isn't wanted is taken away, and stays as its tombstone."""
+        return self.expunged is None
 
     @property
     def key(self) -> str:
@@ -111,6 +123,8 @@ class ResourceRecord:
             finished_at=row["finished_at"],
             since=row["since"],
             asked=row["asked"],
+            generation=row["generation"],
+            expunged=row["expunged"],
         )
 
     def after(self, change: Change, at: datetime) -> ResourceRecord:
@@ -165,6 +179,10 @@ class PodRecord:
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
+        generation: of order and plan.
+        ready_generation: the newest that was seen to be true, at `ready_at`; 0: none yet.
+        changed_at: since when what a change asked for is under way; None: nothing is.
+        placed_at: when its nodes became its own; a lease's duration counts from then.
     """
 
     id: UUID
@@ -195,6 +213,10 @@ class PodRecord:
     swept_at: datetime | None
     taken: Taken | None
     watched_at: datetime | None
+    generation: int
+    ready_generation: int
+    ready_at: datetime | None
+    changed_at: datetime | None
 
     @property
     def state(self) -> PodState:
@@ -268,6 +290,10 @@ class PodRecord:
             swept_at=row["swept_at"],
             watched_at=row["watched_at"],
             taken=Taken(**row["taken"]) if row["taken"] else None,
+            generation=row["generation"],
+            ready_generation=row["ready_generation"],
+            ready_at=row["ready_at"],
+            changed_at=row["changed_at"],
         )
 
 

@@ -10,14 +10,15 @@ from typing import Literal
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
 from weft.engine.moves import seen_of
-from weft.engine.records import PodRecord, ResourceRecord, RowState, StaleNumber
+from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import Clean, EvidenceItem
+from weft.model.fabric import Clean, EvidenceItem, Membership
 from weft.model.kinds import AnyKind, Home, Kind
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
+from weft.model.specs import SegmentSpec
 from weft.ports.clock import Clock
 
 
@@ -54,6 +55,7 @@ class Reader:
 
     Args:
         holding: nodes that the pod holds still; the others were given back before, and may be somebody else's.
+        former: key of a segment -> ports of nodes that the pod doesn't want any more and holds still.
     """
 
     def __init__(
@@ -64,32 +66,51 @@ class Reader:
         site: Site,
         clock: Clock,
         holding: Collection[str],
+        former: Mapping[str, tuple[Membership, ...]] | None = None,
     ) -> None:
         self._pod, self._records, self._world, self._site, self._clock = pod, records, world, site, clock
         self._holding = frozenset(holding)
+        self._former = former or {}
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
         self._stale: list[StaleNumber] = []
         self._of_fabric: list[ReceiptItem] = []
 
+    def read_nodes(self, nodes: Collection[str]) -> ReadBack:
+        """What is on nodes that the pod doesn't want any more, and around them, while it goes on elsewhere."""
+        segments = [r for r in self._records if r.kind is Kind.SEGMENT]
+        self._records = [r for r in self._records if not r.wanted and r.resource.node in nodes]
+        self._clouds()
+        for record in segments:
+            self._former_ports(record, nodes)
+        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again))
+
+    def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
+        """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
+        spec, name, at = record.resource.spec, record.resource.where, self._clock.now()
+        assert isinstance(spec, SegmentSpec)
+        segment = spec.model_copy(update={"members": self._former.get(record.key, ())})
+        if not segment.members:
+            return
+        try:
+            fabric = self._world.fabric(name)
+            clean = fabric.clean(segment, fabric.snapshot())
+        except WeftError as error:
+            self._item(Kind.SEGMENT, segment.text, "unknown", str(error), sorted(nodes), at)
+            return
+        # What is said of the segment as a whole is true: the pod has it still.
+        for item in (i for i in clean.items if not i.whole):
+            kept = () if item.result == "clean" else item.nodes or sorted(nodes)
+            self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread)
+
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
-        places = {(r.resource.where, r.kind) for r in self._records if r.kind.row.home is not Home.FABRIC}
-        # Servers first: of several reasons why a node is kept, a server that is still there says most.
-        for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
-            self._listing(where, kind)
-        for guest in read_guests(self._pod, self._records, self._world, self._holding):
-            kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
-            self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
-        own = {r.outside_id for r in self._records if r.kind.row.on_host and r.outside_id}
-        for host in read_hosts(self._pod, self._world, self._site, self._holding, own):
-            kept = () if host.result == "clean" else (host.node,)
-            self._item("host", host.node, host.result, host.seen, kept)
+        self._clouds()
         for record in self._records:
             if record.kind is Kind.SEGMENT:
                 self._fabric(record)
-        left = [r.key for r in self._records if r.state not in (RowState.ABSENT, RowState.WANTED)]
+        left = [r.key for r in self._records if not r.is_nowhere]
         self._item(
             "database",
             f"{len(self._records)} resource rows",
@@ -103,6 +124,20 @@ class Reader:
             tuple(self._stale),
             tuple(self._of_fabric),
         )
+
+    def _clouds(self) -> None:
+        """Things, guests and hosts."""
+        places = {(r.resource.where, r.kind) for r in self._records if r.kind.row.home is not Home.FABRIC}
+        # Servers first: of several reasons why a node is kept, a server that is still there says most.
+        for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
+            self._listing(where, kind)
+        for guest in read_guests(self._pod, self._records, self._world, self._holding):
+            kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
+            self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
+        own = {r.outside_id for r in self._records if r.kind.row.on_host and r.outside_id}
+        for host in read_hosts(self._pod, self._world, self._site, self._holding, own):
+            kept = () if host.result == "clean" else (host.node,)
+            self._item("host", host.node, host.result, host.seen, kept)
 
     def _listing(self, where: str, kind: AnyKind) -> None:
         group = [r for r in self._records if r.resource.where == where and r.kind is kind]
@@ -126,6 +161,8 @@ class Reader:
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
         segment, name, at = all_members(self._pod, record.resource), record.resource.where, self._clock.now()
+        former = [m for m in self._former.get(record.key, ()) if m.port not in segment.ports]
+        segment = segment.model_copy(update={"members": (*segment.members, *former)})
         try:
             fabric = self._world.fabric(name)
             clean = fabric.clean(segment, fabric.snapshot())
@@ -185,9 +222,14 @@ def make_receipt(
     read: ReadBack,
     quarantined: Sequence[str],
     clock: Clock,
+    given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
     abandoned: Abandoned | None = None,
 ) -> Receipt:
-    """What will be signed."""
+    """What will be signed.
+
+    Args:
+        given_back: nodes that the pod gave back before its end, and what was read of them then.
+    """
     return Receipt(
         site=pod.plan.site,
         pod_id=str(pod.id),
@@ -198,7 +240,8 @@ def make_receipt(
         nodes=pod.nodes,
         spares=pod.spares,
         segment=pod.plan.allotment.segment or "",
-        items=tuple(_for_everybody(i) for i in read.items),
+        given_back=given_back[0],
+        items=tuple(_for_everybody(i) for i in (*given_back[1], *read.items)),
         clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
@@ -221,4 +264,4 @@ def _nodes(record: ResourceRecord, pod: PodRecord) -> tuple[str, ...]:
     node = record.resource.node
     if not record.kind.row.keeps_node or not node:
         return ()
-    return (node,) if node in pod.nodes else pod.nodes
+    return (node,) if node in pod.nodes or not record.wanted else pod.nodes

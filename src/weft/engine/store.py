@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.errors import UniqueViolation
-from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
@@ -18,11 +17,12 @@ from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.podlist import UNREADABLE, page
 from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
+from weft.engine.revival import revive
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summary
+from weft.model.pod import PodState
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.site import Site
 from weft.model.views import AuditLogEntry, AuditLogSearch, EventView, PodSearch, PodSummary
@@ -358,23 +358,7 @@ class Store:
             row = tx.row("retry_pod", id=pod_id, at=now)
             if row is None:
                 return None
-            pod = PodRecord.of(row)
-            conditions = changed(pod.conditions, without=[Aspect.FAILED])
-            state = summary(pod.phase, conditions)
-            if decides := find(conditions, DECIDES[state]):
-                again = decides.model_copy(update={"reason": Cause.UNDER_WAY, "message": "retry asked"})
-                conditions = changed(conditions, again)
-            stored = Jsonb([c.model_dump(mode="json") for c in conditions])
-            tx.run(
-                "set_pod",
-                id=pod_id,
-                phase=pod.phase,
-                conditions=stored,
-                state=state,
-                reason="retry asked",
-                at=now,
-            )
-            tx.run("forget_attempts", pod_id=pod_id)
+            state = revive(tx, PodRecord.of(row), "retry asked", now)
             tx.run(
                 "insert_event", pod_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
             )

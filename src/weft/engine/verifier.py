@@ -49,11 +49,13 @@ def verify(
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
 
+    What the newest generation doesn't want is the pod's own still, and isn't missed.
+
     Args:
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
     groups: dict[tuple[str, AnyKind], list[ResourceRecord]] = {}
-    for record in records:
+    for record in (r for r in records if r.wanted):
         groups.setdefault((record.resource.where, record.kind), []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
     looks = {

@@ -61,7 +61,7 @@ class Walker:
 
     def build(self) -> Wait | None:
         """None once everything is settled. Raises the worst error in the way, after the rest has gone on."""
-        settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED}
+        settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED or not r.wanted}
 
         def ready(record: ResourceRecord) -> bool:
             return record.key not in settled and settled.issuperset(record.resource.needs)
@@ -73,6 +73,10 @@ class Walker:
 
         return self._walk(settled, ready, advance, "present")
 
+    def retire(self) -> Wait | None:
+        """None once everything that the newest generation doesn't want is seen absent; it goes as in a release."""
+        return self._take_away({key for key, r in self.records.items() if r.wanted}, frozenset(), "present")
+
     def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> Wait | None:
         """None once everything that was ever asked for is seen to be absent; the first that are needed go last.
 
@@ -80,7 +84,10 @@ class Walker:
         network away from a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is
         wished for the pod meanwhile; `present`: it is to be made again after that.
         """
-        gone = {key for key, r in self.records.items() if r.state in (RowState.ABSENT, RowState.WANTED)}
+        return self._take_away(set(), at_once, wanted)
+
+    def _take_away(self, stay: set[str], at_once: frozenset[Home], wanted: str) -> Wait | None:
+        gone = stay | {key for key, r in self.records.items() if r.is_nowhere}
 
         def ready(record: ResourceRecord) -> bool:
             free = record.kind.row.home in at_once or gone.issuperset(self._dependents[record.key])

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
-from weft.engine.held import HOLD_SECONDS, Held, LostError
+from weft.engine.held import HOLD_SECONDS, ChangedError, Held, LostError
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Look, Reconciler
@@ -186,6 +186,8 @@ class Worker:
         """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""
         try:
             return self._reconciler.visit(held)
+        except ChangedError:
+            return Look(0.0)
         except (LostError, WeftError):
             raise
         except Exception as error:

@@ -29,8 +29,9 @@ class Impossible(Document):
     """A field that can't be changed while the pod is there."""
 
     field: str
-    value: str
-    allowed: str = Field(description="What it is, and what to do instead, as the end of a sentence.")
+    value: str = Field(description="What the order says.")
+    was: str = Field(description="What the pod has.")
+    allowed: str = Field(description="Why it stays so, and what to do instead: the end of a sentence.")
 
 
 class PodChange(Document):

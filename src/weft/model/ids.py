@@ -106,6 +106,14 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=_NA
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
 
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this may be a pod's id."""
+    return _UUID.match(text) is not None
+
+
 def check_name(field: str, value: str) -> None:
     """Raises InputError for what is no `Name`."""
     if len(value) > 63 or not re.fullmatch(_NAME, value):

@@ -67,6 +67,8 @@ class Aspect(StrEnum):
     """Everything was read back as wanted, on every plane."""
     REPAIRING = "Repairing"
     """What differed is being made right."""
+    CHANGING = "Changing"
+    """A newer generation of the order is being made true; what there was before goes on meanwhile."""
     FAILED = "Failed"
     """A person must change something before it can go on; what it has is watched meanwhile."""
     CLEAN = "Clean"
@@ -173,6 +175,14 @@ DECIDES: Mapping[PodState, Aspect] = {
     PodState.RELEASED: Aspect.CLEAN,
 }
 """The condition whose message says why a pod is in a state."""
+
+
+def why(phase: Phase, conditions: Conditions) -> str:
+    """The one sentence for why a pod is in its state; of one that serves, also how far a change of it is."""
+    about = [DECIDES[summary(phase, conditions)]]
+    if phase is Phase.SERVING and is_true(conditions, Aspect.CHANGING):
+        about.insert(0, Aspect.CHANGING)
+    return "; ".join(c.message for a in about if (c := find(conditions, a)) and c.message)
 
 
 MEANS: Mapping[PodState, str] = {

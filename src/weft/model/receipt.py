@@ -72,6 +72,12 @@ class Receipt(Document):
         exclude_if=lambda spares: not spares,
         description="Nodes that were held idle for the pod; left out if there were none.",
     )
+    given_back: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda nodes: not nodes,
+        description="Nodes that the pod gave back before its end; what was read of them then is among the items, with "
+        "its time. Left out if there were none.",
+    )
     segment: str | None = Field(
         default=None,
         # What was signed before fabrics of other types must read the same forever: it has `pkey`.

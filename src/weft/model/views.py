@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
+from weft.model.change import PodChange
 from weft.model.fabric import FabricDifference, FabricStatus
 from weft.model.ids import Instant
 from weft.model.order import Level, Order
@@ -81,6 +82,11 @@ class PodView(PodSummary):
 
     conditions: Conditions = Field(default=(), description="How it is, one aspect each.")
     created_by: str
+    generation: int = Field(default=1, description="Of the order; each change is the next.")
+    changing_since: datetime | None = Field(
+        default=None,
+        description="Since when a change is under way; the pod goes on meanwhile. None: there is none.",
+    )
     site: str
     cloud: str | None = None
     flavor: str | None = None
@@ -95,6 +101,14 @@ class PodView(PodSummary):
     servers: tuple[ServerView, ...] = ()
     resources: tuple[ResourceView, ...] = ()
     has_receipt: bool = False
+
+
+class Applied(Document):
+    """What applying an order has done."""
+
+    outcome: Literal["created", "changed", "unchanged"]
+    change: PodChange | None = Field(default=None, description="The difference; none of a pod that is new.")
+    pod: PodView
 
 
 class EventView(Document):

@@ -14,8 +14,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.generate.receipts import sign
-from weft.model.errors import ConflictError, InputError, NotFoundError, UnauthenticatedError, WeftError
+from weft.model.change import Impossible, PodChange
+from weft.model.errors import (
+    ConflictError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    UnauthenticatedError,
+    WeftError,
+)
 from weft.model.fabric import FabricStatus
+from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -23,6 +32,7 @@ from weft.model.receipt import SignedReceipt
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
     FIRST_PAGE,
+    Applied,
     AuditLogEntry,
     AuditLogSearch,
     AuditReport,
@@ -35,6 +45,7 @@ from weft.model.views import (
     PodView,
     SiteView,
 )
+from weft.planning.shapes.orderdiff import WHYS, waiting_change
 from weft.ports.cloud import Caller
 from weft.testing import examples
 from weft.testing.timeverbs import FakeTime
@@ -104,9 +115,48 @@ class FakeVerbs(FakeTime):
 
     # -- pods
 
-    def plan_pod(self, request: Request, order: Order) -> Plan:
+    def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
         project = self._may(request, "pods:plan", _project(request))
-        return examples.plan(order, project)
+        found, there = examples.plan(order, project), self._there(project, order.name)
+        if there is None:
+            return found
+        change = _change(there.view, order)
+        return found.model_copy(update={"generation": change.generation, "change": change})
+
+    def apply_pod(
+        self,
+        request: Request,
+        name: str,
+        order: Order,
+        remove: Sequence[str] = (),
+        generation: int | None = None,
+    ) -> Applied:
+        if is_uuid(name) and name != order.name:
+            pod = self._find(request, "pods:change", name)
+        else:
+            pod = self._there(self._may(request, "pods:create", _project(request)), name)
+        if order.name != (pod.view.name if pod else name):
+            raise InputError("name", order.name, "the name that the order is applied to")
+        if pod is None:
+            return Applied(outcome="created", pod=self.create_pod(request, order))
+        with self._lock:
+            if generation not in (None, pod.view.generation):
+                raise ConflictError(
+                    f"pod {pod.view.name} was changed meanwhile and is generation {pod.view.generation} now: "
+                    "look at it with `weft pod show`, and apply again"
+                )
+            change = _change(pod.view, order)
+            if change.impossible:
+                raise InputErrors([InputError(i.field, i.value, i.allowed) for i in change.impossible])
+            if not change.nothing:
+                count = order.nodes.count
+                update = {"order": order, "generation": change.generation, "nodes": count}
+                pod.view = pod.view.model_copy(update=update)
+                self._event(
+                    pod, "change", f"generation {change.generation} by {request.caller.user_name}: changed"
+                )
+                self._write(request, "pods:change", pod.view.name)
+        return Applied(outcome="unchanged" if change.nothing else "changed", change=change, pod=pod.view)
 
     def create_pod(self, request: Request, order: Order) -> PodView:
         project = self._may(request, "pods:create", _project(request))
@@ -155,6 +205,11 @@ class FakeVerbs(FakeTime):
                 self._changed.wait(wait)
                 found = [e for e in pod.events if e.sequence > after]
             return found
+
+    def _there(self, project: str, name: str) -> _Pod | None:
+        """The project's live pod of this name."""
+        found = [p for p in self._live() if p.view.name == name and p.view.project_id == project]
+        return found[0] if found else None
 
     def release_pod(self, request: Request, name: str) -> PodView:
         pod = self._find(request, "pods:release", name)
@@ -419,3 +474,15 @@ class FakeVerbs(FakeTime):
 
 def _project(request: Request) -> str | None:
     return request.caller.project_id
+
+
+def _change(view: PodView, order: Order) -> PodChange:
+    """The difference of a pod's order; its image is what can't be changed here."""
+    fields = waiting_change(view.order, order)
+    fixed = [
+        Impossible(field=f.field, value=f.becomes, was=f.was, allowed=sorted(WHYS)[0])
+        for f in fields
+        if f.field == "nodes.image"
+    ]
+    other = tuple(f for f in fields if f.field != "nodes.image")
+    return PodChange(generation=view.generation + bool(fields), fields=other, impossible=tuple(fixed))

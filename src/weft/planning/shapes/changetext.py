@@ -43,7 +43,7 @@ def _fields(change: PodChange) -> Iterator[str]:
 def _impossible(change: PodChange) -> Iterator[str]:
     if change.impossible:
         yield "Can't be changed in place, so this order would be refused as it stands:"
-        yield from (f"  {i.field}: {i.value!r} is not allowed: {i.allowed}" for i in change.impossible)
+        yield from (f"  {i.field}: {i.was} stays, not {i.value}: {i.allowed}" for i in change.impossible)
 
 
 def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:

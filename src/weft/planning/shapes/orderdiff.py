@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.model.change import FieldChange, Impossible
-from weft.model.order import Order
+from weft.model.ids import span
+from weft.model.order import LEVELS, Order
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.shapes.gpu.parts import PARTS
@@ -35,6 +36,10 @@ _WHY: Mapping[str, str] = {
     "lease.start": "it has begun",
     "cloud": f"servers don't move between clouds; {_ANEW}",
 }
+_OTHERWISE = f"it can't be changed while the pod is there; {_ANEW}"
+_SHARED = f"servers on shared nodes stay where they are; {_ANEW}"
+WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED})
+"""All sentences of why a field stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,50 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
         if path in may:
             fields.append(FieldChange(field=path, was=_text(was), becomes=_text(becomes)))
             continue
-        impossible.append(
-            Impossible(
-                field=path, value=_text(becomes), allowed=f"{_text(was)}: {_why(path, shape_of(plan.order))}"
-            )
-        )
+        why = _why(path, shape_of(plan.order))
+        impossible.append(Impossible(field=path, value=_text(becomes), was=_text(was), allowed=why))
         _put(document, path, was)
     return OrderChange(_order(document, order, impossible), tuple(fields), tuple(impossible))
+
+
+def waiting_change(before: Order, after: Order) -> tuple[FieldChange, ...]:
+    """What is different in an order that waits: any field may be."""
+    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
+    return tuple(
+        FieldChange(field=path, was=_text(old.get(path)), becomes=_text(new.get(path)))
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path) and path not in MEANINGLESS
+    )
+
+
+_HARMLESS = ("access.", "network.", "locality.preferred", "locality.preferences", "lease.start")
+"""Fields that ask for no more than before, whatever they say. A later start is checked on its own."""
+
+
+def asks_no_more(before: Order, after: Order) -> bool:
+    """Whether an order that waits may keep its place: it wants no more nodes, no nearer, and not for longer."""
+    fewer = after.nodes.count <= before.nodes.count and after.nodes.spare <= before.nodes.spare
+    wider = LEVELS.index(after.locality.required) >= LEVELS.index(before.locality.required)
+    compared = {"nodes.count", "nodes.spare", "locality.required", "lease.duration", "lease.end"}
+    others = (c.field for c in waiting_change(before, after) if c.field not in compared)
+    return fewer and wider and _no_longer(before, after) and all(f.startswith(_HARMLESS) for f in others)
+
+
+def _no_longer(before: Order, after: Order) -> bool:
+    old, new = before.lease, after.lease
+    if (
+        (old.start or new.start)
+        and old.start != new.start
+        and (not new.start or (old.start and new.start < old.start))
+    ):
+        return False
+    if (old.duration, old.end) == (new.duration, new.end):
+        return True
+    if old.end is not None or new.end is not None:
+        return old.duration is None and old.end is not None and new.end is not None and new.end <= old.end
+    if new.duration is None:
+        return False
+    return old.duration is None or span(new.duration) <= span(old.duration)
 
 
 def _order(document: dict[str, Any], order: Order, impossible: list[Impossible]) -> Order:
@@ -84,10 +126,10 @@ def _order(document: dict[str, Any], order: Order, impossible: list[Impossible])
 def _why(path: str, shape: Shape) -> str:
     """Why it can't be changed and what to do instead, of the longest part of the path that has a sentence."""
     if shape is PARTS and path.startswith(("nodes.count", "nodes.spare", "locality")):
-        return f"servers on shared nodes stay where they are; {_ANEW}"
+        return _SHARED
     parts = path.split(".")
     known = (_WHY.get(".".join(parts[:n])) for n in range(len(parts), 0, -1))
-    return next((w for w in known if w), f"it can't be changed while the pod is there; {_ANEW}")
+    return next((w for w in known if w), _OTHERWISE)
 
 
 def _named(plan: Plan, order: Order, site: Site) -> dict[str, Any]:

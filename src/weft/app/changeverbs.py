@@ -1,0 +1,330 @@
+"""The verbs that change what is there: apply an order to a pod, extend a lease. One way inside, whatever is changed.
+
+The difference is computed without the lock, looked into outside (what is on the nodes that would come, quotas), and
+computed again under the lock of every claim; the pod's generation tells whether somebody else was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from weft.app.podverbs import PodVerbs, check_extension, check_longest
+from weft.app.verbs import Request
+from weft.engine.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.changes import overtaken, remember, write_change
+from weft.engine.claim import MOST_TRIES
+from weft.engine.database import Tx
+from weft.engine.documents import written
+from weft.engine.epoch import check_epoch
+from weft.engine.gather import PlanningInput, Window, refused
+from weft.engine.records import PodRecord
+from weft.engine.waiting import lengthen_waiting, time_of
+from weft.model.change import PodChange
+from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, TemporaryError
+from weft.model.ids import is_uuid
+from weft.model.order import LeaseOrder, Order
+from weft.model.placement import Refusal
+from weft.model.plan import Plan
+from weft.model.pod import ENDED
+from weft.model.resources import Graph
+from weft.model.views import Applied, PodView
+from weft.planning.queue.book import promised, when
+from weft.planning.shapes.orderdiff import asks_no_more, order_change, waiting_change
+from weft.planning.shapes.plan import takes
+from weft.planning.shapes.resolve import shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """What a pod would be: its plan with the difference, and the end of its lease."""
+
+    plan: Plan
+    lease_end: datetime | None
+
+    @property
+    def change(self) -> PodChange:
+        assert self.plan.change is not None
+        return self.plan.change
+
+
+class ChangeVerbs(PodVerbs):
+    """See `weft.app.verbs.Verbs`."""
+
+    def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
+        """Of a pod that is there the difference, else what the order would be."""
+        project = self._project(request, "pods:plan")
+        pod = self._live(project, order.name)
+        if pod is None or pod.wanted == "absent":
+            _nobody_to_remove(remove)
+            return self._plan_new(request, order)
+        if pod.placed is None:
+            _nobody_to_remove(remove)
+            return self._plan_waiting(request, pod, order)
+        order = self._named(request, pod, order)
+        able = order_change(pod.plan, order, self._store.site().site).order
+        return self._next(pod, order, self._given_for(pod, able), self._store.capacity(), remove).plan
+
+    def apply_pod(
+        self,
+        request: Request,
+        name: str,
+        order: Order,
+        remove: Sequence[str] = (),
+        generation: int | None = None,
+    ) -> Applied:
+        with self._logged(request, "pod apply", order.name):
+            pod = self._target(request, name, order)
+            if pod is None:
+                _nobody_to_remove(remove)
+                if generation is not None:
+                    raise ConflictError(f"pod {order.name} isn't there, so it has no generation {generation}")
+                return Applied(outcome="created", pod=self._create(request, order))
+            if pod.wanted == "absent":
+                raise ConflictError(
+                    f"pod {pod.name} is being released: apply again when it is, or take another name"
+                )
+            if generation is not None and generation != pod.generation:
+                with self._store.database.transaction() as tx:
+                    raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
+            if pod.placed is None:
+                _nobody_to_remove(remove)
+                change = self._apply_waiting(request, pod, order)
+            else:
+                change = self._apply_placed(request, pod, order, remove)
+            outcome = "unchanged" if change.nothing else "changed"
+            return Applied(
+                outcome=outcome, change=change, pod=self._view(self._store.find_pod(str(pod.id), None))
+            )
+
+    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
+        """A later end of the lease, if nothing that was promised to others stands in the way."""
+        with self._logged(request, "pod extend", name):
+            pod, site = self._find(request, "pods:extend", name), self._store.site().site
+            by = request.caller.user_name
+            with self._store.database.transaction() as tx:
+                tx.row("lock_capacity")
+                capacity, at = read_capacity(tx), tx.now()
+                check_longest("until", until, until.timestamp(), at.timestamp(), site)
+                # As it is under the lock: another extension may have come first, and the later end stays.
+                pod = self._store.pod_under(tx, pod.id)
+                if pod.placed is None and pod.state not in ENDED:
+                    if not lengthen_waiting(tx, pod, until, capacity, site):
+                        raise ConflictError(f"pod {pod.name} doesn't wait any more: try again")
+                else:
+                    check_extension(pod, until, capacity, site)
+                    if pod.wanted == "absent":
+                        gone = "is being released: it can't be extended any more"
+                        raise ConflictError(f"pod {pod.name} {gone}")
+                    lease = LeaseOrder(start=pod.order.lease.start, end=until)
+                    order = pod.order.model_copy(update={"lease": lease})
+                    found = self._next(pod, order, self._blank(), capacity, ())
+                    write_change(tx, pod, found.plan, site, found.lease_end, by)
+                message = f"extended until {when(until.timestamp())} by {by}"
+                tx.run("insert_event", pod_id=pod.id, at=at, type="lease", message=message, key=None)
+                tx.run("touch_queue", at=at)
+                tx.run("notify", pod_id=str(pod.id))
+            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+
+    # -- a pod that has nodes ------------------------------------------------------------------------------------
+
+    def _apply_placed(
+        self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str]
+    ) -> PodChange:
+        order = self._named(request, pod, order)
+        asked = order_change(pod.plan, order, self._store.site().site)
+        if asked.impossible:
+            raise InputErrors([InputError(i.field, i.value, i.allowed) for i in asked.impossible])
+        given = self._given_for(pod, order)
+        for _ in range(MOST_TRIES):
+            found = self._next(pod, order, given, self._store.capacity(), remove)
+            if found.change.nothing:
+                return found.change
+            looked_at = frozenset(found.change.nodes_added)
+            if looked_at and (without := self._look(pod, found, given)):
+                given = without
+                continue
+            with self._store.database.transaction() as tx:
+                tx.row("lock_capacity")
+                found = self._next(pod, order, given, read_capacity(tx), remove)
+                if looked_at.issuperset(
+                    found.change.nodes_added
+                ):  # else somebody was faster: look at the others
+                    write_change(tx, pod, found.plan, given.site, found.lease_end, request.caller.user_name)
+                    return found.change
+        why = f"the nodes chosen were taken, or somebody else was on them, {MOST_TRIES} times in a row"
+        raise TemporaryError(f"place pod {order.name}", "weft", why, "apply again")
+
+    def _look(self, pod: PodRecord, found: _Next, given: PlanningInput) -> PlanningInput | None:
+        """Ask outside about what would come; the given without the nodes that somebody is on, if there are any."""
+        plan, change = found.plan, found.change
+        facts = given.world.clouds[plan.cloud]
+        check_epoch(self._store.database, facts, given.site.name, plan.cloud)
+        if without := given.without_occupied(plan, nodes=change.nodes_added):
+            return without
+        there = plan.graph.by_key()
+        new = Graph(resources=tuple(there[key] for key in change.added))
+        given.check_quotas(pod.project_id, plan.model_copy(update={"graph": new}))
+        return None
+
+    def _next(
+        self, pod: PodRecord, order: Order, given: PlanningInput, capacity: Capacity, remove: Sequence[str]
+    ) -> _Next:
+        """Raises `RefusedError` if there is no room for more nodes, `InputError` for a lease that can't be."""
+        order, end = self._lease(pod, order, capacity)
+        now = self._clock.now().timestamp()
+        window = Window(now, now, seconds_of(end), seconds_of(end), str(pod.id))
+        made = given.change(pod.plan, order, capacity, window, remove)
+        if isinstance(made, Refusal):
+            raise refused(made)
+        return _Next(made, end)
+
+    def _lease(self, pod: PodRecord, order: Order, capacity: Capacity) -> tuple[Order, datetime | None]:
+        """The order with its lease, and when that ends; the lease of before where it says the same."""
+        before, lease = pod.plan.order.lease, order.lease
+        end = lease.ends(pod.placed_at or pod.created_at)
+        if lease == before or end == pod.lease_end:
+            same = order.model_copy(update={"lease": before.model_copy(update={"start": lease.start})})
+            return same, pod.lease_end
+        site, now = self._store.site().site, self._clock.now()
+        field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
+        check_longest(field, given, seconds_of(end), now.timestamp(), site)
+        if end is not None and end <= now:
+            value = given.isoformat() if isinstance(given, datetime) else given
+            raise InputError(field, value, "a time in the future")
+        if seconds_of(end) > seconds_of(pod.lease_end):
+            check_extension(pod, end, capacity, site)
+        return order, end
+
+    def _given_for(self, pod: PodRecord, order: Order) -> PlanningInput:
+        """What has to be known of the outside: something only if nodes would come."""
+        before, nodes = pod.plan.order.nodes, order.nodes
+        if nodes.count <= before.count and nodes.spare <= before.spare:
+            return self._blank()
+        given = self._gather(pod.project_id, order)
+        cloud = pod.plan.cloud
+        given.world.clouds[cloud].check_order(pod.project_id, order, pod.plan.flavor)
+        return given
+
+    def _blank(self) -> PlanningInput:
+        return PlanningInput(self._store.site().site, self._keeper.world(), {}, {})
+
+    def _named(self, request: Request, pod: PodRecord, order: Order) -> Order:
+        """The order with its key pair read and projects by id."""
+        if order.locality.exclusive or order.locality.apart_from:
+            self._check_exclusive(request, pod.project_id, order)
+        world = self._keeper.world()
+        return self._resolved(request.caller, order, world.clouds[pod.plan.cloud])
+
+    # -- an order that waits -------------------------------------------------------------------------------------
+
+    def _plan_waiting(self, request: Request, pod: PodRecord, order: Order) -> Plan:
+        self._check_exclusive(request, pod.project_id, order)
+        given = self._gather(pod.project_id, order)
+        order = self._checked(request.caller, pod.project_id, order, given)
+        window = replace(self._window(order), pod=str(pod.id))
+        plan = self._plan(str(pod.id), pod.project_id, order, given, self._store.capacity(), window)
+        fields = waiting_change(pod.order, order)
+        change = PodChange(
+            generation=pod.generation + bool(fields),
+            fields=fields,
+            nodes_added=plan.placement.held,
+            added=tuple(r.key for r in plan.graph.resources),
+        )
+        return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
+
+    def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
+        """It keeps its place in the queue if it asks for no more than before; a promised start is promised anew."""
+        self._check_exclusive(request, pod.project_id, order)
+        given = self._gather(pod.project_id, order)
+        order = self._checked(request.caller, pod.project_id, order, given)
+        fields = waiting_change(pod.order, order)
+        if not fields:
+            return PodChange(generation=pod.generation)
+        window = replace(self._window(order), pod=str(pod.id))
+        if order.queue:
+            given.check_possible(str(pod.id), pod.project_id, order)
+        elif window.start <= window.now:
+            allowed = "true: the order waits; release it and order anew what is not to wait"
+            raise InputError("queue", order.queue, allowed)
+        change = PodChange(generation=pod.generation + 1, fields=fields)
+        with self._store.database.transaction() as tx:
+            tx.row("lock_capacity")
+            self._write_waiting(tx, request, pod, order, given, window, change)
+        return change
+
+    def _write_waiting(
+        self,
+        tx: Tx,
+        request: Request,
+        pod: PodRecord,
+        order: Order,
+        given: PlanningInput,
+        window: Window,
+        change: PodChange,
+    ) -> None:
+        capacity, now, later = read_capacity(tx), tx.now(), window.start > window.now
+        nodes: list[str] = []
+        if later:
+            found = given.plan(str(pod.id), pod.project_id, order, capacity, window)
+            if isinstance(found, Refusal) and not order.queue:
+                raise refused(found)
+            nodes = takes(found) if isinstance(found, Plan) else []
+        keeps = asks_no_more(pod.order, order)
+        at = when(window.start)
+        reason = f"starts at {at}, {promised(nodes, shape_of(order).units)}" if nodes else "in the queue"
+        start = time_of(window.start)
+        tx.run("first_generation", id=pod.id)
+        row = tx.row(
+            "change_waiting",
+            id=pod.id,
+            base=pod.generation,
+            ordered=written(order),
+            lease_end=time_of(window.end) if nodes else order.lease.end,
+            not_before=start if later else None,
+            fixed=bool(nodes),
+            expected_start=start if nodes else None,
+            reason=reason,
+            keeps_place=keeps,
+            at=now,
+        )
+        if row is None:
+            raise ConflictError(overtaken(tx, pod))
+        if not keeps:
+            tx.run("leave_place", id=pod.id)
+        tx.run("drop_promise", pod_id=pod.id)
+        if nodes:
+            tx.run("promise", pod_id=pod.id, nodes=nodes, start=start, end=time_of(window.end))
+        what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
+        remember(tx, pod.id, change.generation, order, request.caller.user_name, what)
+
+    # -- which pod -----------------------------------------------------------------------------------------------
+
+    def _target(self, request: Request, name: str, order: Order) -> PodRecord | None:
+        """The pod that an order is for: by name only one of the caller's own project, by id any that it may change."""
+        if is_uuid(name) and name != order.name:
+            pod = self._find(request, "pods:change", name)
+            if pod.name != order.name:
+                raise InputError("name", order.name, f"{pod.name}, the pod's name, which doesn't change")
+            if pod.state in ENDED:
+                raise ConflictError(f"pod {pod.name} is {pod.state}: order it anew by its name")
+            return pod
+        if name != order.name:
+            raise InputError("name", order.name, "the name that the order is applied to")
+        project = self._project(request, "pods:create")
+        pod = self._live(project, name)
+        return pod and self._find(request, "pods:change", str(pod.id))
+
+    def _live(self, project: str, name: str) -> PodRecord | None:
+        """The project's pod of this name that is there; None: the name is free."""
+        try:
+            pod = self._store.find_pod(name, project)
+        except NotFoundError:
+            return None
+        return None if pod.state in ENDED or pod.name != name else pod
+
+
+def _nobody_to_remove(remove: Sequence[str]) -> None:
+    if remove:
+        raise InputError("remove", ", ".join(remove), "left out: the pod has no nodes yet")

@@ -1,0 +1,156 @@
+"""A pod's next generation as rows: what is wanted anew, what no longer, who comes and who is to go.
+
+All in the caller's transaction, under the lock of every other claim. Nothing outside is touched here: rows that are no
+longer wanted are taken away by the loop and stay until they are seen gone; nodes are given back after that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Tx
+from weft.engine.documents import written
+from weft.engine.records import PodRecord
+from weft.engine.revival import revive
+from weft.model.change import PodChange
+from weft.model.errors import ConflictError
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.pod import PodState
+from weft.model.site import Site
+from weft.model.specs import SegmentSpec
+
+_CHANGED = "it was changed"
+"""Why a pod that FAILED is tried again."""
+
+
+def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: datetime | None, by: str) -> None:
+    """Put the next generation of a pod that has nodes in force.
+
+    Args:
+        pod: as the plan was made from.
+        plan: with its difference in `change`.
+
+    Raises `ConflictError` if the pod was changed, or is on its way out, since then.
+    """
+    change = plan.change
+    assert change is not None
+    work = bool(change.added or change.removed or change.changed or change.nodes_removed)
+    stored = plan.model_copy(update={"change": None})
+    tx.run("first_generation", id=pod.id)
+    row = tx.row(
+        "change_pod",
+        id=pod.id,
+        base=pod.generation,
+        generation=plan.generation,
+        ordered=written(plan.order),
+        plan=written(stored),
+        lease_end=lease_end,
+        changed_at=tx.now() if work else None,
+        at=tx.now(),
+    )
+    if row is None:
+        raise ConflictError(overtaken(tx, pod))
+    now = PodRecord.of(row)
+    if now.state is PodState.FAILED:
+        message = f"{revive(tx, now, _CHANGED, tx.now())}: {_CHANGED}"
+        tx.run("insert_event", pod_id=pod.id, at=tx.now(), type="state", message=message, key=None)
+    _resources(tx, pod.id, plan)
+    _nodes(tx, pod, plan, site, change)
+    remember(tx, pod.id, plan.generation, plan.order, by, said(change))
+
+
+def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
+    """Rows of the graph, and of what isn't in it any more."""
+    change, graph, generation = plan.change, plan.graph, plan.generation
+    assert change is not None
+    rows = {row["key"]: row for row in tx.rows("resource_keys", pod_id=pod_id)}
+    changed = {c.key for c in change.changed}
+    for position, resource in enumerate(graph.resources):
+        values = {
+            "pod_id": pod_id,
+            "key": resource.key,
+            "position": position,
+            "document": written(resource),
+            "generation": generation,
+        }
+        row = rows.get(resource.key)
+        if row is None:
+            tx.run("insert_changed_resource", kind=resource.kind, **values)
+        elif row["expunged"] is not None:
+            tx.run("want_resource_again", at=tx.now(), **values)
+        elif resource.key in changed:
+            tx.run("change_resource", at=tx.now(), **values)
+    wanted = {r.key for r in graph.resources}
+    for key in rows.keys() - wanted:
+        tx.run("expunge_resource", pod_id=pod_id, key=key, generation=generation)
+
+
+def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) -> None:
+    pod_id = pod.id
+    spares = {n.node for n in plan.placement.spares}
+    if change.nodes_added:
+        tx.run("bump_epoch", cloud=plan.cloud)
+    tx.many(
+        "hold_node",
+        [
+            {"node": n, "pod_id": pod_id, "at": tx.now(), "spare": n in spares, "whole": True}
+            for n in change.nodes_added
+        ],
+    )
+    for node in change.spares_used:
+        tx.run("use_spare", node=node, pod_id=pod_id)
+    for node in change.nodes_removed:
+        ports = Jsonb(_ports(pod.plan, node, site))
+        tx.run("leave_node", node=node, pod_id=pod_id, generation=plan.generation, ports=ports)
+
+
+def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, str]]]:
+    """A node's ports in the segments of a plan; a port that the site doesn't know any more may be anybody's."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for resource in plan.graph.resources:
+        spec = resource.spec
+        for member in spec.members if isinstance(spec, SegmentSpec) else ():
+            owner = site.port_by_id.get((resource.where, member.port))
+            if owner is None or owner[0].name == node:
+                found.setdefault(resource.key, []).append(member.model_dump(mode="json"))
+    return found
+
+
+def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what: str) -> None:
+    """The generation in the pod's history and in its events."""
+    now = tx.now()
+    document = written(order)
+    tx.run(
+        "insert_generation", pod_id=pod_id, generation=generation, ordered=document, at=now, by=by, what=what
+    )
+    message = f"generation {generation} by {by}: {what}"
+    tx.run("insert_event", pod_id=pod_id, at=now, type="change", message=message, key=None)
+    tx.run("touch_queue", at=now)
+    tx.run("notify", pod_id=str(pod_id))
+
+
+def overtaken(tx: Tx, pod: PodRecord) -> str:
+    """Why a change that was made from this record isn't taken."""
+    now = PodRecord.of(row) if (row := tx.row("pod_by_id", id=pod.id)) else pod
+    if now.wanted == "absent" or now.released_at is not None:
+        return f"pod {pod.name} is being released: it can't be changed any more"
+    if now.generation != pod.generation:
+        return (
+            f"pod {pod.name} was changed meanwhile and is generation {now.generation} now: look at it with "
+            "`weft pod show`, and apply again"
+        )
+    return f"pod {pod.name} has begun meanwhile: apply again"
+
+
+def said(change: PodChange) -> str:
+    """The difference in one line, for the history."""
+    parts = [f"{f.field} {f.was} -> {f.becomes}" for f in change.fields]
+    if change.nodes_added:
+        parts.append(f"nodes that come: {', '.join(change.nodes_added)}")
+    if change.nodes_removed:
+        parts.append(f"nodes that go: {', '.join(change.nodes_removed)}")
+    return "; ".join(parts)

@@ -1,0 +1,93 @@
+"""What a change no longer wants is taken away, and its nodes are given back once they were read back clean.
+
+By the same rules as a release: rows stay until the thing is seen gone, capacity comes last, what can't be told isn't
+fine. One node that doesn't become clean keeps neither the others nor the pod: it goes into quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.engine.held import Held
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.release import ReadBack
+from weft.engine.settings import LoopSettings
+from weft.engine.waits import Wait
+from weft.engine.walker import Walker
+from weft.model.errors import TemporaryError, WeftError
+from weft.model.kinds import Home
+from weft.model.pod import PodState
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What isn't gone yet.
+
+    Attributes:
+        wait: why, and when to look again.
+        kept: only nodes in quarantine are left: the change counts as done all the same.
+    """
+
+    wait: Wait
+    kept: bool = False
+
+
+def let_go(
+    held: Held, walker: Walker, read: Callable[[frozenset[str]], ReadBack], settings: LoopSettings
+) -> Left | None:
+    """One attempt; None: nothing is left of what the newest generation doesn't want.
+
+    Args:
+        walker: of this visit; its records are as they are when this returns.
+        read: reads back what is on and around these nodes.
+    """
+    nodes = frozenset(held.leaving())
+    if not nodes and all(r.wanted or r.is_nowhere for r in walker.records.values()):
+        return None
+    wait, reasons = _retire(held, walker, settings)
+    on = {r.resource.node: r for r in walker.records.values() if not r.wanted and not r.is_nowhere}
+    others = any(node not in nodes for node in on)
+    for node in nodes & on.keys():
+        reasons[node] = on[node].reason or f"{on[node].resource.name} was not seen gone"
+    gone = nodes - on.keys()
+    if not all(r.state is RowState.SETTLED for r in walker.records.values() if r.wanted and _is_fabrics(r)):
+        wait = wait or Wait(
+            "the fabric follows", settings.first_poll
+        )  # their ports are in the pod's segment still
+    elif gone and (late := held.late()) > 0:
+        wait = wait or Wait("a worker lost the pod with a request perhaps under way", late)
+    elif gone:
+        found = read(gone)
+        held.change(
+            Change(key, RowState.DELETING, reason="seen again after it was gone") for key in found.again
+        )
+        clean = gone - found.unclean.keys()
+        held.give_back_read(clean, [i for i in found.items if i.result == "clean"])
+        reasons |= {node: why for node, why in found.unclean.items() if node in nodes}
+        nodes -= clean
+    if not nodes and not others:
+        return None
+    if _overdue(held, settings):
+        held.quarantine({node: reasons[node] for node in nodes if node in reasons})
+    why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
+    kept = not others and nodes <= held.quarantined()
+    return Left(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
+
+
+def _retire(held: Held, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:
+    """Errors are the rows' reasons and the pod's events: they stop neither the nodes that are clean nor the pod."""
+    try:
+        return walker.retire(), {}
+    except WeftError as error:
+        delay = error.delay if isinstance(error, TemporaryError) else 0.0
+        return Wait(str(error), max(delay, settings.delay(held.pod.failures + 1))), {}
+
+
+def _is_fabrics(record: ResourceRecord) -> bool:
+    return record.kind.row.home is Home.FABRIC
+
+
+def _overdue(held: Held, settings: LoopSettings) -> bool:
+    since = held.pod.changed_at
+    return since is None or (held.at - since).total_seconds() > settings.limits[PodState.RELEASING]

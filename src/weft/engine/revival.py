@@ -1,0 +1,29 @@
+"""A pod that FAILED goes on where it failed: only the condition goes, its phase was never another."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Tx
+from weft.engine.records import PodRecord
+from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summary
+
+
+def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
+    """What broke gets all its tries again. Its state after that.
+
+    Args:
+        pod: as it is under the lock.
+        because: why it is tried again, in the words of a reason.
+    """
+    conditions = changed(pod.conditions, without=[Aspect.FAILED])
+    state = summary(pod.phase, conditions)
+    if decides := find(conditions, DECIDES[state]):
+        again = decides.model_copy(update={"reason": Cause.UNDER_WAY, "message": because})
+        conditions = changed(conditions, again)
+    stored = Jsonb([c.model_dump(mode="json") for c in conditions])
+    tx.run("set_pod", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=because, at=at)
+    tx.run("forget_attempts", pod_id=pod.id)
+    return state

@@ -1,0 +1,112 @@
+"""PUT /v1/pods/{name}: makes, changes or leaves alone; who may, what is told, and what a loser of two reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from httpx import Client
+
+from weft.model.order import Order
+from weft.testing.callers import by
+from weft.testing.verbs import FakeVerbs
+
+ORDER: dict[str, Any] = {"name": "train", "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"}}
+
+
+def more(**nodes: object) -> dict[str, Any]:
+    return {**ORDER, "nodes": {**ORDER["nodes"], **nodes}}
+
+
+def test_the_first_makes_the_second_does_nothing_the_third_changes(api: Client) -> None:
+    """202 with a Location, 200 and `unchanged`, 202 and the difference; the generation is the ETag."""
+    first = api.put("/v1/pods/train", json=ORDER)
+    assert (first.status_code, first.json()["outcome"], first.headers["etag"]) == (202, "created", '"1"')
+    assert first.headers["location"] == f"/v1/pods/{first.json()['pod']['id']}"
+    again = api.put("/v1/pods/train", json=ORDER)
+    assert (again.status_code, again.json()["outcome"], again.headers["etag"]) == (200, "unchanged", '"1"')
+    assert "location" not in again.headers
+    third = api.put("/v1/pods/train", json=more(count=3))
+    assert (third.status_code, third.json()["outcome"], third.headers["etag"]) == (202, "changed", '"2"')
+    assert third.json()["change"]["fields"] == [{"field": "nodes.count", "was": "2", "becomes": "3"}]
+    assert api.get("/v1/pods/train").headers["etag"] == '"2"'
+
+
+def test_who_was_slower_is_told_with_the_generation_there_is(api: Client) -> None:
+    """A change made from generation 1 after somebody else's isn't taken: 409, and nothing is different."""
+    api.put("/v1/pods/train", json=ORDER)
+    assert api.put("/v1/pods/train", json=more(count=3), headers={"If-Match": '"1"'}).status_code == 202
+    late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
+    assert late.status_code == 409
+    assert late.json()["detail"] == (
+        "pod train was changed meanwhile and is generation 2 now: look at it with `weft pod show`, and apply again"
+    )
+    assert api.get("/v1/pods/train").json()["nodes"] == 3
+
+
+@pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', "W/" + '"1"', '"-1"', "9" * 40])
+def test_an_if_match_is_a_generation_or_a_400(api: Client, given: str) -> None:
+    """Anything else in the header is bad input, never a change."""
+    api.put("/v1/pods/train", json=ORDER)
+    answer = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": given})
+    assert answer.status_code == (200 if given in ("1", "*") else 400), answer.text
+
+
+def test_what_cant_be_changed_is_an_error_of_its_field(api: Client) -> None:
+    """400 with the field and what to do instead; the sentence is told to tenants too."""
+    api.put("/v1/pods/train", json=ORDER)
+    answer = api.put("/v1/pods/train", json=more(image="other", count=9))
+    assert answer.status_code == 400
+    (error,) = answer.json()["errors"]
+    assert error["field"] == "nodes.image"
+    assert "operators see" not in error["allowed"]
+    assert api.get("/v1/pods/train").json()["nodes"] == 2
+
+
+def test_the_address_and_the_order_name_one_pod(api: Client) -> None:
+    """Another name in the body than in the address is refused, by id as by name."""
+    answer = api.put("/v1/pods/other", json=ORDER)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "name")
+    pod = api.put("/v1/pods/train", json=ORDER).json()["pod"]["id"]
+    assert api.put(f"/v1/pods/{pod}", json={**ORDER, "name": "else"}).status_code == 400
+    assert api.put(f"/v1/pods/{pod}", json=ORDER).json()["outcome"] == "unchanged"
+
+
+def test_who_may_apply(api: Client, verbs: FakeVerbs) -> None:
+    """A reader may plan and not apply; another project's pod isn't there, and a name there means one's own."""
+    pod = api.put("/v1/pods/train", json=ORDER).json()["pod"]["id"]
+    assert api.put("/v1/pods/train", json=more(count=3), headers=by("a-reader")).status_code == 403
+    assert api.post("/v1/pods/plan", json=more(count=3), headers=by("a-reader")).status_code == 200
+    assert api.put(f"/v1/pods/{pod}", json=more(count=3), headers=by("b-member")).status_code == 404
+    theirs = api.put("/v1/pods/train", json=more(count=3), headers=by("b-member"))
+    assert theirs.json()["outcome"] == "created"
+    assert api.get("/v1/pods/train").json()["nodes"] == 2
+
+
+def test_a_plan_of_a_pod_that_is_there_is_the_difference(api: Client) -> None:
+    """The same route as for a new one; nothing is touched."""
+    assert api.post("/v1/pods/plan", json=ORDER).json()["change"] is None
+    api.put("/v1/pods/train", json=ORDER)
+    found = api.post("/v1/pods/plan", json=more(count=3)).json()
+    assert (found["generation"], found["change"]["generation"]) == (2, 2)
+    assert api.get("/v1/pods/train").json()["generation"] == 1
+
+
+@pytest.mark.parametrize("remove", ["", "a" * 100, "../x", "a b", "\u0000"])
+def test_names_of_nodes_to_remove_are_names(api: Client, remove: str) -> None:
+    """What no node can be called is bad input before anybody is asked."""
+    api.put("/v1/pods/train", json=ORDER)
+    answer = api.put("/v1/pods/train", params={"remove": remove}, json=ORDER)
+    assert answer.status_code == 400, answer.text
+
+
+def test_every_order_is_taken_or_told_twice_alike(api: Client) -> None:
+    """Whatever was made by PUT is unchanged by the same PUT."""
+    for number in range(1, 6):
+        order = Order.model_validate(
+            {**ORDER, "name": f"p{number}", "nodes": {**ORDER["nodes"], "count": number}}
+        )
+        body = json.loads(order.model_dump_json(exclude_none=True))
+        assert api.put(f"/v1/pods/p{number}", json=body).json()["outcome"] == "created"
+        assert api.put(f"/v1/pods/p{number}", json=body).json()["outcome"] == "unchanged"

@@ -1,0 +1,74 @@
+"""`weft pod apply` and `weft pod plan` of a pod that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.testing.desk import Desk
+
+
+def larger(file: str, count: int) -> str:
+    """The same pod file with another count."""
+    text = Path(file).read_text()
+    assert "count: 2" in text
+    other = Path(f"larger-{count}.yaml")
+    other.write_text(text.replace("count: 2", f"count: {count}"))
+    return str(other)
+
+
+def test_apply_makes_then_does_nothing_then_changes(desk: Desk) -> None:
+    """Three times, three sentences, exit code 0; the last one shows the difference."""
+    file = desk.pod_file()
+    first = desk.weft("pod", "apply", "-f", file)
+    assert (first.code, "pod train is ordered" in first.out) == (0, True)
+    again = desk.weft("pod", "apply", "-f", file)
+    assert again.code == 0
+    assert again.out == "pod train is as the file wants it (generation 1): nothing to change\n"
+    more = desk.weft("pod", "apply", "-f", larger(file, 3))
+    assert more.code == 0
+    assert "~  nodes.count: 2 → 3" in more.out
+    assert "is being changed to generation 2" in more.out
+    assert "generation" in desk.weft("pod", "show", "train").out
+
+
+def test_plan_of_a_pod_that_is_there_is_the_difference(desk: Desk) -> None:
+    """+, − and ~, and nothing is touched; of the same order it says so."""
+    file = desk.pod_file()
+    desk.weft("pod", "create", "-f", file)
+    same = desk.weft("pod", "plan", "-f", file)
+    assert same.out == "Pod train is as the order wants it (generation 1). Nothing to change.\n"
+    found = desk.weft("pod", "plan", "-f", larger(file, 3))
+    assert found.code == 0
+    assert "Change of pod train" in found.out
+    assert "~  nodes.count  2 → 3" in found.out
+    assert desk.weft("pod", "show", "train", "--json").json["generation"] == 1
+
+
+def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
+    """Exit code 2, one sentence with the generation there is; as JSON a problem."""
+    file = desk.pod_file()
+    desk.weft("pod", "apply", "-f", file)
+    assert desk.weft("pod", "apply", "-f", larger(file, 3), "--generation", "1").code == 0
+    late = desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1")
+    assert (late.code, late.out) == (2, "")
+    assert "is generation 2 now" in late.err
+    assert (
+        desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1", "--json").json["status"] == 409
+    )
+
+
+def test_apply_waits_and_speaks_json(desk: Desk) -> None:
+    """With --wait until it is as the file wants it; --json has the outcome and the pod."""
+    file = desk.pod_file()
+    assert desk.weft("pod", "apply", "-f", file, "--wait", "--json").json["state"] == "READY"
+    assert desk.weft("pod", "apply", "-f", file, "--json").json["outcome"] == "unchanged"
+    assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
+
+
+def test_a_reader_may_plan_and_not_apply(desk: Desk) -> None:
+    """One sentence, exit code 2."""
+    file = desk.pod_file()
+    assert desk.weft("pod", "plan", "-f", file, cloud="a-reader").code == 0
+    run = desk.weft("pod", "apply", "-f", file, cloud="a-reader")
+    assert run.code == 2
+    assert "Traceback" not in run.err

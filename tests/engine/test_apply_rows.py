@@ -1,0 +1,326 @@
+"""Applying an order: what is claimed, written and refused, before the loop has done anything."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import IPv4Network
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from tests.engine.house import ORDER, House
+from tests.engine.timehouse import HandClock, at_once, look, make, messages, policy, queue
+
+from weft.engine.database import Row
+from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.site import ProjectLimits
+from weft.model.views import Applied
+
+pytestmark = pytest.mark.database
+
+
+def apply(house: House, order: Order, **more: Any) -> Applied:
+    return house.service.apply_pod(more.pop("request", None) or house.request(), order.name, order, **more)
+
+
+def sized(count: int, order: Order = ORDER, **nodes: Any) -> Order:
+    return order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": count, **nodes})})
+
+
+def open_to(cidr: str, order: Order = ORDER) -> Order:
+    access = order.access.model_copy(update={"ssh_from": (IPv4Network(cidr),)})
+    return order.model_copy(update={"access": access})
+
+
+def rows(url: str, query: str) -> list[dict[str, Any]]:
+    with psycopg.connect(url, row_factory=dict_row) as connection:  # type: ignore[arg-type]
+        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+
+
+def holds(house: House, pod: PodRecord) -> dict[str, Row]:
+    return {n: r for n, r in house.store.capacity().holds.items() if r["pod_id"] == pod.id}
+
+
+def test_apply_makes_it_then_leaves_it_alone(house: House) -> None:
+    """The first claims, the second says that nothing is to be done and writes nothing."""
+    first = apply(house, ORDER)
+    assert (first.outcome, first.pod.generation) == ("created", 1)
+    pod = house.store.find_pod(first.pod.id, None)
+    before = (house.store.events(pod.id, 0), pod.token, pod.woken)
+    again = apply(house, ORDER)
+    assert again.outcome == "unchanged"
+    assert again.change is not None
+    assert again.change.nothing
+    pod = house.store.find_pod(first.pod.id, None)
+    assert (house.store.events(pod.id, 0), pod.token, pod.woken) == before
+
+
+def test_more_nodes_are_claimed_with_the_rows(house: House) -> None:
+    """Node, rows and generation in one transaction; those of before are as they were but for the partition."""
+    pod = house.ready()
+    before = {r.key: r for r in house.store.resources(pod.id)}
+    found = apply(house, sized(3))
+    assert found.outcome == "changed"
+    assert found.change is not None
+    (new,) = found.change.nodes_added
+    now = look(house, pod)
+    assert (now.generation, now.order.nodes.count, now.state) == (2, 3, PodState.READY)
+    assert now.changed_at is not None
+    assert holds(house, pod).keys() == {*pod.nodes, new}
+    after = {r.key: r for r in house.store.resources(pod.id)}
+    assert {k for k in before if before[k] != after[k]} == {"partition"}
+    assert {r.generation for k, r in after.items() if new in k or k == "partition"} == {2}
+    assert after["partition"].state == "pending"
+    assert after[f"server/{new}"].state == "wanted"
+    assert all(r.wanted for r in after.values())
+
+
+def test_fewer_nodes_stay_held_and_their_rows_stay(house: House) -> None:
+    """Nothing is given back and no row goes before anything was seen gone: they say since when they aren't wanted."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[1]
+    found = apply(house, sized(2), remove=[gone])
+    assert found.change is not None
+    assert found.change.nodes_removed == (gone,)
+    held = holds(house, pod)
+    assert held.keys() == set(pod.nodes)
+    assert {n: r["leaving"] for n, r in held.items()} == {n: 2 if n == gone else None for n in pod.nodes}
+    unwanted = {r.key for r in house.store.resources(pod.id) if not r.wanted}
+    assert unwanted == {k for k in (r.key for r in house.store.resources(pod.id)) if f"/{gone}" in k}
+    assert look(house, pod).nodes == (pod.nodes[0], pod.nodes[2])
+    with pytest.raises(RefusedError):
+        house.order(make("other", 14))
+
+
+def test_what_is_leaving_isnt_taken_again(house: House) -> None:
+    """A pod that shrinks and grows at once gets another node: the old one was not seen clean yet."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[2]
+    apply(house, sized(2), remove=[gone])
+    found = apply(house, sized(3))
+    assert found.change is not None
+    assert gone not in found.change.nodes_added
+    assert look(house, pod).generation == 3
+    numbers = look(house, pod).plan.allotment.hosts
+    assert len(set(numbers.values())) == len(numbers) == 4
+
+
+def test_history_says_who_wanted_what_when(house: House, database_url: str) -> None:
+    """Each generation with its order, the first one included."""
+    pod = house.ready()
+    apply(house, sized(3))
+    apply(house, open_to("9.0.0.0/8", sized(3)))
+    found = rows(database_url, "SELECT * FROM pod_generation ORDER BY generation")
+    assert [(r["generation"], r["by"], r["ordered"]["nodes"]["count"]) for r in found] == [
+        (1, "team-a-member", 2),
+        (2, "team-a-member", 3),
+        (3, "team-a-member", 3),
+    ]
+    assert found[2]["what"] == "access.ssh_from none -> 9.0.0.0/8"
+    assert messages(house, pod, "change")[0].startswith(
+        "generation 2 by team-a-member: nodes.count 2 -> 3; nodes that come: "
+    )
+
+
+def test_no_room_is_refused_and_touches_nothing(house: House) -> None:
+    """All nodes are somebody's: the reason is there, and rows, holds and generation are as before."""
+    pod = house.ready()
+    house.order(make("other", 14))
+    before = (house.store.resources(pod.id), holds(house, pod))
+    with pytest.raises(RefusedError, match="1 node more beside the 2 of the pod"):
+        apply(house, sized(3))
+    assert (house.store.resources(pod.id), holds(house, pod)) == before
+    assert look(house, pod).generation == 1
+
+
+def test_a_promise_to_others_is_kept(house: House, clock: HandClock) -> None:
+    """A node that is promised from before the lease's end isn't taken by a pod that grows."""
+    pod = house.ready(make("run", 2, duration="4h"))
+    house.order(make("later", 14, start=clock.now() + timedelta(hours=1), duration="1h"))
+    with pytest.raises(RefusedError):
+        apply(house, make("run", 3, duration="4h"))
+    short = apply(house, make("run", 3, duration="1h"))
+    assert short.pod.lease_end == pod.placed_at + timedelta(hours=1) if pod.placed_at else None
+
+
+def test_the_projects_limit_counts_what_it_would_have(house: House) -> None:
+    """Its own nodes once: a pod of two may be three where three are allowed, and not four."""
+    house.ready()
+    policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
+    with pytest.raises(RefusedError, match="of the 3 nodes that it may have"):
+        apply(house, sized(4))
+    assert apply(house, sized(3)).outcome == "changed"
+
+
+def test_quotas_are_asked_for_what_would_come_alone(house: House) -> None:
+    """A project whose instances are used up by the pod itself can't grow, and can change its access."""
+    house.ready()
+    house.cloud.offers.quotas["team-a", "servers"] = 2
+    with pytest.raises(RefusedError, match="quotas would be exceeded: servers: 2 used"):
+        apply(house, sized(3))
+    assert apply(house, open_to("9.0.0.0/8")).outcome == "changed"
+
+
+def test_somebody_on_a_free_node_is_passed_over(house: House) -> None:
+    """What is on a host by another hand isn't taken for growth either."""
+    pod = house.ready(sized(3))
+    free = next(n.name for n in house.site.nodes if n.name not in pod.nodes and n.role == "compute")
+    host = house.site.node_by_name[free].nova_host
+    house.cloud.offers.claims[host] = {"stranger"}
+    found = apply(house, sized(4))
+    assert found.change is not None
+    assert free not in found.change.nodes_added
+
+
+@pytest.mark.parametrize(
+    ("parts", "fields"),
+    [
+        ({"nodes": {"image": "tiny2"}}, ["nodes.image"]),
+        (
+            {"access": {"user_data": "#cloud-config"}, "fabric": {"hcas_per_node": 1}},
+            ["access.user_data", "fabric.hcas_per_node"],
+        ),
+    ],
+)
+def test_what_cant_be_is_told_before_anything_is_touched(
+    house: House, parts: dict[str, Any], fields: list[str]
+) -> None:
+    """Every field with its sentence at once, and the part that could be isn't begun."""
+    pod = house.ready()
+    document = {
+        **ORDER.model_dump(mode="json", exclude_none=True),
+        **{k: v for k, v in parts.items() if k != "nodes"},
+    }
+    document["nodes"] = {"count": 3, "flavor": "gpu8", "image": "tiny", **parts.get("nodes", {})}
+    with pytest.raises(InputError) as caught:
+        apply(house, Order.model_validate(document))
+    assert [e.field for e in caught.value.errors] == fields  # type: ignore[attr-defined]
+    assert look(house, pod).generation == 1
+    planned = house.service.plan_pod(house.request(), Order.model_validate(document))
+    assert planned.change is not None
+    assert [i.field for i in planned.change.impossible] == fields
+    assert planned.change.nodes_added
+
+
+def test_of_two_at_once_one_is_told(house: House) -> None:
+    """Both from generation 1: one is generation 2, the other gets a conflict that says so."""
+    pod = house.ready()
+    tenant = house.request()
+
+    def ask(count: int) -> Any:
+        return lambda: house.service.apply_pod(tenant, "train", sized(count), generation=1)
+
+    errors = at_once(ask(3), ask(4))
+    assert len(errors) == 1
+    assert isinstance(errors[0], ConflictError)
+    assert "is generation 2 now" in str(errors[0])
+    assert look(house, pod).generation == 2
+    assert len(holds(house, pod)) == look(house, pod).order.nodes.count
+
+
+def test_many_at_once_give_no_node_twice(house: House) -> None:
+    """Two pods that grow into the same free nodes, many times: each node is one pod's, each row has its generation."""
+    one, other = house.ready(make("one", 2)), house.ready(make("other", 2))
+    works = [
+        lambda n=name, c=count: apply(house, make(n, c)) for count in (8, 9) for name in ("one", "other")
+    ]
+    at_once(*works)
+    held = {name: holds(house, pod).keys() for name, pod in (("one", one), ("other", other))}
+    assert not held["one"] & held["other"]
+    for pod in (one, other):
+        now = look(house, pod)
+        assert len(now.nodes) == now.order.nodes.count
+        assert set(held[pod.name]) >= set(now.nodes)
+
+
+def test_a_pod_on_its_way_out_isnt_changed(house: House) -> None:
+    """While it is released it says so; afterwards the name makes a new pod."""
+    pod = house.ready()
+    house.release(pod)
+    with pytest.raises(ConflictError, match="is being released: apply again when it is"):
+        apply(house, sized(3))
+    house.run(pod, PodState.RELEASED)
+    found = apply(house, sized(3))
+    assert found.outcome == "created"
+    assert found.pod.id != str(pod.id)
+
+
+def test_by_name_only_ones_own_by_id_what_one_may(house: House) -> None:
+    """An operator who applies a file in its own project never changes a tenant's pod of that name; by id it may."""
+    pod = house.ready()
+    made = apply(house, ORDER, request=house.operator)
+    assert (made.outcome, made.pod.project_id) == ("created", "admin")
+    changed = house.service.apply_pod(house.operator, str(pod.id), open_to("9.0.0.0/8"))
+    assert (changed.outcome, changed.pod.project_id) == ("changed", "team-a")
+    with pytest.raises(NotFoundError):
+        house.service.apply_pod(house.request("team-b"), str(pod.id), ORDER)
+    with pytest.raises(ForbiddenError):
+        apply(house, ORDER, request=house.request(role="reader"))
+    with pytest.raises(InputError, match="the pod's name, which doesn't change"):
+        house.service.apply_pod(house.operator, str(pod.id), ORDER.model_copy(update={"name": "else"}))
+
+
+def test_the_lease_by_apply(house: House, clock: HandClock) -> None:
+    """Later and shorter, never over already; what an extension made stays until a file says otherwise."""
+    pod = house.ready(make("run", 1, duration="2h"))
+    begun = pod.placed_at
+    assert begun is not None
+    assert apply(house, make("run", 1, duration="5h")).pod.lease_end == begun + timedelta(hours=5)
+    assert apply(house, make("run", 1, duration="5h")).outcome == "unchanged"
+    assert apply(house, make("run", 1, end=begun + timedelta(hours=5))).outcome == "unchanged"
+    assert apply(house, make("run", 1, duration="3h")).pod.lease_end == begun + timedelta(hours=3)
+    house.service.extend_pod(house.request(), "run", begun + timedelta(hours=4))
+    assert look(house, pod).order.lease.end == begun + timedelta(hours=4)
+    clock.forward(hours=1)
+    with pytest.raises(InputError, match=r"lease.duration: '30m' is not allowed: a time in the future"):
+        apply(house, make("run", 1, duration="30m"))
+    assert apply(house, make("run", 1)).pod.lease_end is None
+    assert look(house, pod).changed_at is None
+
+
+def test_who_waits_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
+    """Smaller stays first; larger is as if it came now; and nothing but the queue was touched."""
+    house.ready(make("run", 16))
+    first, second = queue(house, "first", 4), queue(house, "second", 4)
+    house.worker.tend_queue()
+    assert [look(house, p).position for p in (first, second)] == [1, 2]
+    assert apply(house, make("first", 3, queue=True)).outcome == "changed"
+    house.worker.tend_queue()
+    assert [look(house, p).position for p in (first, second)] == [1, 2]
+    assert apply(house, make("first", 3, queue=True)).outcome == "unchanged"
+    apply(house, make("first", 5, queue=True))
+    house.worker.tend_queue()
+    assert [look(house, p).position for p in (first, second)] == [2, 1]
+    assert look(house, first).generation == 3
+    assert look(house, first).order.nodes.count == 5
+    with pytest.raises(InputError, match="queue: False"):
+        apply(house, make("first", 6))
+
+
+def test_a_promised_start_is_promised_anew_or_the_order_stays(house: House, clock: HandClock) -> None:
+    """More nodes than are free then are refused, and what was promised stays promised."""
+    at = clock.now() + timedelta(hours=2)
+    pod = house.order(make("later", 4, start=at, duration="1h"))
+    house.order(make("also", 10, start=at, duration="1h"))
+    assert apply(house, make("later", 6, start=at, duration="1h")).outcome == "changed"
+    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == pod.id)
+    assert len(promise["nodes"]) == 6
+    with pytest.raises(RefusedError):
+        apply(house, make("later", 7, start=at, duration="1h"))
+    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == pod.id)
+    assert (len(promise["nodes"]), look(house, pod).generation) == (6, 2)
+
+
+def test_the_audit_log_has_each_apply(house: House, database_url: str) -> None:
+    """Done and refused, with who and which pod."""
+    pod = house.store.find_pod(apply(house, ORDER).pod.id, None)
+    with pytest.raises(InputError):
+        apply(house, sized(2), remove=list(look(house, pod).nodes))
+    found = rows(database_url, "SELECT action, subject, outcome FROM audit_log ORDER BY sequence")
+    assert [(r["action"], r["subject"]) for r in found] == [("pod apply", "train")] * 2
+    assert found[0]["outcome"] == "done"
+    assert found[1]["outcome"].startswith("InputError")

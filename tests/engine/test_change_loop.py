@@ -1,0 +1,387 @@
+"""A pod that changes while it goes on: made, taken away, given back; late, twice, killed in between, undeletable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+from tests.engine.house import ORDER, QUICK, House
+from tests.engine.timehouse import HandClock, look, make, messages
+
+from weft.engine.held import ChangedError, LostError
+from weft.engine.records import Change, PodRecord, RowState
+from weft.model.order import Order
+from weft.model.pod import Aspect, Phase, PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+def sized(count: int, order: Order = ORDER, **nodes: Any) -> Order:
+    return order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": count, **nodes})})
+
+
+def access(order: Order = ORDER, **fields: Any) -> Order:
+    return order.model_copy(update={"access": order.access.model_copy(update=fields)})
+
+
+def apply(house: House, order: Order, *remove: str) -> None:
+    found = house.service.apply_pod(house.request(), order.name, order, remove)
+    assert found.outcome == "changed"
+
+
+def settle(house: House, pod: PodRecord, visits: int = 60) -> PodRecord:
+    """Visit until no change is under way; the pod is READY then, and was never anything but READY or DEGRADED."""
+    for _ in range(visits):
+        pod = look(house, pod)
+        assert pod.state in (PodState.READY, PodState.DEGRADED), f"{pod.state}: {pod.reason}"
+        if pod.changed_at is None and pod.state is PodState.READY and pod.ready_generation == pod.generation:
+            return pod
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    raise AssertionError(f"{pod.state} ({pod.reason}), generation {pod.ready_generation} of {pod.generation}")
+
+
+def told(pod: PodRecord) -> dict[Aspect, str]:
+    """What is said of its readiness and of its change."""
+    return {c.type: c.status for c in pod.conditions if c.type in (Aspect.CHANGING, Aspect.READY)}
+
+
+def servers(house: House) -> dict[str, str]:
+    return {t.mark.key: t.id for t in house.cloud.things(Kind.SERVER) if t.mark}
+
+
+def members(house: House, pod: PodRecord) -> set[str]:
+    """Nodes whose adapters are in the pod's partition on the wire."""
+    pkey = pod.plan.segment
+    tables = house.fabric.tables()
+    owner = house.site.hca_by_port_guid
+    return {
+        owner[g][0].name for g, t in tables.items() if any(k & 0x7FFF == pkey for k in t.keys) and g in owner
+    }
+
+
+def held(house: House, pod: PodRecord) -> set[str]:
+    return {n for n, r in house.store.capacity().holds.items() if r["pod_id"] == pod.id}
+
+
+def rows(house: House, pod: PodRecord, node: str) -> set[str]:
+    return {str(r.state) for r in house.store.resources(pod.id) if r.resource.node == node}
+
+
+def test_a_node_more(house: House) -> None:
+    """It comes, with its adapters in the partition; the other servers are the same, and nobody was less than READY."""
+    pod = house.ready()
+    before = servers(house)
+    apply(house, sized(3))
+    now = settle(house, pod)
+    assert servers(house).items() > before.items()
+    assert len(servers(house)) == 3
+    assert members(house, now) == set(now.nodes) == held(house, now)
+    assert "DEGRADED" not in " ".join(messages(house, pod, "state"))
+    assert messages(house, pod, "change")[-1] == "generation 2 is as wanted"
+    assert now.reason == ""
+
+
+def test_a_node_less(house: House) -> None:
+    """Its server goes, its adapters leave the partition, it is read back and given back; its rows are tombstones."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[1]
+    before = servers(house)
+    apply(house, sized(2), gone)
+    now = settle(house, pod)
+    assert servers(house) == {k: v for k, v in before.items() if gone not in k}
+    assert members(house, now) == set(now.nodes) == held(house, now)
+    assert rows(house, pod, gone) == {"absent"}
+    assert f"{gone} was read back clean and is free" in messages(house, pod, "release")
+    assert house.order(make("other", 14)).nodes
+
+
+def test_access_changes_in_place(house: House) -> None:
+    """Other sources, then a floating IP with its router, then none: no server and no port is made anew."""
+    pod = house.ready()
+    before = {t.id for t in house.cloud.things() if t.kind in (Kind.SERVER, Kind.PORT)}
+    apply(house, access(ssh_from=(IPv4Network("9.0.0.0/8"),)))
+    settle(house, pod)
+    assert house.cloud.thing("security_group").fields["ssh_from"] == ("9.0.0.0/8",)
+    apply(house, access(floating_ip="each"))
+    settle(house, pod)
+    assert len(house.cloud.things(Kind.FLOATING_IP)) == 2
+    apply(house, access(floating_ip="none"))
+    settle(house, pod)
+    assert not house.cloud.things(Kind.FLOATING_IP)
+    assert not house.cloud.things(Kind.ROUTER)
+    after = {t.id for t in house.cloud.things() if t.kind in (Kind.SERVER, Kind.PORT)}
+    assert before == after
+    apply(house, access(floating_ip="first"))
+    settle(house, pod)
+    assert len(house.cloud.things(Kind.FLOATING_IP)) == 1
+
+
+def test_changed_again_while_it_changes(house: House) -> None:
+    """Generation 3 while 2 is under way: what only 2 wanted goes again, made or not, and what 3 wants comes."""
+    pod = house.ready()
+    apply(house, sized(4))
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    apply(house, sized(1))
+    now = settle(house, pod)
+    assert now.generation == 3
+    assert len(servers(house)) == 1
+    assert members(house, now) == set(now.nodes) == held(house, now)
+    apply(house, sized(5))
+    now = settle(house, pod)
+    assert len(servers(house)) == 5
+    assert members(house, now) == set(now.nodes) == held(house, now)
+
+
+def test_a_visit_of_an_older_generation_writes_nothing(house: House) -> None:
+    """Whoever still works on generation 1 when 2 is written is refused, in writes and before calls; it lets go."""
+    pod = house.ready()
+    old = house.store.take(pod.id, "old")
+    assert old is not None
+    apply(house, sized(3))
+    before = house.store.resources(pod.id)
+    with pytest.raises(ChangedError):
+        old.change([Change("server/x", RowState.SETTLED)])
+    with pytest.raises(ChangedError):
+        old.check()
+    assert issubclass(ChangedError, LostError)
+    assert house.store.resources(pod.id) == before
+    old.give_up(0.0)
+    settle(house, pod)
+
+
+def test_a_change_in_the_middle_of_a_visit_is_not_lost(house: House) -> None:
+    """Applied right while servers are asked for: the visit stops, nothing is made twice, the next one goes on."""
+    pod = house.ready()
+    apply(house, sized(3))
+    house.cloud.meanwhile("create", lambda: apply(house, sized(4)))
+    now = settle(house, pod)
+    assert now.generation == 3
+    assert len(servers(house)) == len(house.cloud.things(Kind.SERVER)) == 4
+    assert members(house, now) == set(now.nodes) == held(house, now)
+
+
+def test_released_while_it_changes(house: House) -> None:
+    """Everything of every generation goes, and the receipt has the nodes that were given back before."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[2]
+    apply(house, sized(2), gone)
+    settle(house, pod)
+    apply(house, sized(4))
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    came = set(look(house, pod).nodes)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not [t for t in house.cloud.things() if t.mark]
+    assert not members(house, pod)
+    assert not held(house, pod)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None
+    assert signed.receipt.clean
+    assert signed.receipt.given_back == (gone,)
+    assert set(signed.receipt.nodes) == came
+    subjects = " ".join(i.subject for i in signed.receipt.items)
+    assert all(f"server-{n}" in subjects for n in {*pod.nodes, *came})
+
+
+def test_released_before_a_node_that_goes_was_given_back(house: House) -> None:
+    """What was leaving is released with the rest: read back, in the receipt, free."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[2]
+    apply(house, sized(2), gone)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not held(house, pod)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None
+    assert signed.receipt.clean
+    assert any(i.plane == "host" and i.subject == gone for i in signed.receipt.items)
+
+
+def test_a_node_that_cant_be_cleaned_is_quarantined_and_the_pod_goes_on(
+    house: House, clock: HandClock
+) -> None:
+    """Its server can't be deleted: the others are given back, new ones come, it stays held and in quarantine."""
+    pod = house.ready(sized(4))
+    bad, good = pod.nodes[1], pod.nodes[2]
+    planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", times=None)
+    house.worker = house.new_worker("w2", replace(QUICK, limits={**QUICK.limits, PodState.RELEASING: 0.0}))
+    apply(house, sized(2), bad, good)
+    clock.forward(seconds=1)
+    now = settle(house, pod)
+    assert held(house, now) == {*now.nodes, bad}
+    quarantine = house.store.capacity().quarantines
+    assert quarantine.keys() == {bad}
+    assert members(house, now) == set(now.nodes)
+    apply(house, sized(3))
+    clock.forward(seconds=1)
+    now = settle(house, pod)
+    assert bad not in now.nodes
+    planted.lift()
+    house.cloud.thing(f"server/{bad}").undeletable = False
+    for _ in range(5):
+        clock.forward(seconds=10)
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert held(house, now) == set(now.nodes)
+    assert house.store.capacity().quarantines.keys() == {bad}
+
+
+def test_a_server_that_comes_back_is_taken_away_again(house: House) -> None:
+    """Seen on the host when the node is read back: the node isn't given back before it is gone for good."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[2]
+    server = house.cloud.thing(f"server/{gone}")
+    apply(house, sized(2), gone)
+    house.cloud.meanwhile("endings", lambda: house.cloud.bring_back(server))
+    settle(house, pod)
+    assert gone not in held(house, pod)
+    assert f"server/{gone}" not in servers(house)
+
+
+def test_a_worker_that_dies_in_the_middle(house: House) -> None:
+    """Another one takes over what was asked for by name; no node is given back while a lost request may come."""
+    pod = house.ready(sized(3))
+    gone = pod.nodes[0]
+    apply(house, sized(2), gone)
+    dead = house.store.take(pod.id, "dead")
+    assert dead is not None
+    dead.change([Change(r.key, RowState.DELETING) for r in dead.resources() if r.resource.node == gone])
+    dead.give_up(0.0)
+    now = settle(house, pod)
+    assert held(house, now) == set(now.nodes)
+    assert len(servers(house)) == 2
+
+
+def test_a_new_server_that_breaks_costs_the_others_nothing(house: House) -> None:
+    """It breaks as often as is tried: the pod is DEGRADED and says why, the old servers stay, another change helps."""
+    pod = house.ready()
+    before = servers(house)
+    house.cloud.plant(Fault.BROKEN, key="server/*", times=None, reason="No valid host was found.")
+    apply(house, sized(3))
+    for _ in range(20):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = look(house, pod)
+    assert now.state is PodState.DEGRADED
+    assert "changing to generation 2: create" in now.reason
+    assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "false"}
+    assert before.items() <= servers(house).items()
+    new = next(n for n in now.nodes if n not in pod.nodes)
+    apply(house, sized(2), new)
+    now = settle(house, pod)
+    assert servers(house) == before
+    assert held(house, now) == set(pod.nodes)
+
+
+def test_a_server_that_its_tenant_deleted_isnt_made_anew_by_a_change(house: House) -> None:
+    """A change makes what it brought; what was there before is repaired as ever, servers by an operator alone."""
+    pod = house.ready()
+    lost = pod.nodes[0]
+    house.cloud.lose(house.cloud.thing(f"server/{lost}"))
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert look(house, pod).state is PodState.DEGRADED
+    apply(house, sized(3))
+    for _ in range(20):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = look(house, pod)
+    assert servers(house).keys() == {f"server/{n}" for n in now.nodes if n != lost}
+    assert now.state is PodState.DEGRADED
+    assert members(house, now) == set(now.nodes) - {lost}
+
+
+def test_the_cloud_is_away_for_a_while(house: House) -> None:
+    """The pod says that it is changing and why it doesn't get on; when the cloud is back it goes on by itself."""
+    pod = house.ready()
+    apply(house, sized(3))
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="create", times=None)
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = look(house, pod)
+    assert now.state is PodState.READY
+    assert now.reason.startswith("changing to generation 2: ")
+    assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "true"}
+    planted.lift()
+    now = settle(house, pod)
+    assert now.generation == 2
+    assert told(now) == {Aspect.READY: "true"}
+
+
+def test_somebody_on_a_node_of_before_is_told_while_a_change_is_stuck(house: House) -> None:
+    """What is in the change's way hides nothing of the part that was READY: its key is gone from there."""
+    pod = house.ready()
+    apply(house, sized(3))
+    house.cloud.plant(Fault.UNREACHABLE, verb="create", times=None)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    house.cloud.add(Kind.SERVER, "secret-project-x", "team-b", host=pod.nodes[0])
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = look(house, pod)
+    assert now.state is PodState.DEGRADED
+    assert "changing to generation 2: " in now.reason
+    assert pod.nodes[0] in now.reason
+    assert members(house, now) == set(now.nodes) - {pod.nodes[0]}
+
+
+def test_a_pod_that_is_being_built_changes_too(house: House) -> None:
+    """Fewer while it boots: what isn't wanted any more goes, and it becomes READY with what is."""
+    pod = house.order(sized(3))
+    for _ in range(2):
+        house.worker.run_once()
+    gone = look(house, pod).nodes[1]
+    apply(house, sized(2), gone)
+    house.run(pod, PodState.READY)
+    now = settle(house, pod)
+    assert len(servers(house)) == 2
+    assert members(house, now) == set(now.nodes) == held(house, now)
+
+
+def test_a_pod_that_failed_is_tried_again_with_what_it_is_changed_to(house: House) -> None:
+    """One bad host of three: without it the pod becomes READY."""
+    pod = house.order(sized(3))
+    bad = look(house, pod).nodes[2]
+    house.cloud.plant(Fault.BROKEN, key=f"server/{bad}", times=None, reason="No valid host was found.")
+    house.run(pod, PodState.FAILED)
+    apply(house, sized(2), bad)
+    revived = look(house, pod)
+    assert (revived.phase, revived.state) == (Phase.BUILDING, PodState.BOOTING)
+    assert Aspect.FAILED not in {c.type for c in revived.conditions}
+    house.run(pod, PodState.READY)
+    now = settle(house, pod)
+    assert servers(house).keys() == {f"server/{n}" for n in now.nodes}
+    assert held(house, now) == set(now.nodes)
+
+
+def test_spares_come_and_go_without_a_server(house: House) -> None:
+    """A spare is held; as a node it gets its server; given back it is read like every node."""
+    pod = house.ready()
+    apply(house, sized(2, spare=1))
+    now = settle(house, pod)
+    assert held(house, now) == {*now.nodes, *now.spares}
+    (spare,) = now.spares
+    apply(house, sized(3))
+    now = settle(house, pod)
+    assert spare in now.nodes
+    assert members(house, now) == set(now.nodes) == held(house, now)
+    assert not [r for r in house.store.capacity().holds.values() if r["spare"]]
+
+
+def test_an_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
+    """Tombstones aren't missing, and what stays is what is wanted."""
+    pod = house.ready(sized(3))
+    apply(house, sized(2), pod.nodes[0])
+    settle(house, pod)
+    apply(house, sized(4))
+    settle(house, pod)
+    assert house.service.audit(house.operator).findings == ()
