@@ -225,5 +225,5 @@ def test_capacity_says_what_fits_now_and_when_more(house: House, clock: HandCloc
     house.order(make("y", 10, duration="2h"))
     with pytest.raises(InputError, match="accelerator"):
         house.service.capacity(house.request(), "abacus")
-    with pytest.raises(InputError, match="levels of site lab: leaf, pod, site"):
+    with pytest.raises(InputError, match="levels of site lab: leaf, block, site"):
         house.service.capacity(house.request(), level="hall")

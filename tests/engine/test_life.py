@@ -213,7 +213,7 @@ def test_a_site_may_not_wire_a_live_pods_node_otherwise(house: House) -> None:
         node["hcas"][0] |= {"guid": "0x0002c903000faced", "port_guid": "0x0002c903000facee"}
         return document
 
-    with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or HCAs .* release the pod first"):
+    with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
         house.service.apply_site(house.operator, changed(pod.nodes[0]))
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.name.startswith("gpu") and n.name not in pod.nodes)
