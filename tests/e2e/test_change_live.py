@@ -1,0 +1,67 @@
+"""A pod changes on the lab's real cloud and fabric: it grows, shrinks and opens while its other servers run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.e2e.conftest import POD, Answer, Person
+
+pytestmark = pytest.mark.cloud
+
+People = Callable[[str], Person]
+
+
+def apply(person: Person, count: int, floating: str = "none", *words: str) -> Answer:
+    (person.folder / "train.yaml").write_text(
+        POD.format(name="train", count=count, floating=floating, spare=0)
+    )
+    done = person.weft("pod", "apply", "-f", "train.yaml", "--wait", *words)
+    assert done.code == 0, done.err
+    return done
+
+
+def servers(person: Person) -> dict[str, str]:
+    """Node -> id of its server, of those that run."""
+    pod = person.weft("pod", "show", "train", "--json").json
+    assert pod["state"] == "READY", pod["reason"]
+    rows = [r for r in pod["resources"] if r["kind"] == "server" and r["state"] == "settled"]
+    return {r["key"].split("/")[1]: r["id"] for r in rows}
+
+
+def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> None:
+    """Who stays keeps its server; who leaves is free at once; the receipt covers everything that ever was."""
+    tenant, operator = people("team-a"), people("operator")
+    apply(tenant, 2)
+    first = servers(tenant)
+    assert len(first) == 2
+
+    again = apply(tenant, 2)
+    assert servers(tenant) == first and "generation  1" in tenant.weft("pod", "show", "train").out, again.out
+
+    apply(tenant, 3, "first")
+    grown = servers(tenant)
+    assert len(grown) == 3 and first.items() <= grown.items()
+    pod = tenant.weft("pod", "show", "train", "--json").json
+    assert [r for r in pod["resources"] if r["kind"] == "floating_ip" and r["state"] == "settled"]
+    assert operator.weft("audit").code == 0
+
+    leaving = sorted(first)[0]
+    apply(tenant, 2, "first" if leaving != sorted(grown)[0] else "none", "--remove", leaving)
+    left = servers(tenant)
+    assert set(left) == set(grown) - {leaving} and left.items() <= grown.items()
+    free = operator.weft("node", "list", "--state", "free", "--json").json
+    assert leaving in {n["name"] for n in free}
+    assert operator.weft("audit").code == 0
+
+    refused = POD.format(name="train", count=2, floating="none", spare=0).replace("tiny", "another")
+    (tenant.folder / "other.yaml").write_text(refused)
+    other = tenant.weft("pod", "apply", "-f", "other.yaml")
+    assert other.code == 2 and "nodes.image" in other.err
+
+    assert tenant.weft("pod", "release", "train", "--wait").code == 0
+    receipt = tenant.weft("pod", "receipt", "train", "--json").json["receipt"]
+    assert receipt["clean"] and set(grown.values()) <= {
+        word for item in receipt["items"] for word in item["subject"].split()
+    }
+    assert operator.weft("audit").code == 0
