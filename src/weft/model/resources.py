@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from weft.model.base import Document
 from weft.model.errors import WeftError
-from weft.model.kinds import AnyKind, Kind, every_kind, kind_named, kind_of
+from weft.model.kinds import AnyKind, Kind, kind_named, kind_of
 from weft.model.owner import Owner
 from weft.model.specs import (
     FloatingIPSpec,
@@ -89,7 +89,7 @@ class _EveryKind:
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        known = {str(kind): kind.row.spec.__pydantic_core_schema__ for kind in every_kind()}
+        known = {str(kind): kind.row.spec.__pydantic_core_schema__ for kind in Kind}
         return handler(core_schema.tagged_union_schema(known, discriminator="kind"))
 
 
