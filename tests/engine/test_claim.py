@@ -131,3 +131,17 @@ def test_a_release_while_the_nodes_are_looked_at(house: House) -> None:
     assert pod.wanted == "absent" and "gpu01" in pod.nodes
     house.cloud.offers.claims.clear()
     assert house.run(pod, PodState.RELEASED)
+
+
+def test_an_order_that_is_refused_late_is_taken_back(house: House) -> None:
+    """A worker has the pod already when its quota is found to be too small: it is released, not served."""
+
+    def taken() -> None:
+        pod = house.store.find_pod("train", "team-a")
+        assert house.store.take(pod.id, "another") is not None
+        house.cloud.offers.quotas["team-a", "servers"] = 1
+
+    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", taken))
+    with pytest.raises(RefusedError, match="servers"):
+        house.order()
+    assert house.store.find_pod("train", "team-a").wanted == "absent"

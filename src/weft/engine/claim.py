@@ -8,6 +8,8 @@ free: workers leave the pod alone until the claim is confirmed. If we die in bet
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from weft.engine.capacity import read_capacity
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.store import Store
@@ -40,7 +42,10 @@ def claim_now(
         try:
             without = _looked_at(store, given, project, plan)
         except BaseException:
-            store.drop_claim(plan)
+            if not store.drop_claim(
+                plan
+            ):  # a worker has it by now: what was refused must not go on being built
+                store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
             raise
         if without is None:
             store.confirm(plan)
