@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from test_agent import client, write_config
 
-from weft.drivers.opensm.agents import Agents, HttpAgent
+from weft.drivers.opensm.agents import Agents
+from weft.drivers.wire.agents import HttpAgent
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, read_config
 from weft.fabricagent.server import Limits, Server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.drivers.opensm.sight import EMPTY, Sight
+from weft.drivers.wire.sight import EMPTY, Sight
 from weft.model.agentapi import Paths, PortReading, Tables
 from weft.model.errors import UnknownError
 from weft.model.subnet import PathProbe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from weft.drivers.opensm import OpenSm
-from weft.drivers.opensm.agents import certificate_problems
+from weft.drivers.wire.agents import certificate_problems
 from weft.model.base import Document
 from weft.model.errors import WeftError
 from weft.model.site import Site

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from weft.drivers.opensm.agents import Agent, Agents, Files, HttpAgent, certificate_problems
+from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, Edit, lost
-from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, port_table, told
+from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, told
 from weft.drivers.opensm.observe import Seen, observe
 from weft.drivers.opensm.section import Base, Section, Wanted, foreign
-from weft.drivers.opensm.sight import Sight
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.reading import SharedReading
+from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
+from weft.drivers.wire.items import port_table
+from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     AgentOptions,
     PathsQuery,

@@ -1,0 +1,253 @@
+"""A fabric agent, asked over mutual TLS: what stands beside a subnet manager, or on any host of the fabric."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from weft.generate.certificates import expiry_problems
+from weft.model.agentapi import (
+    NONCE_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    AgentOptions,
+    AgentPartitions,
+    AgentProblem,
+    AgentStatus,
+    ChangeResult,
+    PartitionsChange,
+    Paths,
+    PathsQuery,
+    RepairQuery,
+    RepairResult,
+    Tables,
+    TablesQuery,
+    other_protocol,
+)
+from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
+from weft.model.fabric import ObservedFabric
+from weft.model.site import FabricAgent, FabricManager
+
+CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
+FILE_SECONDS = 10.0
+"""How long the answer to `status` and `partitions` may take: neither reads much of the wire."""
+SILENT_SECONDS = 15.0
+"""An agent that let a question run out of time isn't waited for again so soon: every look at the fabric asks it."""
+MAX_ANSWER = 256 << 20
+
+D = TypeVar("D", bound=BaseModel)
+
+
+class Agent(Protocol):
+    """One fabric agent. Every call may raise `UnknownError`, `PermanentError`; `change` also `ConflictError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def status(self) -> AgentStatus: ...
+
+    def partitions(self) -> AgentPartitions: ...
+
+    def change(self, change: PartitionsChange) -> ChangeResult: ...
+
+    def tables(self, query: TablesQuery) -> Tables: ...
+
+    def paths(self, query: PathsQuery) -> Paths: ...
+
+    def repair(self, query: RepairQuery) -> RepairResult: ...
+
+    def topology(self) -> ObservedFabric: ...
+
+    def options(self) -> AgentOptions: ...
+
+
+class HttpAgent:
+    """A `weft fabric-agent`; connects at the first question and keeps the connection.
+
+    Each question carries a number that is used once, and an answer counts only if it carries the same: one that was
+    kept somewhere on the way, or that belongs to an earlier question, says nothing of the fabric as it is now.
+    """
+
+    def __init__(
+        self, agent: FabricAgent, manager: FabricManager, file_seconds: float = FILE_SECONDS
+    ) -> None:
+        self._agent, self._manager, self._file_seconds = agent, manager, file_seconds
+        self._client: httpx.Client | None = None
+        self._made_of: tuple[int, ...] = ()
+        self._lock = threading.Lock()
+        self._silent: tuple[float, str] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._agent.name
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client:
+                self._client.close()
+                self._client = None
+
+    def status(self) -> AgentStatus:
+        status = self._ask("GET", "status", None, AgentStatus, self._file_seconds)
+        if status.name != self.name:
+            raise PermanentError(
+                "ask for its state",
+                self._who,
+                f"it is agent {status.name!r}",
+                "correct the agent's url in the site",
+            )
+        return status
+
+    def partitions(self) -> AgentPartitions:
+        return self._ask("GET", "partitions", None, AgentPartitions, self._file_seconds)
+
+    def change(self, change: PartitionsChange) -> ChangeResult:
+        return self._ask("PUT", "partitions", change, ChangeResult)
+
+    def tables(self, query: TablesQuery) -> Tables:
+        return self._ask("POST", "tables", query, Tables)
+
+    def paths(self, query: PathsQuery) -> Paths:
+        return self._ask("POST", "paths", query, Paths)
+
+    def repair(self, query: RepairQuery) -> RepairResult:
+        return self._ask("POST", "repair", query, RepairResult)
+
+    def topology(self) -> ObservedFabric:
+        return self._ask("GET", "topology", None, ObservedFabric)
+
+    def options(self) -> AgentOptions:
+        return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
+
+    @property
+    def _who(self) -> str:
+        return f"fabric agent {self.name} at {self._agent.url}"
+
+    def _connected(self) -> httpx.Client:
+        """The client; made again when the certificates were exchanged, so that renewing them needs no restart."""
+        m = self._manager
+        with self._lock:
+            made_of = tuple(_changed_at(p) for p in (m.ca, m.certificate, m.key) if p)
+            if self._client is None or made_of != self._made_of:
+                try:
+                    context = ssl.create_default_context(cafile=m.ca)
+                    if m.certificate:
+                        context.load_cert_chain(m.certificate, m.key)
+                except (OSError, ssl.SSLError) as error:
+                    raise PermanentError(
+                        "load the certificates",
+                        f"{m.ca}, {m.certificate}, {m.key}",
+                        str(error),
+                        "make them with `weft fabric-agent certs` and name them in the site's fabric",
+                    ) from error
+                # The old one isn't closed here: another thread may be in the middle of a question.
+                self._made_of = made_of
+                self._client = httpx.Client(
+                    base_url=f"{self._agent.url.rstrip('/')}/v1/", verify=context, trust_env=False
+                )
+            return self._client
+
+    def _ask(
+        self, method: str, path: str, body: BaseModel | None, kind: type[D], seconds: float = ANSWER_SECONDS
+    ) -> D:
+        asked = f"{method} {path}"
+        self._check_silence(asked)
+        nonce = secrets.token_hex(16)
+        try:
+            status, headers, content = self._exchange(method, path, body, nonce, seconds)
+        except httpx.TimeoutException as error:
+            said = f"{type(error).__name__}: {error}"
+            self._silent = time.monotonic(), said
+            raise UnknownError(asked, self._who, said, "start the agent, or the network to it") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise UnknownError(asked, self._who, said, "start the agent, or the network to it") from error
+        self._silent = None
+        if status != 200:
+            raise self._error(asked, status, content)
+        if headers.get(NONCE_HEADER) != nonce:
+            said = "an answer to another question, or one that something on the way has kept"
+            raise UnknownError(
+                asked, self._who, said, "upgrade the agent; let nothing stand between it and weft"
+            )
+        if why := other_protocol(headers.get(PROTOCOL_HEADER), "the agent", "weft"):
+            raise UnknownError(asked, self._who, why, "nothing on the fabric is changed until then")
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            said = f"an answer of another shape: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
+            raise UnknownError(asked, self._who, said, "upgrade the older of agent and weft") from error
+
+    def _check_silence(self, asked: str) -> None:
+        if self._silent is not None and time.monotonic() - self._silent[0] < SILENT_SECONDS:
+            raise UnknownError(
+                asked, self._who, f"it gave no answer a moment ago ({self._silent[1]})", "look at the agent"
+            )
+
+    def _exchange(
+        self, method: str, path: str, body: BaseModel | None, nonce: str, seconds: float
+    ) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body; the whole of it within `seconds`, and no more than `MAX_ANSWER` bytes."""
+        end = time.monotonic() + seconds
+        with self._connected().stream(
+            method,
+            path,
+            content=None if body is None else body.model_dump_json().encode(),
+            headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(PROTOCOL)},
+            timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
+        ) as answer:
+            content = bytearray()
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > MAX_ANSWER:
+                    raise httpx.DecodingError(f"more than {MAX_ANSWER} octets")
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout(f"not all of it came in {seconds:.0f} s")
+            return answer.status_code, answer.headers, bytes(content)
+
+    def _error(self, asked: str, status: int, content: bytes) -> WeftError:
+        try:
+            detail = AgentProblem.model_validate_json(content).detail
+        except ValidationError:
+            # Not the agent's own words: a page of something on the way proves nothing.
+            said = f"status {status}: {content[:200].decode(errors='replace')}"
+            return UnknownError(asked, self._who, said)
+        if status == 409:
+            return ConflictError(detail)
+        if status in (400, 403, 404, 422):
+            return PermanentError(asked, self._who, detail, "correct that, then it goes on by itself")
+        return UnknownError(asked, self._who, detail)
+
+
+def certificate_problems(manager: FabricManager, now: datetime, must_be_there: bool = True) -> list[str]:
+    """What is the matter with weft's own certificates, while there is time to renew them.
+
+    Args:
+        must_be_there: False: on another host than weft's, where they may be missing.
+    """
+    problems: list[str] = []
+    for path in (manager.certificate, manager.ca):
+        if path is None:
+            continue
+        try:
+            problems += expiry_problems(Path(path).read_bytes(), path, now)
+        except OSError as error:
+            if must_be_there:
+                problems.append(f"certificate {path} can't be read: {error}")
+    return problems
+
+
+def _changed_at(path: str) -> int:
+    """When a file was last exchanged, in nanoseconds; 0: it can't be seen."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,140 @@
+"""What ports' tables say for or against a partition, in the words of snapshots and receipts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from weft.model.agentapi import PortReading
+from weft.model.fabric import EvidenceItem, Place, PortSeen
+from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
+from weft.model.problem import Side
+from weft.model.site import Site
+from weft.model.subnet import PortTable
+from weft.planning.fabric.check import check_clean, nodes_of_port, port_name, unread_ports
+
+UNREAD_SHOWN = 200
+"""Ports that an item names one by one; of the others it gives the number."""
+
+
+class Plane(StrEnum):
+    """Planes of an InfiniBand fabric, as items of a receipt name them."""
+
+    PARTITION = "partition"
+    HOST = "p_key host"
+    LEAF = "p_key leaf"
+    ELSEWHERE = "p_key elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class WireReading:
+    """The tables of every host port as read through one agent.
+
+    Attributes:
+        tables: port GUID -> its table.
+        on_wire: P_Key (15 bits) -> host ports that have it, themselves or at their leaf.
+        by: name of the agent.
+    """
+
+    site: Site
+    fabric: str
+    tables: Mapping[int, PortTable]
+    on_wire: Mapping[int, frozenset[int]]
+    by: str
+
+
+def keys_on_wire(tables: Mapping[int, PortTable]) -> dict[int, frozenset[int]]:
+    """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, with either membership."""
+    found: dict[int, set[int]] = {}
+    for guid, table in tables.items():
+        for key in table.keys | (table.leaf_keys or frozenset()):
+            found.setdefault(key & ~FULL_MEMBER, set()).add(guid)
+    return {key: frozenset(ports) for key, ports in found.items()}
+
+
+def port_seen(site: Site, table: PortTable) -> PortSeen:
+    """A port with its own table and that of its leaf port."""
+    name = port_name(site, table.port_guid)
+    node = "".join(nodes_of_port(site, table.port_guid))
+    places = [Place(name, _numbers(table.keys))]
+    if table.leaf_keys is not None:
+        leaf = f"{table.leaf}[{table.leaf_port}] of {name}"
+        places.append(Place(leaf, _numbers(table.leaf_keys)))
+    return PortSeen(format_guid(table.port_guid), name, node, tuple(places), table.unreachable)
+
+
+def wire_items(reading: WireReading, pkey: int, members: Collection[int]) -> Iterator[EvidenceItem]:
+    """Former members' ports and leaf ports one by one, then all others together."""
+    for guid in members:
+        yield from _port(reading, guid, pkey)
+    yield _elsewhere(reading, pkey, frozenset(members))
+
+
+def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
+    """One former member's port and its leaf port. One that can't be read is never clean."""
+    site, table = reading.site, reading.tables.get(guid)
+    name, nodes = port_name(site, guid), nodes_of_port(site, guid)
+    subject = f"{name} {format_guid(guid)}"
+    if table is None or table.unreachable:
+        why = table.unreachable if table else "it was not found on the fabric"
+        yield EvidenceItem(Plane.HOST, subject, "unknown", why, nodes)
+        return
+    dirty = {p.side for p in check_clean(site, reading.fabric, table, pkey)}
+    leaf = f"{table.leaf}[{table.leaf_port}] of {name}"
+    sides = (
+        (Side.HOST, Plane.HOST, subject, table.keys),
+        (Side.LEAF, Plane.LEAF, leaf, table.leaf_keys),
+    )
+    for side, plane, subject, keys in sides:
+        listed = "the port keeps no table" if keys is None else _keys(keys)
+        result = "not clean" if side in dirty else "clean"
+        seen = f"table read from the port by way of {reading.by}: {listed}"
+        yield EvidenceItem(plane, subject, result, seen, nodes)
+
+
+def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> EvidenceItem:
+    """Ports that were never members: those that could not be read are named, with their number."""
+    site, name, tables = reading.site, reading.fabric, reading.tables
+    key = format_pkey(pkey)
+    others = sum(1 for g, t in tables.items() if g not in members and not t.unreachable)
+    unread = unread_ports(site, name, members, tables)
+    dirty = sorted(reading.on_wire.get(pkey, frozenset()) - members - unread.keys())
+    names = ", ".join(port_name(site, g) for g in dirty[:5])
+    seen = f"{key} is on {names}" if dirty else f"none has {key}"
+    seen += f"; tables read from the ports by way of {reading.by}"
+    if unread:
+        seen += f"; {len(unread)} more could not be read"
+    listed = [f"{port_name(site, g)}: {why}" for g, why in list(unread.items())[:UNREAD_SHOWN]]
+    if len(unread) > UNREAD_SHOWN:
+        listed.append(f"and {len(unread) - UNREAD_SHOWN} more ports")
+    return EvidenceItem(
+        Plane.ELSEWHERE,
+        f"{others} other host ports of {name} and their leaf ports",
+        "not clean" if dirty else "clean",
+        seen,
+        tuple(sorted({n for g in dirty for n in nodes_of_port(site, g)})),
+        tuple(listed),
+        whole=True,
+    )
+
+
+def port_table(port: PortReading) -> PortTable:
+    """An agent's reading as a table."""
+    return PortTable(
+        port_guid=port.port_guid,
+        keys=frozenset(port.keys),
+        leaf_keys=None if port.leaf_keys is None else frozenset(port.leaf_keys),
+        capacity=port.capacity,
+        leaf=port.leaf,
+        leaf_port=port.leaf_port,
+        unreachable=port.unreachable,
+    )
+
+
+def _numbers(keys: frozenset[int]) -> frozenset[int]:
+    return frozenset(k & ~FULL_MEMBER for k in keys)
+
+
+def _keys(keys: frozenset[int]) -> str:
+    return ", ".join(f"0x{k:04x}" for k in sorted(keys)) or "no key"
