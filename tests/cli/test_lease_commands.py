@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.helpers.paths import EXAMPLES
 from weft.testing.desk import Desk
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sites"
+EXAMPLE = EXAMPLES / "sites"
 
 
 def test_capacity_is_a_table_or_json(desk: Desk) -> None:

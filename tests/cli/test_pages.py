@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from tests.helpers.paths import DOCS
 from weft.cli.pages import files
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_generated_documents_are_up_to_date() -> None:

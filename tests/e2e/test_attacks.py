@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import openstack
 import pytest
-from tests.e2e.test_spine import People, connection
 
+from tests.e2e.people import People, connection
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger

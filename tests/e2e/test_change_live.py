@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from tests.e2e.conftest import POD, Answer, Person
+
+from tests.e2e.people import POD, Answer, People, Person
 
 pytestmark = pytest.mark.cloud
-
-People = Callable[[str], Person]
 
 
 def apply(person: Person, count: int, floating: str = "none", *words: str) -> Answer:

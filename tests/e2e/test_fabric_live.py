@@ -7,14 +7,12 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
-from tests.e2e.conftest import Person
 
+from tests.e2e.people import People, Person
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
-
-People = Callable[[str], Person]
 
 
 @pytest.fixture

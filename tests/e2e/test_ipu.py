@@ -13,10 +13,10 @@ from pathlib import Path
 import grpc
 import openstack
 import pytest
-from tests.e2e.conftest import Person
 
 from openvipu.proto import agent_pb2, agent_pb2_grpc
 from openvipu.rpc import Tls, channel
+from tests.e2e.people import Person
 from weft.model.ipusite import IpuMachine
 from weftlab.guests import guests_folder
 from weftlab.ipu import agents_tls, here

@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 import openstack
 import pytest
-from tests.e2e.conftest import Person
-from tests.e2e.pod_watch import PodWatch
 
+from tests.e2e.people import People, Person
+from tests.e2e.pod_watch import PodWatch
 from weftlab.lab import Lab
 from weftlab.liar import Liar
 
 pytestmark = pytest.mark.cloud
 
-People = Callable[[str], Person]
 
 HIDING = "empty_list200"
 TO_ALL = (

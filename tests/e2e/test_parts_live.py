@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
-from tests.e2e.conftest import Answer, Person
+
+from tests.e2e.people import Answer, People, Person
 
 pytestmark = pytest.mark.cloud
 
-People = Callable[[str], Person]
 PART = """\
 name: {name}
 nodes: {{count: {count}, accelerators: {{type: h100, count: 1}}, image: tiny, sharing: shared}}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
-from tests.e2e.conftest import Person
+
+from tests.e2e.people import People
 
 pytestmark = pytest.mark.cloud
 
-People = Callable[[str], Person]
 QUEUED = """\
 name: second
 nodes: {count: 1, flavor: gpu8, image: tiny}

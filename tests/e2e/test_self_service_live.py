@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.e2e.test_spine import People, connection
 
+from tests.e2e.people import People, connection
 from weft.app.sitefile import load_site
 from weft.model.site import ManagementNetwork
 from weftlab.lab import Lab

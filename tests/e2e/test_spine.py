@@ -5,26 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 
-import openstack
 import psycopg
 import pytest
-from tests.e2e.conftest import Person
 
+from tests.e2e.people import People, connection
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
-
-People = Callable[[str], Person]
-
-
-def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:
-    config = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
-    return openstack.connection.Connection(config=config.get_one(cloud))
 
 
 def test_from_plan_to_receipt(lab: Lab, people: People) -> None:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.e2e.test_spine import People, connection
 
+from tests.e2e.people import People, connection
 from weft.app.sitefile import load_site
 from weftlab.lab import Lab
 

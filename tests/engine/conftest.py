@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock
-
 from weft.engine.database import Database, embedded
 from weft.engine.store import Store
 

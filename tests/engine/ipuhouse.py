@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tests.engine.house import House
-
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.order import Order

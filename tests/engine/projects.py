@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import make
-
 from weft.engine.records import PodRecord
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState

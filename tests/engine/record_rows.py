@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipu_order
 from tests.engine.timehouse import HandClock, make
-
 from weft.engine.database import Database, embedded
 from weft.engine.records import PodRecord
 from weft.engine.sweep import Sweeper, SweepSettings

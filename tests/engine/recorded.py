@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
 import psycopg
 from psycopg.types.json import Jsonb
-from tests.engine.ipuhouse import IpuHouse
 
+from tests.engine.ipuhouse import IpuHouse
+from tests.helpers.paths import RECORDED
 from weft.engine.sql import migrations
 from weft.engine.store import Store
 from weft.model.mark import Mark
@@ -22,13 +22,11 @@ from weft.ports.witness import Witness
 from weft.testing.cloud_state import Thing, wanted_fields
 from weft.testing.vipu import FakeController
 
-DATA = Path(__file__).parents[1] / "data"
-
 
 @cache
 def read(version: str, name: str) -> dict[str, Any]:
     """`tables` or `outside` of the rows of a version, which is the number of its newest migration."""
-    return json.loads((DATA / f"rows-{version}" / f"{name}.json").read_text())
+    return json.loads((RECORDED / f"rows-{version}" / f"{name}.json").read_text())
 
 
 def load(url: str, version: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from tests.engine.house import House, impatient
 
+from tests.engine.house import House, impatient
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError

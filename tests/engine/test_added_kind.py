@@ -8,8 +8,8 @@ from typing import Literal
 from uuid import uuid4
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.app import redact
 from weft.app.offline import static_capabilities
 from weft.engine.database import Database

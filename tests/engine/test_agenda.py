@@ -10,8 +10,8 @@ from uuid import UUID, uuid5
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.house import small_site
 
+from tests.engine.house import small_site
 from weft.engine.agenda import Agenda, Waiter, agenda
 from weft.engine.capacity import Capacity
 from weft.model.order import Order

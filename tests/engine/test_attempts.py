@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.house import ORDER, QUICK, House
 
+from tests.engine.house import ORDER, QUICK, House
 from weft.engine.database import Database
 from weft.engine.settings import LoopSettings
 from weft.model.pod import PodState

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from datetime import timedelta
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.engine.database import Database
 from weft.model.mark import Mark
 from weft.model.owner import Owner

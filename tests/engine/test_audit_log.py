@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, NotFoundError
 from weft.model.views import AuditLogSearch

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState

@@ -8,9 +8,9 @@ from ipaddress import IPv4Network
 import psycopg
 import pytest
 from pydantic import ValidationError
+
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, look, make, queue, release
-
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import LeaseOrder, NetworkOrder, Order
 from weft.model.pod import PodState

@@ -7,9 +7,9 @@ from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
+
 from tests.engine.house import ORDER, QUICK, House
 from tests.engine.timehouse import HandClock, look, make, messages
-
 from weft.engine.held import ChangedError, LostError
 from weft.engine.records import Change, PodRecord, RowState
 from weft.model.order import Order

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.engine.claim import UNCONFIRMED

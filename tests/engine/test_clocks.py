@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import look, make
-
 from weft.engine.database import Database
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+
 from tests.engine.house import House
 from tests.engine.recorded import read as recorded
-
 from weft.engine.documents import PARTS, STEPS, read, written
 from weft.engine.records import UnreadableError
 from weft.engine.store import Store

@@ -6,8 +6,8 @@ from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.app.redact import plan as redacted
 from weft.engine.database import Database
 from weft.engine.records import PodRecord

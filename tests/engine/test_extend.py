@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
-
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation

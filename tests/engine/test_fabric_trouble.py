@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.drivers.opensm import OpenSm
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.records import PodRecord

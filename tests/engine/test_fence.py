@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 import psycopg
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.engine.database import Database
 from weft.engine.held import Held, LostError, News
 from weft.engine.listener import Listener

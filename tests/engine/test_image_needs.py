@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
-
 from weft.engine.database import Database
 from weft.model.errors import InputError, PermanentError, RefusedError, UnknownError
 from weft.model.pod import PodState

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.engine.agenda import Agenda, Waiter, agenda
 from weft.engine.capacity import Capacity
@@ -23,7 +23,7 @@ from weft.planning.shapes.plan import make_plan, takes
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NAMES = UUID(int=2)
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sites" / "ipupod64" / "site.yaml"
+EXAMPLE = EXAMPLES / "sites" / "ipupod64" / "site.yaml"
 
 
 def few_places() -> Site:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Generator
 
 import pytest
+
 from tests.engine.house import ORDER, impatient
 from tests.engine.ipuhouse import POD, IpuHouse, order
-
 from weft.app import redact
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock, look, make, policy, release
-
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, InputError, RefusedError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import look, make, queue
-
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+
 from tests.engine.house import QUICK, House
 from tests.engine.timehouse import look
-
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.engine.world import World

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, release
-
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

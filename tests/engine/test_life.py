@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 import pytest
-from tests.engine.house import ORDER, House, impatient
 
+from tests.engine.house import ORDER, House, impatient
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify

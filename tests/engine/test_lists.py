@@ -7,9 +7,9 @@ import time
 
 import psycopg
 import pytest
+
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import make, queue
-
 from weft.engine.listener import Listener
 from weft.model.errors import ForbiddenError, InputError
 from weft.model.pod import PodState

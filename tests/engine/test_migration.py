@@ -8,8 +8,8 @@ from ipaddress import IPv4Network
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.engine.database import Database
 from weft.engine.documents import STEPS
 from weft.engine.sql import migrations

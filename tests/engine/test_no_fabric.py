@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+
 from tests.engine.house import House
 from tests.engine.test_agenda import World
-
 from weft.model.errors import InputError
 from weft.model.order import Order
 from weft.model.pod import PodState

@@ -6,8 +6,8 @@ from collections.abc import Generator
 
 import psycopg
 import pytest
-from tests.engine.house import ORDER, House, impatient
 
+from tests.engine.house import ORDER, House, impatient
 from weft.engine.database import Database
 from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN

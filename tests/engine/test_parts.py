@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from pydantic import ValidationError
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.app import redact
 from weft.engine.audit import Auditor
 from weft.engine.records import PodRecord

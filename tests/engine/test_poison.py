@@ -9,9 +9,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
+
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, look, make, messages, queue
-
 from weft.app.metrics import StoreCollector
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher

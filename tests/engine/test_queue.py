@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import (
     HandClock,
@@ -21,7 +22,6 @@ from tests.engine.timehouse import (
     queue,
     release,
 )
-
 from weft.engine.database import Database, Tx
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.store import Store

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import psycopg
 import pytest
+
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.recorded import every_document, load, read, restore
 from tests.engine.timehouse import HandClock, make
-
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.engine.store import Store

@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 from pydantic import ValidationError
+
 from tests.engine.house import House
 from tests.engine.test_sweep import released, sweep, sweeper
 from tests.engine.timehouse import at_once, make
-
 from weft.app.metrics import StoreCollector
 from weft.engine.records import PodRecord, RowState
 from weft.engine.retention import Retention, RetentionSettings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.app.policy import Policy
 from weft.app.redact import RedactedVerbs
 from weft.model.errors import ConflictError, RefusedError

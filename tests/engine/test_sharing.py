@@ -10,10 +10,10 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, release
-
 from weft.app.policy import Policy
 from weft.app.redact import RedactedVerbs
 from weft.app.service import Service

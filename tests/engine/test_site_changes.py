@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.app.wiring import profile_of
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.world import World

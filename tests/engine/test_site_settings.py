@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
-
 from weft.engine.database import Database
 from weft.model.reservation import Reservation
 from weft.model.site import PlacementPolicy

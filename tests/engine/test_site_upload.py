@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
+
 from tests.engine.house import House, small_site
 from tests.engine.timehouse import HandClock
-
 from weft.api.app import create_app
 from weft.client import Client
 from weft.engine import siteparts

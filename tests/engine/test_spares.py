@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
-
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError

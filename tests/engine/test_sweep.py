@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import make
-
 from weft.engine.outside import look_outside
 from weft.engine.records import PodRecord
 from weft.engine.strangers import Members

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.model.errors import UnknownError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

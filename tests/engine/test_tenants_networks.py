@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.engine.records import PodRecord
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.timehouse import make, queue
-
 from weft.app import sayings
 from weft.app.policy import Policy
 from weft.app.redact import RedactedVerbs

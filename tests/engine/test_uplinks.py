@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, look, make, queue
-
 from weft.model.errors import InputError
 from weft.model.pod import PodState
 from weft.planning.fabric.topology import Topology

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from tests.engine.house import ORDER, House
 
+from tests.engine.house import ORDER, House
 from weft.api.app import create_app
 from weft.app.policy import Policy
 from weft.engine.database import Database

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from tests.engine.house import House
 
+from tests.engine.house import House
 from weft.app.redact import pod as told_to_tenants
 from weft.engine.database import Database
 from weft.engine.records import PodRecord

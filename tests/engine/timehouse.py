@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.engine.house import ORDER, House
-
 from weft.engine.records import PodRecord
 from weft.model.order import Order
 from weft.model.pod import PodState

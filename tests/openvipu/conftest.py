@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vipuhouse import Controller, house
+
+from tests.openvipu.vipuhouse import Controller, house
 
 
 @pytest.fixture

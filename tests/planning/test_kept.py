@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from smallsite import small_site
-
+from tests.helpers.smallsite import small_site
 from weft.model.site import Site
 from weft.planning.kept import SITES, kept
 

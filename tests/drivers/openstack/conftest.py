@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cutter import cutter
-from wired import Wired, connect
 
+from tests.drivers.openstack.cutter import cutter
+from tests.drivers.openstack.wired import Wired, connect
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.owner import Owner
 from weft.ports.resources import Scope

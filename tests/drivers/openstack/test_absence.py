@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, Sessions, transport
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.owner import Owner

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import Wired, connect
+from tests.drivers.openstack.wired import Wired, connect
 from weft.drivers.openstack import KeystoneIdentity, Sessions
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kinds import Home, kinds_at

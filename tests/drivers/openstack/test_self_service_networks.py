@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import PermanentError
 from weft.model.owner import Owner

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from wired import connect
 
+from tests.drivers.openstack.wired import connect
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.mark import outside_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cutter import Cutter
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from tests.drivers.openstack.cutter import Cutter
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.ports.resources import Scope
 

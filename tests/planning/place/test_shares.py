@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placesites import build_request, build_site
 
+from tests.planning.place.placesites import build_request, build_site
 from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Part, Placement, PlacementRequest, Refusal, Share
 from weft.model.site import Accelerator, AcceleratorCount, Node, Site

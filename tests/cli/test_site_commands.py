@@ -1,0 +1,180 @@
+"""`weft site …` and planning without a server, as a user types them."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.paths import EXAMPLES, SMALL
+from tests.helpers.sitefolder import Folder
+from weft.app.sitefile import load_site
+from weft.cli import site as site_commands
+from weft.cli.main import main
+from weft.cli.plan_offline import plan_offline
+from weft.model.errors import InputErrors
+from weft.model.plan import Plan
+from weft.model.site import Site
+
+PODS = EXAMPLES / "pods"
+
+
+class Api:
+    """Weft's API with a site, as the client shows it."""
+
+    def __init__(self) -> None:
+        self.document: Mapping[str, Any] | None = None
+        self.base: int | None = None
+
+    def apply_site(
+        self, document: Mapping[str, Any], base: int, parts: Mapping[str, bytes]
+    ) -> dict[str, Any]:
+        assert not parts
+        self.document, self.base = document, base
+        return self.show_site()
+
+    def site_generation(self) -> int:
+        return 7
+
+    def whole_site(self) -> dict[str, Any]:
+        return self.show_site()
+
+    def show_site(self) -> dict[str, Any]:
+        manager = {"name": "sm1", "state": "master", "problems": []}
+        return {
+            "name": "small",
+            "generation": 7,
+            "applied_at": "2026-11-21T05:00:00.123456Z",
+            "applied_by": "operator",
+            "nodes": 18,
+            "switches": 6,
+            "links": 130,
+            "document": {},
+            "fabrics": [{"fabric": "ib", "managers": [manager], "problems": ["the managers' files differ"]}],
+        }
+
+
+def run(api: Api, *words: str) -> int:
+    """A `site` command with an API that is there already, as a plugin gives it."""
+    parser = argparse.ArgumentParser()
+    site_commands.add_commands(parser.add_subparsers())
+    args = parser.parse_args(["site", *words])
+    args.client = api
+    return args.run(args)
+
+
+def test_a_good_file_is_told_with_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0, and one line that an operator can compare with what they know."""
+    assert main(["site", "check", str(SMALL / "site.yaml")]) == 0
+    assert capsys.readouterr().out == (
+        "site small: the file is valid: nodes 18, compute nodes 16, adapters 66, accelerators 128, switches 6, "
+        "links 130, racks 5, fabrics 1, clouds 1\n"
+    )
+
+
+def test_a_bad_file_is_exit_code_2_and_one_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two mistakes in two files: two lines on stderr, nothing on stdout, no traceback."""
+    folder = Folder(tmp_path)
+    folder.replace("switches.csv", "leaf02,ib,leaf,40", "leaf02,ib,leaf,x")
+    folder.replace("site.yaml", "segments: {first: 0x65", "segments: {first: 0x0")
+    assert main(["site", "check", str(folder.site)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        f"weft: {folder.site}:22: fabrics.ib.segments.first: 0 is not allowed: 1 or more",
+        f"weft: {folder.path}/switches.csv:3: switches[1].ports: 'x' is not allowed: a whole number",
+    ]
+
+
+def test_hints_are_notes_and_not_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node without adapters is said, with exit code 0; JSON has the same."""
+    folder = Folder(tmp_path)
+    folder.append("nodes.csv", "gpu99,rack1,compute")
+    assert main(["site", "check", str(folder.site)]) == 0
+    assert "note: 1 compute nodes have no adapters" in capsys.readouterr().out
+    assert main(["site", "check", str(folder.site), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["counts"]["compute nodes"] == 17
+    assert len(document["notes"]) == 1
+
+
+def test_apply_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str]) -> None:
+    """Includes are read here: what the API gets is one document that is the same site."""
+    api = Api()
+    assert run(api, "apply", str(SMALL / "site.yaml")) == 0
+    assert capsys.readouterr().out == "site small is active, generation 7\n"
+    assert api.document is not None
+    assert Site.model_validate(json.loads(json.dumps(api.document))) == load_site(SMALL / "site.yaml")
+
+
+def test_a_bad_file_is_not_sent(tmp_path: Path) -> None:
+    """What is wrong here is said here, and the API isn't asked."""
+    folder, api = Folder(tmp_path), Api()
+    folder.replace("nodes.csv", "gpu07,rack2", "gpu07,rack9")
+    with pytest.raises(InputErrors):
+        run(api, "apply", str(folder.site))
+    assert api.document is None
+
+
+def test_show_has_the_fabrics_managers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who applied it and when, and what is wrong on the fabric."""
+    assert run(Api(), "show") == 0
+    out = capsys.readouterr().out
+    assert "applied at  2026-11-21 05:00:00Z" in out
+    assert "  sm1   master  -" in out
+    assert "  problem: the managers' files differ" in out
+    assert run(Api(), "show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["generation"] == 7
+
+
+def test_planning_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text for people, JSON that is a plan; 0 for a plan."""
+    assert plan_offline(PODS / "02-training.yaml", SMALL / "site.yaml") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Plan of pod training (project offline) on site small. Nothing has been touched.\n")
+    assert "0x65 on fabric ib, 16 full members" in out
+    assert plan_offline(PODS / "02-training.yaml", SMALL / "site.yaml", as_json=True) == 0
+    plan = Plan.model_validate_json(capsys.readouterr().out)
+    assert [n.node for n in plan.placement.nodes] == ["gpu01", "gpu02", "gpu03", "gpu04"]
+
+
+def test_an_order_from_standard_input_is_planned_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-f -` as everywhere else; a mistake there is at `<stdin>`."""
+    text = (PODS / "01-smallest.yaml").read_text()
+    command = ["pod", "plan", "-f", "-", "--offline", "--site", str(SMALL / "site.yaml")]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(command) == 0
+    assert "Plan of pod first" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text.replace("count: 1", "count: 0")))
+    assert main(command) == 2
+    assert "weft: <stdin>:4: nodes.count: '0' is not allowed: 1 or more" in capsys.readouterr().err
+
+
+def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, the reason in OpenSM's own capabilities, and the way out."""
+    assert plan_offline(PODS / "05-shared.yaml", SMALL / "site.yaml") == 1
+    out = capsys.readouterr().out
+    assert "OpenSM has no virtual ports" in out
+    assert "fabric.hcas: dedicated" in out
+    assert plan_offline(PODS / "05-shared.yaml", SMALL / "site.yaml", as_json=True) == 1
+    assert "OpenSM has no virtual ports" in json.loads(capsys.readouterr().out)["reason"]
+
+
+def test_bad_files_without_a_server(tmp_path: Path) -> None:
+    """The order's mistakes and the site's are told the same way."""
+    bad = tmp_path / "pod.yaml"
+    bad.write_text("name: p\n")
+    with pytest.raises(InputErrors, match=r"pod.yaml:1: nodes: nothing is given"):
+        plan_offline(bad, SMALL / "site.yaml")
+    with pytest.raises(InputErrors, match="an existing file is needed"):
+        plan_offline(PODS / "01-smallest.yaml", tmp_path / "none.yaml")

@@ -1,0 +1,243 @@
+"""What the port promises, on the fake and on OpenSM over ibsim alike."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.drivers.opensm.rigs import FABRIC, FOREIGN, FakeRig, Rig, host_ports, partition, scope, seen, until
+from weft.drivers.opensm import OpenSm
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabric import ManagerState
+from weft.model.fabrictypes import Mode
+from weft.model.ids import DEFAULT_PKEY, format_guid
+from weft.model.resources import Kind, Status
+from weft.model.site import FabricManager
+from weft.planning.fabric.portkeys import full
+from weft.ports.ledger import NoLedger
+
+
+def test_nothing_is_there_at_first(rig: Rig) -> None:
+    """A partition that nobody made is seen to be absent."""
+    assert seen(rig, partition(0x101, host_ports(rig.site)[:2])) is None
+    assert rig.driver.marked("lab", []) == []
+
+
+def test_create_makes_exactly_the_members(rig: Rig) -> None:
+    """Members are full on their own port and on their leaf's, and no other port has the key."""
+    ports = host_ports(rig.site)
+    wanted = partition(0x101, ports[:3])
+    outcome = rig.driver.create(scope(), [wanted], {})["partition"]
+    assert outcome.error is None and outcome.id == "0x101"
+    found = seen(rig, wanted)
+    assert found is not None and found.status is Status.SETTLED and found.differences == ()
+    tables = rig.driver.tables()
+    for guid in ports:
+        expected = {0x7FFF, 0x8101} if guid in ports[:3] else {0x7FFF}
+        assert tables[guid].keys == tables[guid].leaf_keys == expected
+
+
+def test_create_twice_is_once(rig: Rig) -> None:
+    """After a lost answer the same call gives the same partition, and the file doesn't change."""
+    wanted = partition(0x101, host_ports(rig.site)[:2])
+    rig.driver.create(scope(), [wanted], {})
+    text = rig.text("sm1")
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert rig.text("sm1") == text
+    assert len(rig.driver.marked("lab", [])) == 1
+
+
+def test_all_managers_have_the_same_file(rig: Rig) -> None:
+    """A takeover must change nothing."""
+    rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
+    assert rig.text("sm1") == rig.text("sm2")
+    assert rig.driver.status().problems == ()
+
+
+def test_update_exchanges_members(rig: Rig) -> None:
+    """The set is the truth: who is no member any more loses the key."""
+    ports = host_ports(rig.site)
+    rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
+    moved = partition(0x101, ports[1:3])
+    found = seen(rig, moved)
+    assert found is not None and found.differences
+    assert rig.driver.update(scope(), [moved], {})["partition"].error is None
+    found = seen(rig, moved)
+    assert found is not None and found.status is Status.SETTLED
+    assert 0x8101 not in rig.driver.tables([ports[0]])[ports[0]].keys
+
+
+def test_an_empty_set_is_still_a_set(rig: Rig) -> None:
+    """No members wanted: the key leaves every port, and the partition is still owned."""
+    ports = host_ports(rig.site)
+    rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
+    nobody = partition(0x101, [])
+    rig.driver.update(scope(), [nobody], {})
+    found = seen(rig, nobody)
+    assert found is not None and found.status is Status.SETTLED
+    assert all(t.keys == {0x7FFF} for g, t in rig.driver.tables(ports).items())
+
+
+def test_delete_leaves_nothing_and_may_be_repeated(rig: Rig) -> None:
+    """Gone from the files and from every port; deleting what is absent is fine."""
+    wanted = partition(0x101, host_ports(rig.site)[:3])
+    rig.driver.create(scope(), [wanted], {})
+    for _ in range(2):
+        assert rig.driver.delete(scope(), [wanted], {})["partition"].error is None
+    until("it is gone", lambda: seen(rig, wanted) is None)
+    assert all(0x8101 not in t.keys | (t.leaf_keys or set()) for t in rig.driver.tables().values())
+
+
+def test_foreign_octets_stay_as_they_are(rig: Rig) -> None:
+    """What isn't weft's is kept byte for byte, odd bytes and blanks included, and goes on working."""
+    ports = host_ports(rig.site)
+    before = (rig.text("sm1") or "") + "\t# \xe9\xff \n" + FOREIGN.format(ports[6], ports[7])
+    after = "\n# below weft's section\n"
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, before)
+    wanted = partition(0x101, ports[:2])
+    rig.driver.create(scope(), [wanted], {})
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, (rig.text(agent) or "") + after)
+    rig.driver.update(scope(), [partition(0x101, ports[:3])], {})
+    rig.driver.delete(scope(2), [partition(0x102, ports[:3])], {})
+    text = rig.text("sm1") or ""
+    assert text.startswith(before) and text.endswith(after)
+    assert rig.driver.tables([ports[6]])[ports[6]].keys == {0x7FFF, 0xA001}
+    assert rig.driver.partitions()[0x2001].members == {
+        ports[6]: Mode.FULL,
+        ports[7]: Mode.LIMITED,
+    }
+
+
+def test_workers_at_once_lose_nothing(rig: Rig) -> None:
+    """Several workers, each with its own driver, change the file at the same time."""
+    ports = host_ports(rig.site)
+    drivers = [rig.driver, rig.another_driver(), rig.another_driver()]
+    pods = range(1, 10)
+
+    def make(pod: int) -> None:
+        wanted = partition(0x100 + pod, ports[:2])
+        outcome = drivers[pod % 3].create(scope(pod), [wanted], {})["partition"]
+        assert outcome.error is None
+
+    with ThreadPoolExecutor(9) as pool:
+        list(pool.map(make, pods))
+    for pod in pods:
+        wanted = partition(0x100 + pod, ports[:2])
+        until("it is settled", lambda: (s := seen(rig, wanted, pod)) and s.status is Status.SETTLED)  # noqa: B023
+    assert {m.id for m in rig.driver.marked("lab", [])} == {f"0x{0x100 + p:x}" for p in pods}
+
+
+def test_a_batch_is_one_change(rig: Rig) -> None:
+    """Two partitions of one pod in one call are both there."""
+    ports = host_ports(rig.site)
+    wanted = [partition(0x101, ports[:2], "partition"), partition(0x102, ports[2:4], "other")]
+    outcomes = rig.driver.create(scope(), wanted, {})
+    assert {k: o.id for k, o in outcomes.items()} == {"partition": "0x101", "other": "0x102"}
+    assert {k: o.status for k, o in rig.driver.find(scope(), wanted, {}).items()} == {
+        "partition": Status.SETTLED,
+        "other": Status.SETTLED,
+    }
+
+
+def test_paths_only_inside_the_partition(rig: Rig) -> None:
+    """The subnet administrator gives members a path with the key, and nobody else."""
+    ports = host_ports(rig.site)
+    rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
+    rig.driver.create(scope(2), [partition(0x102, ports[2:4])], {})
+    pairs = [(ports[0], ports[1]), (ports[0], ports[2]), (ports[2], ports[3]), (ports[0], ports[5])]
+    probes = rig.driver.paths(pairs)
+    assert [(p.path, p.pkey) for p in probes] == [(True, 0x101), (False, None), (True, 0x102), (False, None)]
+
+
+@pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "somebody else")])
+def test_a_key_that_is_not_free_is_refused(rig: Rig, pkey: int, why: str) -> None:
+    """Outside of weft's range, another pod's, or the operator's: refused with the reason, nothing changed."""
+    ports = host_ports(rig.site)
+    rig.driver.create(scope(2), [partition(0x101, ports[:2])], {})
+    foreign = f"Theirs=0x110 : 0x{ports[7]:016x}=full;\n"
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, foreign + (rig.text(agent) or ""))
+    text = rig.text("sm1")
+    outcome = rig.driver.create(scope(), [partition(pkey, ports[2:4])], {})["partition"]
+    assert isinstance(outcome.error, PermanentError) and why in str(outcome.error)
+    assert rig.text("sm1") == text
+
+
+def test_marked_and_removed(rig: Rig) -> None:
+    """The audit sees what carries the mark with its pod, and can remove it; another pod's it can't."""
+    rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
+    [thing] = rig.driver.marked("lab", [])
+    assert (thing.kind, thing.id, thing.owner) == (Kind.SEGMENT, "0x101", scope().owner)
+    assert rig.driver.marked("another-site", []) == []
+    rig.driver.delete(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
+    rig.driver.create(scope(2), [partition(0x101, host_ports(rig.site)[:2])], {})
+    assert rig.driver.remove_marked([thing])["0x101"].error is not None
+    [thing] = rig.driver.marked("lab", [])
+    assert rig.driver.remove_marked([thing])["0x101"].error is None
+    until("it is gone", lambda: rig.driver.marked("lab", []) == [])
+
+
+def test_status_and_partitions(rig: Rig) -> None:
+    """One master, one standby, equal files, no problems; the default partition is among the configured."""
+    status = rig.driver.status()
+    assert [m.state for m in status.managers] == [ManagerState.MASTER, ManagerState.STANDBY]
+    assert status.known and status.problems == () and all(m.problems == () for m in status.managers)
+    assert status.managers[0].configuration_digest == status.managers[1].configuration_digest != ""
+    assert DEFAULT_PKEY in rig.driver.partitions()
+
+
+def test_topology_is_the_sites(rig: Rig) -> None:
+    """Every switch, adapter and cable of the site is discovered, by GUID and port."""
+    site, observed = rig.site, rig.driver.topology()
+    guids = {s.name: s.guid for s in site.switches}
+    guids |= {f"{n.name}/{h.name}": h.guid for n in site.nodes for h in n.hcas}
+    wanted = {frozenset({(guids[k.a], k.a_port), (guids[k.b], k.b_port)}) for k in site.links}
+    assert {frozenset((e.guid, e.port) for e in link) for link in observed.links} == wanted
+    assert {n.guid for n in observed.nodes} == set(guids.values())
+    assert {g for n in observed.nodes for g in n.port_guids} == set(site.hca_by_port_guid)
+
+
+def test_virtual_functions_are_refused_by_capability(rig: Rig) -> None:
+    """The reason is in the driver's capabilities, for the planner to say."""
+    capabilities = rig.driver.capabilities
+    assert not capabilities.virtual_functions and "virtual" in capabilities.why_no_virtual_functions
+
+
+def test_a_fabric_without_agents_is_unknown() -> None:
+    """Nobody to ask is no news, and certainly not good news."""
+    site = FakeRig().site
+    fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
+    lonely = OpenSm(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
+    with pytest.raises(UnknownError, match="names no agent"):
+        lonely.find(scope(), [partition(0x101, host_ports(site)[:2])], {})
+    assert not lonely.status().known
+
+
+def test_a_port_whose_table_is_full_is_known(rig: Rig) -> None:
+    """Sizes are read from the ports; partitions of all count, a pod's own key doesn't; a cut port's size is unknown."""
+    ports = host_ports(rig.site)
+    others = "".join(
+        f"o{n}=0x{0x2000 + n:x} : 0x{ports[0]:016x}=full, 0x{ports[1]:016x}=limited;\n" for n in range(61)
+    )
+    text = rig.text("sm1") or ""
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, text + others + "all=0x3001 : ALL=limited;\n")
+    rig.hup("sm1")
+    rig.driver.create(scope(), [partition(0x101, ports[:1])], {})
+    until("the last key is there", lambda: 0x8101 in rig.driver.tables([ports[0]])[ports[0]].keys)
+    tight = rig.driver.usage().tight
+    assert {p.port for p in tight} == {format_guid(g) for g in ports}
+    assert {p.entries for p in tight} == {64}
+    words = rig.site.fabrics[FABRIC].words
+    assert [p.port for p in tight if full(p, words, ())] == [format_guid(ports[0])]
+    assert not any(full(p, words, {0x101}) for p in tight)
+    more = partition(0x102, ports[:2])
+    rig.driver.create(scope(2), [more], {})
+    until("it has found its way", lambda: 0x8102 in rig.driver.tables([ports[1]])[ports[1]].keys)
+    # What would have become of a pod there: 65 keys for 64 entries, and OpenSM loses one without a word to anybody.
+    assert len(rig.driver.tables([ports[0]])[ports[0]].keys) == 64
+    rig.cut(ports[2])
+    assert ports[2] not in rig.another_driver().entries(ports[:3])

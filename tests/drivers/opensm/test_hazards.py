@@ -1,0 +1,332 @@
+"""Each hazard of OpenSM, planted on the fake and on the real program: seen, said, never taken for fine, and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+import pytest
+
+from tests.drivers.opensm.rigs import RealRig, Rig, host_ports, parsed, partition, scope, seen, until
+from weft.model.errors import PermanentError, TemporaryError, UnknownError
+from weft.model.fabric import ManagerState
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.resources import Observed, Resource, SegmentSpec, Status
+
+OPEN = {0xFFFF}
+
+
+def _settled(rig: Rig, wanted: Resource, pod: int = 1) -> bool:
+    found = seen(rig, wanted, pod)
+    return found is not None and found.status is Status.SETTLED
+
+
+def _made(rig: Rig, members: int = 3, pkey: int = 0x101, pod: int = 1) -> Resource:
+    wanted = partition(pkey, host_ports(rig.site)[:members])
+    assert rig.driver.create(scope(pod), [wanted], {})["partition"].error is None
+    until("it is settled", lambda: _settled(rig, wanted, pod))
+    return wanted
+
+
+def _unsettled(rig: Rig, wanted: Resource) -> Observed:
+    found = seen(rig, wanted)
+    assert found is not None and found.status is not Status.SETTLED and found.reason
+    return found
+
+
+def _problems(rig: Rig) -> str:
+    status = rig.driver.status()
+    return "\n".join([*status.problems, *(p for m in status.managers for p in m.problems)])
+
+
+def _put_right(rig: Rig, wanted: Resource) -> None:
+    """What the loop does: update until it is settled."""
+
+    def step() -> bool:
+        if _settled(rig, wanted):
+            return True
+        with suppress(TemporaryError):
+            rig.driver.update(scope(), [wanted], {})
+        return False
+
+    until("it is put right", step)
+
+
+def test_unparsable_file_by_another_hand(rig: Rig) -> None:
+    """Fail-open is seen on the wire and said; nothing is written beside the error; repaired when the file is."""
+    wanted = _made(rig)
+    text = rig.text("sm1") or ""
+    rig.edit("sm1", "Broken=0x7000 ipoib 0x1234=full\n" + text)
+    rig.hup("sm1")
+    port = host_ports(rig.site)[0]
+    until("it fails open", lambda: rig.driver.tables([port])[port].keys == OPEN)
+    found = _unsettled(rig, wanted)
+    assert any(d.observed == "no member" for d in found.differences)
+    until("the log is read", lambda: "PARSE ERROR" in _problems(rig))
+    broken = rig.text("sm1")
+    with pytest.raises(PermanentError, match="line 1"):
+        rig.driver.update(scope(), [wanted], {})
+    assert rig.text("sm1") == broken
+    rig.edit("sm1", text)
+    _put_right(rig, wanted)
+    until("no trouble is left", lambda: _problems(rig) == "")
+
+
+def test_missing_file(rig: Rig) -> None:
+    """OpenSM logs nothing about it; the agent does, and the next change closes the ports again."""
+    wanted = _made(rig)
+    rig.edit("sm1", None)
+    rig.hup("sm1")
+    port = host_ports(rig.site)[0]
+    until("it fails open", lambda: rig.driver.tables([port])[port].keys == OPEN)
+    assert "missing" in _problems(rig)
+    assert "sm1" in _unsettled(rig, wanted).reason
+    _put_right(rig, wanted)
+    others = [g for g in host_ports(rig.site) if g not in parsed(wanted)]
+    assert all(rig.driver.tables([g])[g].keys == {0x7FFF} for g in others)
+
+
+def test_empty_file(rig: Rig) -> None:
+    """A file without a definition fails open too; weft never leaves one behind."""
+    rig.edit("sm1", "# nothing\n")
+    rig.edit("sm2", "")
+    wanted = partition(0x101, host_ports(rig.site)[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.driver.delete(scope(), [wanted], {})
+    until("it is gone", lambda: seen(rig, wanted) is None)
+    assert all(rig.driver.tables([g])[g].keys == {0x7FFF} for g in host_ports(rig.site))
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+def test_key_written_behind_its_back(rig: Rig, leaf: bool) -> None:
+    """Drift that no sweep repairs: an intruder's port has the pod's key."""
+    wanted = _made(rig)
+    intruder = host_ports(rig.site)[5]
+    rig.write_key(intruder, 40, 0x8101, leaf)
+    rig.hup("sm1")
+    [difference] = _unsettled(rig, wanted).differences
+    assert difference.wanted == "no member" and f"{intruder:016x}" in difference.field
+    _put_right(rig, wanted)
+    table = rig.driver.tables([intruder])[intruder]
+    assert table.keys == table.leaf_keys == {0x7FFF}
+
+
+def test_member_made_limited_behind_its_back(rig: Rig) -> None:
+    """The membership bit counts: a limited member is no full member."""
+    wanted = _made(rig)
+    member = host_ports(rig.site)[1]
+    if hasattr(rig.driver, "erase_key"):
+        rig.driver.erase_key(member, 0x8101)  # pyright: ignore
+    rig.write_key(member, 1, 0x0101)
+    found = _unsettled(rig, wanted)
+    assert [d.observed for d in found.differences] == ["limited"]
+    _put_right(rig, wanted)
+
+
+def test_stray_key_that_nobody_owns(rig: Rig) -> None:
+    """A key of weft's range on the wire without any partition comes up in the audit, and can be taken off."""
+    port = host_ports(rig.site)[4]
+    rig.write_key(port, 33, 0x8155)
+    [thing] = rig.driver.marked("lab", [])
+    assert thing.id == "0x155" and thing.owner is None and f"0x{port:016x}" in str(thing.facts["ports"])
+    assert rig.driver.remove_marked([thing])["0x155"].error is None
+    until("it is gone", lambda: rig.driver.marked("lab", []) == [])
+
+
+def test_full_table(rig: Rig) -> None:
+    """SUBNET UP is said all the same; the key that didn't fit is found missing, and the log says why."""
+    ports = host_ports(rig.site)
+    many = [partition(0x101 + i, ports[:2], f"partition/{i}") for i in range(63)]
+    rig.driver.create(scope(2), many, {})
+    over = partition(0x17E, ports[1:3])
+    assert rig.driver.create(scope(), [over], {})["partition"].error is None
+    found = _unsettled(rig, over)
+    assert {d.observed for d in found.differences} == {"no member"}
+    assert all(f"{ports[1]:016x}" in d.field for d in found.differences)
+    until("the log is read", lambda: "ERR 0512" in _problems(rig))
+    until("it is the reason", lambda: "table is full" in _unsettled(rig, over).reason)
+    rig.driver.delete(scope(2), many, {})
+    _put_right(rig, over)
+
+
+def test_standby_with_a_stale_file_and_takeover(rig: Rig) -> None:
+    """A standby that could not be written is named; when it takes over as it is, the wipe-out is repaired."""
+    rig.stop("agent-sm2")
+    wanted = partition(0x101, host_ports(rig.site)[:3])
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    found = seen(rig, wanted)
+    assert found is not None and found.status is Status.SETTLED
+    assert found.differences == () and "sm2" in found.reason
+    assert "sm2" in _problems(rig)
+    rig.start("agent-sm2")
+    until("it answers", lambda: "file of sm2" in (((s := seen(rig, wanted)) and s.reason) or ""))
+    rig.stop("opensm-sm1")
+    until("the standby rules", lambda: rig.driver.status().managers[1].state is ManagerState.MASTER)
+    port = host_ports(rig.site)[0]
+    until("the tenant is wiped out", lambda: rig.driver.tables([port])[port].keys == {0x7FFF})
+    assert not _settled(rig, wanted)
+    _put_right(rig, wanted)
+    rig.start("opensm-sm1")
+    until("it is settled under either", lambda: rig.driver.status().known and _settled(rig, wanted))
+
+
+def test_no_manager_runs(rig: Rig) -> None:
+    """Unknown is not the same as fine, nor absent: every question says so, and nothing is written."""
+    wanted = _made(rig)
+    text = rig.text("sm1")
+    rig.stop("opensm-sm2")
+    rig.stop("opensm-sm1")
+    status = rig.driver.status()
+    assert not status.known and [m.state for m in status.managers] == [ManagerState.DOWN] * 2
+    for ask in (
+        lambda: rig.driver.find(scope(), [wanted], {}),
+        lambda: rig.driver.create(scope(), [partition(0x102, [])], {}),
+        lambda: rig.driver.delete(scope(), [wanted], {}),
+        rig.driver.tables,
+        lambda: rig.driver.marked("lab", []),
+    ):
+        with pytest.raises(UnknownError):
+            ask()
+    assert rig.text("sm1") == text
+    rig.start("opensm-sm1")
+    rig.start("opensm-sm2")
+    until("it is settled again", lambda: _settled(rig, wanted))
+
+
+def test_agent_of_the_master_is_cut_off(rig: Rig) -> None:
+    """The subnet manager may be well: without its agent nothing is known."""
+    wanted = _made(rig)
+    rig.stop("agent-sm1")
+    with pytest.raises(UnknownError, match="sm1"):
+        rig.driver.find(scope(), [wanted], {})
+    assert rig.driver.status().managers[0].state is ManagerState.UNKNOWN
+    rig.start("agent-sm1")
+    until("it is settled again", lambda: _settled(rig, wanted))
+
+
+def test_rogue_edit_of_wefts_section(rig: Rig) -> None:
+    """Somebody adds a port to a pod's partition in the file: seen in the file and on the wire, and put right."""
+    wanted = _made(rig)
+    intruder = host_ports(rig.site)[6]
+    text = rig.text("sm1") or ""
+    head = "weft-00000001-101=0x101, ipoib :\n"
+    assert head in text
+    rig.edit("sm1", text.replace(head, f"{head}0x{intruder:016x}=full,\n"))
+    rig.hup("sm1")
+    until("it is a member", lambda: 0x8101 in rig.driver.tables([intruder])[intruder].keys)
+    fields = {d.field for d in _unsettled(rig, wanted).differences}
+    assert fields == {"file of sm1", f"port 0x{intruder:016x}"}
+    assert "sections" in _problems(rig)
+    _put_right(rig, wanted)
+    assert rig.text("sm1") == text == rig.text("sm2")
+
+
+def test_rogue_removal_of_a_partition(rig: Rig) -> None:
+    """Somebody deletes a pod's partition from the file: its keys go, and the next update brings them back."""
+    wanted = _made(rig)
+    text = rig.text("sm1") or ""
+    rig.edit("sm1", text.partition("# weft site=")[0] + "# END weft site=lab\n")
+    rig.hup("sm1")
+    port = host_ports(rig.site)[0]
+    until("the keys are gone", lambda: rig.driver.tables([port])[port].keys == {0x7FFF})
+    assert not _settled(rig, wanted)
+    _put_right(rig, wanted)
+
+
+def test_member_whose_cable_is_pulled(rig: Rig) -> None:
+    """It can't be shown to be a member, nor, after deletion, to be none: both are said until the cable is back."""
+    wanted = _made(rig)
+    port = host_ports(rig.site)[1]
+    rig.cut(port)
+    [difference] = _unsettled(rig, wanted).differences
+    assert f"{port:016x}" in difference.field and "not seen" in difference.observed
+    assert rig.driver.delete(scope(), [wanted], {})["partition"].error is None
+    found = _unsettled(rig, wanted)
+    assert "can't be proved absent" in found.reason and f"{port:016x}" in found.reason
+    rig.mend(port)
+    until("it is gone", lambda: seen(rig, wanted) is None)
+    table = rig.driver.tables([port])[port]
+    assert table.keys == table.leaf_keys == {0x7FFF}
+
+
+class Book:
+    """What the database would say: the partition of pod 1 is wanted."""
+
+    def __init__(self, wanted: Resource) -> None:
+        assert isinstance(wanted.spec, SegmentSpec)
+        self._wanted = {scope().mark(wanted.key): wanted.spec}
+        self.told: list[tuple[Owner, str]] = []
+
+    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+        return self._wanted
+
+    def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
+        return {m: False for m in marks if m in self._wanted}
+
+    def waiting(self) -> Sequence[str]:
+        return ()
+
+    def tell(self, owner: Owner, message: str) -> None:
+        self.told.append((owner, message))
+
+
+def test_section_lost_on_every_manager(rig: Rig) -> None:
+    """Configuration management replaces the files: another pod's change puts the lost partition back, and says so."""
+    wanted = _made(rig)
+    for agent in ("sm1", "sm2"):
+        rig.edit(agent, (rig.text(agent) or "").partition("# BEGIN weft")[0])
+    rig.hup("sm1")
+    port = host_ports(rig.site)[0]
+    until("the keys are gone", lambda: rig.driver.tables([port])[port].keys == {0x7FFF})
+    book = Book(wanted)
+    driver = rig.another_driver(book)
+    assert any("0x101 was missing" in p for p in driver.status().problems)
+    other = partition(0x102, host_ports(rig.site)[3:5])
+    assert driver.create(scope(2), [other], {})["partition"].error is None
+    until("both are settled", lambda: _settled(rig, wanted) and _settled(rig, other, 2))
+    assert [pod for pod, _ in book.told] == [scope().owner] and "put back" in book.told[0][1]
+    assert rig.text("sm1") == rig.text("sm2")
+
+
+def test_nobody_takes_away_what_is_wanted(rig: Rig) -> None:
+    """A sweep that takes it for an orphan, or a release that the database doesn't know of, is refused."""
+    wanted = _made(rig)
+    driver = rig.another_driver(Book(wanted))
+    [thing] = driver.marked("lab", [])
+    assert driver.remove_marked([thing])["0x101"].error is not None
+    with pytest.raises(PermanentError, match="is wanted"):
+        driver.delete(scope(), [wanted], {})
+    assert _settled(rig, wanted)
+
+
+def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
+    """It was away while partitions came and went; a look brings it level, and tells the master nothing."""
+    gone = _made(rig, pkey=0x103, pod=3)
+    rig.stop("agent-sm2")
+    wanted = _made(rig)
+    rig.driver.delete(scope(3), [gone], {})
+    rig.start("agent-sm2")
+    book = Book(wanted)
+    driver = rig.another_driver(book)
+    rig.edit("sm2", (rig.text("sm2") or "").replace("0x103", "0x104"))  # what nobody knows stays
+    until("it is level", lambda: driver.level().unread == {} and rig.text("sm1") == rig.text("sm2"))
+    assert "0x104" in (rig.text("sm1") or "") and "0x101" in (rig.text("sm2") or "") and not book.told
+    driver.remove_marked([t for t in driver.marked("lab", []) if t.id == "0x104"])
+
+
+@pytest.mark.fabric
+def test_a_leaf_that_does_not_answer_costs_its_own_ports_only(real: RealRig) -> None:
+    """One leaf that loses datagrams must not make the whole fabric unknown: the others' ports are read."""
+    ports = host_ports(real.site)
+    real.faults.lose("leaf02", 100, port=0)
+    try:
+        tables = real.driver.tables(None)
+        unread = {g for g in ports if tables[g].unreachable}
+        assert unread and unread != set(ports)
+        wanted = partition(0x101, sorted(set(ports) - unread)[:2])
+        assert real.driver.create(scope(), [wanted], {})["partition"].error is None
+        until("it is settled", lambda: _settled(real, wanted))
+    finally:
+        real.faults.lose("leaf02", 0, port=0)
+    until("all are back", lambda: not any(t.unreachable for t in real.driver.tables().values()))

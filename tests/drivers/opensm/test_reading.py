@@ -1,0 +1,106 @@
+"""One reading is shared by all who ask at the same time, and never one that began before the question."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.drivers.opensm.rigs import FABRIC, FakeRig
+from weft.drivers.reading import SharedReading
+from weft.model.agentapi import Tables
+from weft.model.errors import UnknownError
+from weft.testing.fabric import FakeFabric
+
+
+def test_fifty_at_once_are_one_or_two_readings() -> None:
+    """B7: fifty visits at the same moment read the fabric's tables twice at most."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    reads: list[float] = []
+
+    def slow(tables: Tables) -> Tables:
+        reads.append(time.monotonic())
+        time.sleep(0.05)
+        return tables
+
+    fabric.manager("sm1").eyes = slow
+    start = threading.Barrier(50)
+
+    def visit() -> float:
+        start.wait()
+        return fabric.snapshot().began
+
+    with ThreadPoolExecutor(50) as pool:
+        began = [f.result() for f in [pool.submit(visit) for _ in range(50)]]
+    assert len(reads) <= 2 and len(set(began)) == len(reads)
+
+
+def test_who_asks_while_one_is_under_way_gets_the_next() -> None:
+    """The one under way may have passed what has just changed."""
+    release, begun = threading.Event(), threading.Event()
+    values = iter(range(10))
+
+    def read(began: float) -> int:
+        begun.set()
+        release.wait(5)
+        return next(values)
+
+    shared = SharedReading(read)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(shared.get)
+        begun.wait(5)
+        second = pool.submit(shared.get)
+        time.sleep(0.02)
+        release.set()
+        assert (first.result(), second.result()) == (0, 1)
+
+
+def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
+    """Nobody gets an older one instead, whatever age would do; who asks later tries again."""
+    calls: list[float] = []
+
+    def read(began: float) -> str:
+        calls.append(began)
+        if len(calls) == 2:
+            time.sleep(0.05)
+            raise UnknownError("read", "the fabric", "no answer")
+        return f"reading {len(calls)}"
+
+    shared = SharedReading(read)
+    assert shared.get() == "reading 1"
+    start = threading.Barrier(8)
+
+    def ask() -> str:
+        start.wait()
+        return shared.get()
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        errors = [f.exception() for f in asked]
+    failed = [e for e in errors if isinstance(e, UnknownError)]
+    assert failed and len(calls) <= 3  # those who came after it had begun share the one after it
+    with pytest.raises(UnknownError):
+        SharedReading(lambda began: (_ for _ in ()).throw(UnknownError("a", "b", "c"))).get()
+    assert shared.get() == f"reading {len(calls)}"
+
+
+def test_age_is_counted_from_the_beginning_and_a_change_ends_it() -> None:
+    """A hand clock: 5 s old will do, 6 s doesn't; after a change nothing older does."""
+    now = [100.0]
+    calls: list[float] = []
+
+    def read(began: float) -> float:
+        calls.append(began)
+        now[0] += 2.0
+        return began
+
+    shared = SharedReading(read, lambda: now[0])
+    assert shared.get() == 100.0
+    now[0] = 105.0
+    assert shared.get(5.0) == 100.0
+    now[0] = 106.0
+    assert shared.get(5.0) == 106.0
+    shared.changed()
+    assert shared.get(60.0) == 108.0 and len(calls) == 3

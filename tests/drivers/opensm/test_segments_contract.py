@@ -1,0 +1,191 @@
+"""What a fabric of any type promises: InfiniBand imitated, InfiniBand by OpenSM, Ethernet imitated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drivers.opensm.rigs import FakeRig, scope, until
+from tests.drivers.opensm.segment_rigs import FIRST, Ethernet, InfiniBand, SegmentRig, segment, text
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.problem import ProblemKind
+from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
+
+
+@pytest.fixture(params=["infiniband", "ethernet", pytest.param("opensm", marks=pytest.mark.fabric)])
+def rig(request: pytest.FixtureRequest) -> SegmentRig:
+    if request.param == "ethernet":
+        return Ethernet()
+    return InfiniBand(FakeRig() if request.param == "infiniband" else request.getfixturevalue("real"))
+
+
+def spec(resource: Resource) -> SegmentSpec:
+    assert isinstance(resource.spec, SegmentSpec)
+    return resource.spec
+
+
+def seen(rig: SegmentRig, resource: Resource, pod: int = 1) -> Observed:
+    return rig.driver.find(scope(pod), [resource], {})[resource.key]
+
+
+def made(rig: SegmentRig, number: int, ports: list[str], pod: int = 1) -> Resource:
+    wanted = segment(rig, number, ports)
+    assert rig.driver.create(scope(pod), [wanted], {})[wanted.key].error is None
+    until("it is settled", lambda: seen(rig, wanted, pod).status is Status.SETTLED)
+    return wanted
+
+
+def kinds(rig: SegmentRig, wanted: Resource) -> set[ProblemKind]:
+    return {p.kind for p in rig.driver.check(spec(wanted), rig.driver.snapshot()).problems}
+
+
+def test_nothing_is_there_at_first(rig: SegmentRig) -> None:
+    """Absent by proof, nothing marked, and clean."""
+    wanted = segment(rig, FIRST, rig.ports()[:2])
+    found = seen(rig, wanted)
+    assert found.status is Status.ABSENT and found.reason
+    assert rig.driver.marked("lab", []) == []
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    assert {i.result for i in clean.items} == {"clean"} and not clean.stale
+
+
+def test_exactly_the_members_are_in_it(rig: SegmentRig) -> None:
+    """The id is the number as people write it; the snapshot shows the members and nobody else."""
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:3])
+    found = seen(rig, wanted)
+    assert (found.id, found.differences) == (text(rig, FIRST), ())
+    snapshot = rig.driver.snapshot()
+    assert snapshot.ports_in[FIRST] == frozenset(ports[:3]) and FIRST in snapshot.segments
+    assert {snapshot.ports[p].node for p in ports[:3]} == {n.name for n in rig.site.nodes[:3]}
+    assert rig.driver.check(spec(wanted), snapshot).problems == ()
+    assert FIRST in rig.driver.usage().numbers and FIRST in rig.driver.told().numbers
+
+
+def test_members_are_exchanged_and_taken_out(rig: SegmentRig) -> None:
+    """The set is the truth, also if it is empty."""
+    ports = rig.ports()
+    made(rig, FIRST, ports[:2])
+    for members in (ports[1:3], []):
+        changed = segment(rig, FIRST, members)
+        assert seen(rig, changed).differences
+        rig.driver.update(scope(), [changed], {})
+        until("it is settled", lambda: seen(rig, changed).status is Status.SETTLED)  # noqa: B023
+        assert rig.driver.snapshot().ports_in.get(FIRST, frozenset()) == frozenset(members)
+
+
+def test_made_twice_is_made_once_and_gone_is_gone(rig: SegmentRig) -> None:
+    wanted = made(rig, FIRST, rig.ports()[:2])
+    made(rig, FIRST, rig.ports()[:2])
+    [thing] = rig.driver.marked("lab", [])
+    assert (thing.kind, thing.id, thing.owner) == (Kind.SEGMENT, text(rig, FIRST), scope().owner)
+    assert thing.facts["number"] == FIRST and rig.driver.marked("elsewhere", []) == []
+    for _ in range(2):
+        assert rig.driver.delete(scope(), [wanted], {})[wanted.key].error is None
+    until("it is gone", lambda: seen(rig, wanted).status is Status.ABSENT)
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    assert {i.result for i in clean.items} == {"clean"}
+
+
+def test_a_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
+    """Somebody who isn't the pod's is in its segment; after a release it is what is left."""
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:2])
+    rig.add(ports[5], FIRST)
+    assert ProblemKind.SEGMENT_LEFT in kinds(rig, wanted)
+    assert seen(rig, wanted).differences
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    [item] = [i for i in clean.items if "elsewhere" in i.plane]
+    assert item.result == "not clean" and item.whole and item.nodes == (rig.site.nodes[5].name,)
+
+
+def test_a_missing_member_is_a_problem(rig: SegmentRig) -> None:
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:2])
+    rig.remove(ports[1], FIRST)
+    assert ProblemKind.NOT_MEMBER in kinds(rig, wanted)
+    assert seen(rig, wanted).status is Status.PENDING
+
+
+def test_a_member_in_another_pods_segment_too(rig: SegmentRig) -> None:
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:2])
+    rig.add(ports[1], FIRST + 1)
+    assert kinds(rig, wanted) & {ProblemKind.OTHER_SEGMENTS, ProblemKind.NOT_MEMBER}
+
+
+def test_a_port_that_stays_behind_is_never_clean(rig: SegmentRig) -> None:
+    """Taken away everywhere, and back on one former member's port."""
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:2])
+    rig.driver.delete(scope(), [wanted], {})
+    until("it is gone", lambda: seen(rig, wanted).status is Status.ABSENT)
+    rig.add(ports[0], FIRST)
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    [item] = [i for i in clean.items if i.result == "not clean"]
+    assert item.nodes == (rig.site.nodes[0].name,) and not item.whole
+    assert seen(rig, wanted).there
+    [stray] = rig.driver.marked("lab", [])
+    assert stray.owner is None and stray.facts["number"] == FIRST
+    assert rig.driver.remove_marked([stray])[stray.id].error is None
+    until("it is gone", lambda: seen(rig, wanted).status is Status.ABSENT)
+
+
+def test_what_can_not_be_read_is_unknown(rig: SegmentRig) -> None:
+    """Neither as wanted nor gone: a member's port, and then everything."""
+    ports = rig.ports()
+    wanted = made(rig, FIRST, ports[:2])
+    rig.blind(ports[0])
+    problems = rig.driver.check(spec(wanted), rig.driver.snapshot()).problems
+    assert problems and any(p.unknown for p in problems)
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    assert any(i.result == "unknown" and rig.site.nodes[0].name in i.nodes for i in clean.items)
+    assert seen(rig, wanted).status is Status.PENDING
+
+
+def test_numbers_that_are_not_free_are_refused(rig: SegmentRig) -> None:
+    """Another pod's, or outside of weft's range; nothing is changed."""
+    ports = rig.ports()
+    mine = made(rig, FIRST, ports[:2])
+    for number, why in ((FIRST, "taken"), (0x300, "range")):
+        outcome = rig.driver.create(scope(2), [segment(rig, number, ports[2:4])], {})["partition"]
+        assert isinstance(outcome.error, PermanentError) and why in str(outcome.error)
+    assert seen(rig, mine).status is Status.SETTLED
+
+
+def test_another_pods_segment_is_not_taken_away(rig: SegmentRig) -> None:
+    made(rig, FIRST, rig.ports()[:2])
+    [old] = rig.driver.marked("lab", [])
+    rig.driver.delete(scope(), [segment(rig, FIRST, [])], {})
+    mine = made(rig, FIRST, rig.ports()[:2], pod=2)
+    assert rig.driver.remove_marked([old])[old.id].error is not None
+    rig.driver.delete(scope(), [segment(rig, FIRST, rig.ports()[:2])], {})
+    assert seen(rig, mine, 2).status is Status.SETTLED
+
+
+def test_no_reading_is_older_than_the_last_change(rig: SegmentRig) -> None:
+    """However old a reading may be: what began before a change of this process is not used after it."""
+    wanted = segment(rig, FIRST, rig.ports()[:2])
+    before = rig.driver.snapshot()
+    assert rig.driver.snapshot(max_age=60.0) is before
+    assert rig.driver.snapshot() is not before
+    rig.driver.create(scope(), [wanted], {})
+    made_at = rig.driver.snapshot(max_age=60.0)
+    assert made_at.began > before.began and FIRST in made_at.segments
+    rig.driver.delete(scope(), [wanted], {})
+    assert FIRST not in rig.driver.snapshot(max_age=60.0).segments
+
+
+def test_a_lost_answer_and_an_old_one_are_unknown() -> None:
+    """Ethernet: the change is made and nobody knows; a switch that answers with what it was is not believed."""
+    rig = Ethernet()
+    wanted = segment(rig, FIRST, rig.ports()[:2])
+    for switch in rig.fake.switches.values():
+        switch.freeze()
+    rig.fake.lose_answer = True
+    with pytest.raises(UnknownError):
+        rig.driver.create(scope(), [wanted], {})
+    with pytest.raises(UnknownError):
+        seen(rig, wanted)
+    for switch in rig.fake.switches.values():
+        switch.thaw()
+    assert seen(rig, wanted).status is Status.SETTLED

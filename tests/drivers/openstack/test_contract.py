@@ -1,0 +1,395 @@
+"""The contract of a cloud driver: the fake in memory and the real OpenStack pass the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.drivers.openstack.bench import Bench, fake_bench, pod, real_bench
+from weft.model.errors import InputError, PermanentError, UnauthenticatedError
+from weft.model.mark import Mark
+from weft.model.order import NodesOrder, Order
+from weft.model.resources import Graph, Kind, NetworkSpec, PortSpec, SecurityGroupSpec, Status, SubnetSpec
+from weft.ports.occupants import Ended
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cloud)])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A cloud with two free hosts, and a pod's graph for them; whatever is left is taken away after."""
+    made = fake_bench() if request.param == "fake" else real_bench(request)
+    try:
+        yield made
+    finally:
+        made.sweep()
+
+
+def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
+    """Everything of a graph is created, seen settled without differences, deleted, and seen to be absent.
+
+    Meanwhile each host has its server on it and nothing else, by Nova and by Placement, and in the end nothing.
+    """
+    assert bench.find() == {}
+    assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
+    bench.create_all()
+    seen = bench.wait_settled()
+    assert set(seen) == {r.key for r in bench.graph.resources}
+    assert [(key, o.differences) for key, o in seen.items() if o.differences] == []
+    for number, host in enumerate(bench.hosts):
+        assert seen[f"server/{host}"].facts["host"] == host
+        rdma = seen[f"port/{host}/hca"].facts
+        assert (rdma["vif_type"], rdma["bound_host"]) == ("hostdev_physical", host)
+        assert rdma["address"] == f"10.77.1.{10 + number}"
+    assert seen["network/rdma"].facts["segment"] == bench.segment
+    assert seen["floating_ip/first"].facts["address"]
+    servers = {host: seen[f"server/{host}"].id for host in bench.hosts}
+    now, listed = bench.facts.on_hosts(bench.hosts), bench.facts.servers_on_hosts()
+    for host, server in servers.items():
+        assert [(o.id, o.nova, o.placement) for o in now[host].occupants] == [(server, True, True)]
+        assert (now[host].unknown, now[host].down) == ("", "")
+        assert [(o.id, o.nova, o.placement) for o in listed[host].occupants] == [(server, True, False)]
+    bench.delete_all()
+    assert bench.find() == {}
+    assert bench.marked() == []
+    assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
+    project = bench.scope.project_id
+    assert {e.how for e in bench.facts.endings(project, servers.values()).values()} == {Ended.DESTROYED}
+
+
+def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
+    """It is not free: perhaps its cell doesn't answer. Nor has a server ended that Nova has no record of."""
+    seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
+    assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
+    assert "no-such-host" not in bench.facts.servers_on_hosts()
+    nobody = "00000000-0000-4000-8000-000000000000"
+    assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.NO_RECORD
+
+
+def test_create_twice_gives_the_same_things(bench: Bench) -> None:
+    """A creation that is repeated because its answer was lost doesn't make a second set of things."""
+    wanted = bench.of(Kind.NETWORK, Kind.KEY_PAIR)
+    first = bench.create(wanted)
+    second = bench.create(wanted)
+    assert {k: o.id for k, o in first.items()} == {k: o.id for k, o in second.items()}
+    assert all(o.error is None for o in second.values())
+    assert len(bench.marked()) == len(wanted)
+
+
+def test_of_two_with_one_mark_the_oldest_counts(bench: Bench) -> None:
+    """Two security groups with one name and mark: the first made is the one that is found, the audit sees both."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    first = bench.create(wanted)["security_group"].id
+    second = bench.duplicate_security_group(wanted[0])
+    assert first != second
+    assert bench.find(wanted)["security_group"].id == first
+    assert {m.id for m in bench.marked()} == {first, second}
+
+
+def test_delete_takes_duplicates_too(bench: Bench) -> None:
+    """Delete removes whatever carries the mark, also what was made twice."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    bench.create(wanted)
+    bench.duplicate_security_group(wanted[0])
+    bench.delete(wanted)
+    bench.wait_absent(wanted)
+    assert bench.marked() == []
+
+
+def test_a_name_without_the_mark_is_not_ours(bench: Bench) -> None:
+    """A thing with our name and a stranger's description is neither found nor deleted."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    stranger = bench.stranger_security_group(wanted[0].name)
+    assert bench.find(wanted) == {}
+    outcome = bench.delete(wanted)["security_group"]
+    assert outcome.error is None
+    assert bench.is_there(stranger)
+
+
+def test_delete_of_what_is_absent_is_fine(bench: Bench) -> None:
+    """Deleting twice, or before anything was made, is no error."""
+    for _ in range(2):
+        assert [o.error for o in bench.delete(bench.graph.resources).values() if o.error] == []
+
+
+def test_a_changed_security_group_is_seen_and_mended(bench: Bench) -> None:
+    """Rules that differ are a difference of `ssh_from`; update makes them exact."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    bench.create(wanted)
+    changed = [
+        wanted[0].model_copy(update={"spec": SecurityGroupSpec(ssh_from=("192.0.2.0/24", "198.51.100.0/24"))})
+    ]
+    difference = bench.find(changed)["security_group"].differences
+    assert [d.field for d in difference] == ["ssh_from"]
+    assert "198.51.100.0/24" in difference[0].wanted
+    assert bench.update(changed)["security_group"].error is None
+    assert bench.find(changed)["security_group"].differences == ()
+
+
+def test_a_changed_subnet_is_seen_and_mended(bench: Bench) -> None:
+    """DHCP that somebody switched is seen as a difference and switched back."""
+    wanted = bench.of(Kind.NETWORK, Kind.SUBNET)
+    bench.create(wanted)
+    subnet = next(r for r in wanted if r.key == "subnet/management")
+    assert isinstance(subnet.spec, SubnetSpec)
+    changed = [subnet.model_copy(update={"spec": subnet.spec.model_copy(update={"dhcp": False})})]
+    assert [d.field for d in bench.find(changed)[subnet.key].differences] == ["dhcp"]
+    assert bench.update(changed)[subnet.key].error is None
+    assert bench.find(changed)[subnet.key].differences == ()
+
+
+def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
+    """A network on another segment can't be changed in place: a person or a new graph must."""
+    wanted = bench.of(Kind.NETWORK)
+    bench.create(wanted)
+    changed = [
+        r.model_copy(update={"spec": r.spec.model_copy(update={"segment": bench.segment + 1})})
+        for r in wanted
+    ]
+    seen = bench.find(changed)
+    assert "segment" in [d.field for d in seen["network/rdma"].differences]
+    assert isinstance(bench.update(changed)["network/rdma"].error, PermanentError)
+
+
+def test_a_self_service_network_is_whatever_the_cloud_picks(bench: Bench) -> None:
+    """No number is asked for: type and number are facts, nothing differs, and servers are on it as on any other.
+
+    Two pods have two of them, and neither is in the way of the numbers that weft gives out.
+    """
+    bench.graph = self_service(bench.graph)
+    bench.create_all()
+    seen = bench.wait_settled()
+    assert [(key, o.differences) for key, o in seen.items() if o.differences] == []
+    network = seen["network/management"].facts
+    assert network["type"] in ("geneve", "vxlan", "vlan") and isinstance(network["segment"], int)
+    for host in bench.hosts:
+        assert seen[f"port/{host}/management"].facts["vif_type"] == "ovs"
+    other = bench.other_pod()
+    other.graph = self_service(other.graph)
+    wanted = [r for r in other.graph.resources if r.key == "network/management"]
+    assert other.create(wanted)["network/management"].error is None
+    assert other.find(wanted)["network/management"].facts["segment"] != network["segment"]
+    bench.delete_all()
+    assert bench.find() == {} and bench.marked() == []
+
+
+def self_service(graph: Graph) -> Graph:
+    """The graph with a management network that the cloud picks."""
+    spec = NetworkSpec(port_security=True)
+    return Graph(
+        resources=tuple(
+            r.model_copy(update={"spec": spec}) if r.key == "network/management" else r
+            for r in graph.resources
+        )
+    )
+
+
+def test_a_segment_taken_by_another_is_refused_with_the_reason(bench: Bench) -> None:
+    """Another pod's network on the same segment gives a permanent outcome that names the segment."""
+    bench.create(bench.of(Kind.NETWORK))
+    other = bench.other_pod()
+    outcome = other.create(other.of(Kind.NETWORK))["network/rdma"]
+    assert isinstance(outcome.error, PermanentError)
+    assert str(bench.segment) in str(outcome.error)
+
+
+def test_one_refused_port_of_a_batch_is_its_own_outcome(bench: Bench) -> None:
+    """An address that is taken refuses its own port and none of the others."""
+    bench.create(bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP))
+    ports = bench.of(Kind.PORT)
+    bench.create(ports[:1])
+    spec = ports[0].spec
+    assert isinstance(spec, PortSpec)
+    clash = ports[0].model_copy(update={"key": "port/clash", "name": f"{ports[0].name}-clash"})
+    outcomes = bench.create([clash, *ports[1:]])
+    assert spec.address in str(outcomes["port/clash"].error)
+    assert all(outcomes[p.key].id and outcomes[p.key].error is None for p in ports[1:])
+
+
+def test_a_server_on_a_host_that_is_not_there(bench: Bench) -> None:
+    """A host that Nova doesn't know is refused at creation, or the server is broken with Nova's sentence."""
+    bench.create([r for r in bench.graph.resources if r.kind is not Kind.SERVER])
+    server = bench.of(Kind.SERVER)[0]
+    wanted = [server.model_copy(update={"spec": server.spec.model_copy(update={"host": "no-such-host"})})]
+    outcome = bench.create(wanted)[server.key]
+    assert isinstance(outcome.error, PermanentError)
+    assert "no-such-host" in str(outcome.error)
+
+
+def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> None:
+    """A second pod on a host whose adapters are taken becomes broken, and says why in Nova's words."""
+    bench.create_all()
+    bench.wait_settled()
+    other = bench.other_pod(segment=bench.segment + 1)
+    other.create_all()
+    seen = other.wait(
+        lambda all_seen: all(o.status is Status.BROKEN for o in all_seen), other.of(Kind.SERVER)
+    )
+    assert all("No valid host" in o.reason for o in seen.values())
+    other.delete_all()
+    assert other.find() == {}
+
+
+def test_marked_shows_every_kind_with_its_pod(bench: Bench) -> None:
+    """The audit sees everything that carries the mark, of this pod, under its kind, in its project."""
+    bench.create_all()
+    bench.wait_settled()
+    marked = bench.marked()
+    assert sorted((m.kind, m.name) for m in marked) == sorted((r.kind, r.name) for r in bench.graph.resources)
+    assert {m.owner for m in marked} == {bench.scope.owner}
+    assert {m.project_id for m in marked if m.kind is not Kind.KEY_PAIR} == {bench.scope.project_id}
+    assert bench.driver.marked("another-site", [bench.scope.project_id]) == []
+
+
+def test_remove_marked_removes_in_any_order_of_calls(bench: Bench) -> None:
+    """What the audit found can be removed by repeating: what is still in use says so and is worth another try."""
+    bench.create_all()
+    bench.wait_settled()
+    bench.sweep()
+    assert bench.marked() == []
+
+
+def test_remove_marked_leaves_what_lost_its_mark(bench: Bench) -> None:
+    """The mark is checked again at removal: a thing that doesn't bear it any more stays."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    bench.create(wanted)
+    found = bench.marked()
+    bench.unmark_security_group(found[0].id)
+    outcome = bench.driver.remove_marked(found)[found[0].id]
+    assert isinstance(outcome.error, PermanentError)
+    assert bench.is_there(found[0].id)
+
+
+def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
+    """What the cloud gave us the id of stays ours without its mark: a difference, which update repairs."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
+    bench.unmark_security_group(ids["security_group"])
+    assert not bench.driver.find(bench.scope, wanted, {})["security_group"].there
+    (difference,) = bench.driver.find(bench.scope, wanted, ids)["security_group"].differences
+    assert difference.field == "mark"
+    assert bench.driver.update(bench.scope, wanted, ids)["security_group"].error is None
+    assert bench.driver.find(bench.scope, wanted, {})["security_group"].differences == ()
+
+
+def test_what_lost_its_mark_is_still_deleted(bench: Bench) -> None:
+    """A tenant can't keep a thing of a released pod by taking its mark off."""
+    wanted = bench.of(Kind.SECURITY_GROUP)
+    ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
+    bench.unmark_security_group(ids["security_group"])
+    assert bench.driver.delete(bench.scope, wanted, ids)["security_group"].error is None
+    bench.wait(lambda all_seen: not all_seen, wanted)
+    assert not bench.is_there(ids["security_group"])
+
+
+def test_a_token_is_checked(bench: Bench) -> None:
+    """A valid token gives its user, project and roles; nonsense and a revoked token give `UnauthenticatedError`."""
+    token = bench.token()
+    caller = bench.identity.check(token)
+    assert caller.project_id == bench.scope.project_id
+    assert "member" in caller.roles
+    with pytest.raises(UnauthenticatedError):
+        bench.identity.check("nonsense")
+    bench.revoke(token)
+    with pytest.raises(UnauthenticatedError):
+        bench.identity.check(token)
+
+
+def test_an_order_that_names_what_is_not_there(bench: Bench) -> None:
+    """An unknown image, flavor or key pair is refused with the order's field."""
+    project = bench.scope.project_id
+    good = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
+    bench.facts.check_order(project, good, bench.flavor)
+    bad = good.model_copy(update={"nodes": good.nodes.model_copy(update={"image": "no-such-image"})})
+    with pytest.raises(InputError) as image:
+        bench.facts.check_order(project, bad, bench.flavor)
+    assert image.value.field == "nodes.image"
+    with pytest.raises(InputError) as flavor:
+        bench.facts.check_order(project, good, "no-such-flavor")
+    assert flavor.value.field == "nodes.flavor"
+    with pytest.raises(InputError) as key:
+        bench.facts.public_key(bench.identity.check(bench.token()).user_id, "no-such-key")
+    assert key.value.field == "access.key_pair"
+
+
+def test_an_image_that_requires_a_trait_is_for_hosts_that_have_it(bench: Bench) -> None:
+    """Which hosts won't do is told before anything is made, and the scheduler says the same."""
+    project, (good, bad) = bench.scope.project_id, bench.hosts
+    assert bench.facts.unfit(project, bench.image, bench.flavor) == {}
+    with bench.trait(good) as trait, bench.another_image(**{f"trait__{trait}": "required"}) as image:
+        unfit = bench.facts.unfit(project, image, bench.flavor)
+        assert good not in unfit and trait in unfit[bad]
+        assert set(unfit) <= set(bench.facts.hosts())
+        # The server of the host that won't do, and what it needs, is enough: each boot takes a cloud seconds.
+        (server,) = [r for r in bench.of(Kind.SERVER) if r.key == f"server/{bad}"]
+        others = bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP, Kind.KEY_PAIR, Kind.PORT)
+        booted = server.model_copy(update={"spec": server.spec.model_copy(update={"image": image})})
+        bench.create([*(r for r in others if good not in r.key), booted])
+        (seen,) = bench.wait(
+            lambda all_seen: all(o.status is Status.BROKEN for o in all_seen) and bool(all_seen), [booted]
+        ).values()
+        assert "No valid host" in seen.reason
+
+
+def test_flavors_forbid_traits_and_images_have_an_architecture(bench: Bench) -> None:
+    """A trait that the flavor forbids, one that nobody has, and a processor that no host has."""
+    project, (first, second) = bench.scope.project_id, bench.hosts
+    with bench.trait(first) as trait, bench.another_flavor(**{f"trait__{trait}": "forbidden"}) as flavor:
+        unfit = bench.facts.unfit(project, bench.image, flavor)
+        assert trait in unfit[first] and second not in unfit
+    with bench.another_image(trait__CUSTOM_NOBODY_HAS_IT="required") as image:
+        assert set(bench.hosts) <= set(bench.facts.unfit(project, image, bench.flavor))
+    with bench.another_image(hw_architecture="aarch64") as image:
+        unfit = bench.facts.unfit(project, image, bench.flavor)
+        assert "its host is x86_64, and the image is for aarch64" in {unfit[h] for h in bench.hosts}
+    with bench.another_image(hw_architecture="x86_64") as image:
+        assert bench.facts.unfit(project, image, bench.flavor) == {}
+
+
+def test_an_image_that_is_too_large_for_a_flavor(bench: Bench) -> None:
+    """What Nova would answer with 400 is told at the order."""
+    order = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
+    with bench.another_image(min_ram=1 << 30) as image:
+        large = order.model_copy(update={"nodes": order.nodes.model_copy(update={"image": image})})
+        with pytest.raises(InputError) as refused:
+            bench.facts.check_order(bench.scope.project_id, large, bench.flavor)
+    assert refused.value.field == "nodes.image"
+    assert "needs 1073741824 MiB of RAM (min_ram)" in str(refused.value)
+
+
+def test_a_users_key_pair_is_read(bench: Bench) -> None:
+    """The text of the ordering user's own key pair is what goes into the order."""
+    user_id, name, text = bench.users_key_pair()
+    assert bench.facts.public_key(user_id, name).split()[:2] == text.split()[:2]
+
+
+def test_quota_rows_have_the_exact_numbers(bench: Bench) -> None:
+    """A quota one too small is reported with limit, use and need; a wide one isn't."""
+    assert bench.facts.exceeded_quotas(bench.scope.project_id, bench.graph, bench.flavor) == []
+    with bench.quota("ports", 4):
+        rows = bench.facts.exceeded_quotas(bench.scope.project_id, bench.graph, bench.flavor)
+    wanted = len(bench.of(Kind.PORT)) + 1
+    assert [(r.resource, r.limit, r.used, r.wanted) for r in rows] == [("ports", 4, 0, wanted)]
+
+
+def test_projects_that_weft_serves_are_known(bench: Bench) -> None:
+    """The pod's own is among them, by id and name; what nobody made isn't."""
+    caller = bench.identity.check(bench.token())
+    projects = bench.facts.projects()
+    assert caller.project_id is not None
+    assert projects[caller.project_id] == caller.project_name
+    assert "no-such-project" not in {*projects, *projects.values()}
+
+
+def test_hosts_are_up(bench: Bench) -> None:
+    """Every host of the bench is up, and an unknown host isn't listed."""
+    hosts = bench.facts.hosts()
+    assert {hosts[h] for h in bench.hosts} == {"up"}
+    assert "no-such-host" not in hosts
+
+
+def test_the_graph_is_a_pod(bench: Bench) -> None:
+    """The bench's graph has every kind that the driver serves, so that no kind goes untested."""
+    assert {r.kind for r in bench.graph.resources} == bench.driver.kinds
+    assert isinstance(bench.graph, Graph)
+    assert Mark.parse(bench.scope.mark("server/x").text()) == bench.scope.mark("server/x")
+    assert pod(bench.scope.owner.id, bench.hosts, bench.offer, bench.segment) == bench.graph

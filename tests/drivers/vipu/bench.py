@@ -1,0 +1,294 @@
+"""What the contract of an IPU-POD's driver is run on: an order's graph, and hands to disturb it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import TypeVar
+
+from openvipu.controller import authority
+from openvipu.hardware.fabric import Fault
+from openvipu.hardware.simulated import pod_plan
+from openvipu.proto import admin_pb2, agent_pb2, agent_pb2_grpc, vipuuser_pb2
+from openvipu.rpc import Tls, channel
+from openvipu.sim.pod import PodConfig, SimulatedPod
+from tests.helpers.paths import EXAMPLES
+from weft.app.sitefile import load_site
+from weft.drivers.vipu import VipuDriver
+from weft.drivers.vipu.channels import At, Channels
+from weft.generate.podtls import text_of
+from weft.model.errors import NotYetError
+from weft.model.kinds import Home
+from weft.model.order import Order
+from weft.model.owner import Owner
+from weft.model.placement import Occupancy
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.podkeys import place
+from weft.model.resources import Resource, ServerSpec
+from weft.model.site import Site
+from weft.planning.shapes.plan import make_plan
+from weft.ports.machines import MachineReader
+from weft.ports.resources import ResourceDriver, Scope
+from weft.testing.seen import there
+from weft.testing.vipu import FakeVipu
+from weftlab.guests import Guest
+
+EXAMPLE = EXAMPLES / "sites" / "ipupod64" / "site.yaml"
+PATIENCE = 120.0
+STRANGER = "somebody-else"
+
+_FOLDER = tempfile.TemporaryDirectory()
+atexit.register(_FOLDER.cleanup)
+TLS = Path(_FOLDER.name) / "tls"
+"""The agents' certificates, as the site's operator makes them once."""
+authority.create(TLS, [])
+
+
+class PlainKeys:
+    """Pods' keys that can be told from one another."""
+
+    def key(self, pod_id: str, name: str) -> str:
+        return f"{pod_id}.{name}"
+
+
+T = TypeVar("T")
+
+
+def _asked(attempt: Callable[[], T]) -> T:
+    for _ in range(100):
+        try:
+            return attempt()
+        except NotYetError:
+            time.sleep(0.1)
+    raise AssertionError("not within 10 s")
+
+
+class Bench(ABC):
+    """An IPU-POD under test with a pod of two machines."""
+
+    driver: ResourceDriver
+    machines: MachineReader
+
+    def __init__(self, site: Site) -> None:
+        self.scope = Scope(site.name, Owner.pod(str(uuid.uuid4())), "bert", "team")
+        document = {
+            "name": "bert",
+            "ipus": {"count": 8},
+            "nodes": {"count": 1, "flavor": "poplar", "image": "ubuntu"},
+        }
+        order = Order.model_validate(document)
+        plan = make_plan(self.scope.owner.id, "team", order, site, Occupancy(), UsedNumbers(), {})
+        assert isinstance(plan, Plan)
+        self.graph = plan.graph
+        self.names = [n.node for n in plan.placement.nodes]
+        self.wanted = [r for r in plan.graph.resources if r.kind.row.home is Home.MACHINES]
+
+    def of(self, *keys: str) -> list[Resource]:
+        return [r for r in self.wanted if r.key.split("/")[0] in keys]
+
+    def seen(self) -> set[str]:
+        """Keys of everything that is found."""
+        return set(there(self.driver.find(self.scope, self.wanted, {})))
+
+    def delete_all(self) -> None:
+        """Backwards, as a release does."""
+        for resource in reversed(self.wanted):
+            for _ in range(100):
+                outcome = self.driver.delete(self.scope, [resource], {})[resource.key]
+                if not isinstance(outcome.error, NotYetError):
+                    break
+                time.sleep(0.1)
+            assert outcome.error is None, outcome.error
+
+    def proved(self) -> str:
+        """Proved and cleared, as the loop does: asked again until it was seen."""
+        said = _asked(lambda: self.machines.prove(self.scope, self.wanted))
+        _asked(lambda: self.machines.clear_proof(self.scope, self.wanted))
+        return said
+
+    @abstractmethod
+    def boot(self) -> None:
+        """The controller's virtual machine starts, and its cloud-init runs to its end."""
+
+    @abstractmethod
+    def power_off(self) -> None:
+        """The controller is gone, from one moment to the next."""
+
+    @abstractmethod
+    def tenant_makes_partition(self, name: str) -> None: ...
+
+    @abstractmethod
+    def partitions(self) -> set[str]: ...
+
+    @abstractmethod
+    def take_allocation(self) -> None:
+        """Somebody takes the tenant's allocation away from its user."""
+
+    @abstractmethod
+    def stranger_claims(self, machine: str) -> None: ...
+
+    @abstractmethod
+    def agent_gone(self, machine: str) -> None: ...
+
+    @abstractmethod
+    def agent_back(self, machine: str) -> None: ...
+
+
+class FakeBench(Bench):
+    def __init__(self) -> None:
+        super().__init__(load_site(EXAMPLE))
+        self.fake = FakeVipu("pod1", [m.name for m in load_site(EXAMPLE).ipu_machines])
+        self.driver = self.machines = self.fake
+
+    def boot(self) -> None:
+        self.fake.boot(self.scope, self.graph)
+
+    def power_off(self) -> None:
+        self.fake.lose_controller(self.scope.owner.id)
+
+    def tenant_makes_partition(self, name: str) -> None:
+        self.fake.controllers[self.scope.owner.id].partitions.add(name)
+
+    def partitions(self) -> set[str]:
+        return self.fake.controllers[self.scope.owner.id].partitions
+
+    def take_allocation(self) -> None:
+        self.fake.controllers[self.scope.owner.id].taken.add("vipu_user")
+
+    def stranger_claims(self, machine: str) -> None:
+        self.fake.owners[machine] = STRANGER
+
+    def agent_gone(self, machine: str) -> None:
+        self.fake.away.add(machine)
+
+    def agent_back(self, machine: str) -> None:
+        self.fake.away.discard(machine)
+
+
+class RealBench(Bench):
+    """openvipu: a controller booted by the very cloud-init of the graph, over a simulated POD16."""
+
+    def __init__(self, folder: Path, net: str, pod: SimulatedPod) -> None:
+        self._folder, self._pod = folder, pod
+        super().__init__(_on_loopback(load_site(EXAMPLE), net, pod))
+        site = _on_loopback(load_site(EXAMPLE), net, pod)
+        self.driver = self.machines = VipuDriver(site, "pod1", PlainKeys(), patience=0.0)
+        gateway = site.ipu_pods["pod1"].gateway
+        self._channels, self._address = (
+            Channels(PlainKeys(), gateway),
+            At(str(gateway.controllers[1]), tls=True),
+        )
+        self._guest: Guest | None = None
+
+    def boot(self) -> None:
+        spec = self.graph.by_key()["server/controller"].spec
+        assert isinstance(spec, ServerSpec) and spec.user_data is not None
+        text = spec.user_data
+        for name in spec.secrets:
+            text = text.replace(place(name), text_of(PlainKeys(), self.scope.owner.id, name))
+        said: list[str] = []
+        self._guest = Guest(self._folder, [self._address.address], str, said.append)
+        self._guest.boot(text)
+        until(lambda: any("vipu-admin" in line for line in said))
+        assert said[-1].endswith("exit code 0"), (said, (self._folder / "boot.log").read_text())
+
+    def power_off(self) -> None:
+        assert self._guest is not None
+        self._guest.end()
+        self._guest = None
+
+    def close(self) -> None:
+        if self._guest is not None:
+            self._guest.end()
+        self._pod.heal()
+        for name in self._pod.agents:
+            self._pod.agents[name].binding.release()
+            machine = self._pod.agents[name].machine
+            for setting in machine.status().settings:
+                machine.clear(setting.partition_id, setting.generation)
+
+    def tenant_makes_partition(self, name: str) -> None:
+        needs = vipuuser_pb2.PartitionRequirements(id=name, size=8)
+        request = vipuuser_pb2.CreatePartitionRequest(requirements=needs)
+        with self._channels.user(self.scope.owner.id, self._address, tenant=True) as channel:
+            channel.ask("create", lambda s: s.CreatePartition, request)
+            looked = vipuuser_pb2.GetPartitionStatusRequest(partition_id=name)
+            active = vipuuser_pb2.PS_ACTIVE
+            until(
+                lambda: (
+                    channel.ask("look", lambda s: s.GetPartitionStatus, looked).status.ready_state == active
+                )
+            )
+
+    def partitions(self) -> set[str]:
+        with self._channels.user(self.scope.owner.id, self._address, tenant=False) as channel:
+            request = vipuuser_pb2.ListPartitionsRequest()
+            return {p.id for p in channel.ask("list", lambda s: s.ListPartitions, request).partitions}
+
+    def take_allocation(self) -> None:
+        with self._channels.admin(self.scope.owner.id, self._address) as channel:
+            request = admin_pb2.UpdateUserRequest(id="tenant", allocation_ids=[])
+            channel.ask("take", lambda s: s.UpdateUser, request)
+
+    def stranger_claims(self, machine: str) -> None:
+        agent = self._pod.agents[_simulated(machine)]
+        metadata = (("openvipu-controller", STRANGER), ("openvipu-key", "another-key"))
+        with channel(f"{agent.host}:{agent.port}", Tls.trusting(TLS / "ca.crt"), "openvipu-agent") as link:
+            agent_pb2_grpc.AgentServiceStub(link).Claim(agent_pb2.ClaimRequest(), metadata=metadata)
+
+    def agent_gone(self, machine: str) -> None:
+        self._pod.plant(Fault("agent-gone", _simulated(machine)))
+
+    def agent_back(self, machine: str) -> None:
+        self._pod.heal()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so. AssertionError if it never is."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.05)
+
+
+@contextmanager
+def simulated_pod() -> Iterator[tuple[str, SimulatedPod]]:
+    """A POD16 on this process's own loopback addresses; also the first three bytes of its controllers'."""
+    second = 110 + os.getpid() % 100
+    tls = Tls.read(TLS, "agent", mutual=False)
+    config = PodConfig(pod_plan(16), base=f"127.{second}.2.0", port=0, tls=tls)
+    with SimulatedPod(config) as pod:
+        yield f"127.{second}", pod
+
+
+def _simulated(machine: str) -> str:
+    return machine.removeprefix("lr75-")
+
+
+def _on_loopback(site: Site, net: str, pod: SimulatedPod) -> Site:
+    """The example's site with its first four machines where the simulated ones are, and no others."""
+    changes = {
+        "addresses": IPv4Network(f"{net}.0.0/16"),
+        "controllers": IPv4Network(f"{net}.3.0/24"),
+        "agents_ca": (TLS / "ca.crt").read_text(),
+    }
+    gateway = site.ipu_pods["pod1"].gateway.model_copy(update=changes)
+    one = site.ipu_pods["pod1"].model_copy(update={"gateway": gateway, "topology": "mesh"})
+    machines = tuple(
+        m.model_copy(
+            update={
+                "gw_address": IPv4Address(pod.agents[_simulated(m.name)].host),
+                "agent_port": pod.agents[_simulated(m.name)].port,
+            }
+        )
+        for m in site.ipu_machines[:4]
+    )
+    return site.model_copy(update={"ipu_pods": {"pod1": one}, "ipu_machines": machines})

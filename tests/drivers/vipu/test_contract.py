@@ -1,0 +1,165 @@
+"""The contract of an IPU-POD's driver, on the fake and on a real openvipu that the graph's own cloud-init booted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openvipu.sim.pod import SimulatedPod
+from tests.drivers.vipu.bench import STRANGER, Bench, FakeBench, RealBench, simulated_pod, until
+from weft.model.errors import OutsideError, TemporaryError, UnknownError
+from weft.model.owner import Owner
+from weft.model.resources import Marked, Status
+from weft.testing.seen import there
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[tuple[str, SimulatedPod]]:
+    with simulated_pod() as made:
+        yield made
+
+
+@pytest.fixture(params=["fake", "openvipu"])
+def bench(
+    request: pytest.FixtureRequest, machines: tuple[str, SimulatedPod], tmp_path: Path
+) -> Iterator[Bench]:
+    if request.param == "fake":
+        yield FakeBench()
+        return
+    real = RealBench(tmp_path / "guest", *machines)
+    yield real
+    real.close()
+
+
+def keys(bench: Bench) -> set[str]:
+    return {r.key for r in bench.wanted}
+
+
+def test_before_the_controller_is_there(bench: Bench) -> None:
+    """Nothing is found, nothing can be made yet (try again), and to delete what was never there is fine."""
+    assert bench.seen() == set()
+    with pytest.raises(TemporaryError, match="has not booted yet"):
+        bench.driver.create(bench.scope, bench.of("vipu_agent"), {})
+    bench.delete_all()
+    assert bench.seen() == set()
+
+
+def test_what_cloud_init_made_is_there_exactly(bench: Bench) -> None:
+    """Everything of the graph, without a difference; to create it again makes nothing twice."""
+    bench.boot()
+    for _ in range(2):
+        for resource in bench.wanted:
+            outcome = bench.driver.create(bench.scope, [resource], {})[resource.key]
+            assert outcome.error is None, outcome.error
+    found = bench.driver.find(bench.scope, bench.wanted, {})
+    assert set(found) == keys(bench)
+    assert not any(o.differences or o.status is not Status.SETTLED for o in found.values())
+
+
+def test_the_proof_leaves_nothing_behind(bench: Bench) -> None:
+    """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
+    bench.boot()
+    for _ in range(2):
+        assert "created a partition" in bench.proved()
+        assert bench.partitions() == set()
+
+
+def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
+    """Where they leave no room, nothing is disturbed."""
+    bench.boot()
+    bench.tenant_makes_partition("mine")
+    assert bench.proved() == "the tenant's user has partitions: mine"
+    assert bench.partitions() == {"mine"}
+
+
+def test_no_user_is_no_proof(bench: Bench) -> None:
+    """A controller that lets the tenant in no more makes the pod not ready; create repairs it, key included."""
+    bench.boot()
+    bench.driver.delete(bench.scope, bench.of("vipu_user"), {})
+    assert bench.seen() == keys(bench) - {"vipu_user"}
+    with pytest.raises(OutsideError):
+        bench.proved()
+    assert bench.driver.create(bench.scope, bench.of("vipu_user"), {})["vipu_user"].error is None
+    assert "created a partition" in bench.proved()
+
+
+def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:
+    """The difference is found, and update repairs it; a cluster can't be changed in place."""
+    bench.boot()
+    bench.take_allocation()
+    user = bench.of("vipu_user")
+    assert [d.wanted for d in bench.driver.find(bench.scope, user, {})["vipu_user"].differences] == ["bert"]
+    assert bench.driver.update(bench.scope, user, {})["vipu_user"].error is None
+    assert not bench.driver.find(bench.scope, user, {})["vipu_user"].differences
+    refused = bench.driver.update(bench.scope, bench.of("vipu_cluster"), {})["vipu_cluster"].error
+    assert refused is not None and "can't be changed in place" in str(refused)
+
+
+def test_release_takes_partitions_along(bench: Bench) -> None:
+    """With a partition in use: user, allocation, cluster and agents go, and no machine obeys anybody."""
+    bench.boot()
+    bench.tenant_makes_partition("mine")
+    bench.delete_all()
+    assert bench.seen() == set() and not bench.machines.unfit()
+    bench.delete_all()
+
+
+def test_a_lost_controller_is_unknown_and_no_obstacle(bench: Bench) -> None:
+    """While machines obey it, nobody can say what it has; a release takes the machines in its place."""
+    bench.boot()
+    bench.tenant_makes_partition("mine")
+    bench.power_off()
+    with pytest.raises(UnknownError):
+        bench.driver.find(bench.scope, bench.of("vipu_cluster"), {})
+    assert set(bench.driver.find(bench.scope, bench.of("vipu_agent"), {})) == {
+        f"vipu_agent/{n}" for n in bench.names
+    }
+    bench.delete_all()
+    assert bench.seen() == set() and not bench.machines.unfit()
+
+
+def test_a_machine_that_does_not_answer_is_not_clean(bench: Bench) -> None:
+    """Its agent is away: unknown, never absent; when it is back it is released."""
+    bench.boot()
+    away = bench.names[1]
+    bench.agent_gone(away)
+    with pytest.raises(UnknownError):
+        bench.driver.find(bench.scope, bench.of("vipu_agent"), {})
+    with pytest.raises(UnknownError):
+        bench.driver.marked(bench.scope.site, ())
+    assert "doesn't answer" in bench.machines.unfit()[away]
+    bench.power_off()
+    agent = [r for r in bench.wanted if r.key == f"vipu_agent/{away}"]
+    assert bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is not None
+    bench.agent_back(away)
+    until(lambda: bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is None)
+    assert there(bench.driver.find(bench.scope, agent, {})) == {}
+
+
+def test_leftovers_are_found_and_released(bench: Bench) -> None:
+    """Machines that still obey a controller that is gone bear its pod's id; another pod's hand can't release them."""
+    bench.boot()
+    bench.power_off()
+    left = bench.driver.marked(bench.scope.site, ())
+    assert {(m.id, m.owner) for m in left} == {(n, bench.scope.owner) for n in bench.names}
+    other = Owner.pod("00000000-0000-0000-0000-00000000000f")
+    wrong = [Marked(m.kind, m.where, m.id, m.name, other, None) for m in left]
+    bench.driver.remove_marked(wrong)
+    assert len(bench.driver.marked(bench.scope.site, ())) == len(left)
+    assert all(o.error is None for o in bench.driver.remove_marked(left).values())
+    assert not bench.driver.marked(bench.scope.site, ()) and not bench.machines.unfit()
+
+
+def test_a_strangers_machine_is_left_alone(bench: Bench) -> None:
+    """It is not fit, not marked, broken where a pod wants it, and nothing that weft does takes it away."""
+    taken = bench.names[0]
+    bench.stranger_claims(taken)
+    assert STRANGER in bench.machines.unfit()[taken]
+    assert not bench.driver.marked(bench.scope.site, ())
+    agent = [r for r in bench.wanted if r.key == f"vipu_agent/{taken}"]
+    seen = bench.driver.find(bench.scope, agent, {})[agent[0].key]
+    assert seen.status is Status.BROKEN and STRANGER in seen.reason
+    bench.driver.delete(bench.scope, agent, {})
+    assert STRANGER in bench.machines.unfit()[taken]

@@ -1,0 +1,298 @@
+"""The agent's door under load and malice: silent, slow and endless clients cost little and keep nobody out."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.fabricagent.test_agent import client, write_config
+from weft.drivers.opensm.agents import Agents
+from weft.drivers.wire.agents import HttpAgent
+from weft.fabricagent.agent import Agent
+from weft.fabricagent.config import AgentConfig, read_config
+from weft.fabricagent.server import Limits, Server
+from weft.fabricagent.tls import make_certificates
+from weft.model.agentapi import NONCE_HEADER, PROTOCOL, PROTOCOL_HEADER, READ_AT_HEADER, other_protocol
+from weft.model.errors import UnknownError
+from weft.model.site import FabricAgent, FabricManager
+
+LIMITS = Limits(connections=16, handshake=1.0, idle=2.0, headers=1.0, body=1.0, send=1.0)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[AgentConfig]:
+    """An agent that is quick to lose patience."""
+    config = read_config(write_config(tmp_path))
+    agent = Agent(config)
+    server = Server(config, agent, LIMITS)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield config
+    server.shutdown()
+    server.server_close()
+    agent.close()
+
+
+def _plain(config: AgentConfig) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", config.listen.port), timeout=10)
+
+
+def _secure(config: AgentConfig) -> ssl.SSLSocket:
+    """A connection with weft's certificate."""
+    folder = config.tls.ca.parent
+    context = ssl.create_default_context(cafile=str(config.tls.ca))
+    context.load_cert_chain(folder / "weft.pem", folder / "weft.key")
+    return context.wrap_socket(_plain(config), server_hostname="127.0.0.1")
+
+
+def _closed_after(connection: socket.socket) -> float:
+    """Seconds until the other end closes it."""
+    begin = time.monotonic()
+    try:
+        while connection.recv(4096):
+            pass
+    except OSError as error:
+        assert not isinstance(error, TimeoutError), "it is still open"
+    return time.monotonic() - begin
+
+
+def _agent_threads() -> int:
+    return sum("process_request_thread" in t.name for t in threading.enumerate())
+
+
+def test_silent_connections_hold_few_threads_and_not_for_long(served: AgentConfig) -> None:
+    """Sixty that say nothing: no more threads than there are places, a real client gets in, and soon all are gone."""
+    with ExitStack() as stack:
+        silent = [stack.enter_context(closing(_plain(served))) for _ in range(60)]
+        with client(served) as asking:
+            assert asking.get("partitions").status_code == 200
+        assert _agent_threads() <= LIMITS.connections
+        assert max(_closed_after(s) for s in silent) < 5.0
+
+
+def test_octets_that_drip_in_are_not_waited_for(served: AgentConfig) -> None:
+    """A header byte now and then keeps no connection alive: the whole of the headers has its time."""
+    with closing(_secure(served)) as slow:
+        begin = time.monotonic()
+        with pytest.raises(OSError):
+            for octet in b"GET /v1/partitions HTTP/1.1\r\n" + b"x" * 200:
+                slow.send(bytes([octet]))
+                time.sleep(0.05)
+        assert time.monotonic() - begin < 5.0
+
+
+def test_a_body_that_never_comes_is_not_waited_for(served: AgentConfig) -> None:
+    """Announced and not sent: the connection ends, and no file was touched."""
+    before = served.opensm.partitions_file.read_bytes()
+    with closing(_secure(served)) as slow:
+        slow.sendall(b"PUT /v1/partitions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+        assert _closed_after(slow) < 5.0
+    assert served.opensm.partitions_file.read_bytes() == before
+
+
+@pytest.mark.parametrize("length", ["-1", "99999999999", "١", "1e3"])
+def test_a_length_that_is_none_is_refused(served: AgentConfig, length: str) -> None:
+    """Negative, too large, or no number in ASCII: 400, and the connection ends."""
+    with closing(_secure(served)) as odd:
+        odd.sendall(f"PUT /v1/partitions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert b" 400 " in odd.recv(200)
+
+
+def test_a_client_in_good_standing_is_never_put_out(served: AgentConfig) -> None:
+    """Its kept connection goes on while strangers push each other out of the other places."""
+    with client(served) as asking, ExitStack() as stack:
+        assert asking.get("partitions").status_code == 200
+        for _ in range(40):
+            stack.enter_context(closing(_plain(served)))
+        assert asking.get("partitions").status_code == 200
+
+
+def test_an_answer_belongs_to_its_question(served: AgentConfig) -> None:
+    """The number of the question comes back, and when it was read; odd numbers are not echoed."""
+    with client(served) as asking:
+        answer = asking.get("partitions", headers={NONCE_HEADER: "abc123"})
+        assert answer.headers[NONCE_HEADER] == "abc123" and answer.headers[READ_AT_HEADER]
+        assert NONCE_HEADER not in asking.get("partitions", headers={NONCE_HEADER: "a b"}).headers
+
+
+@pytest.mark.parametrize(("said", "upgrade"), [("0", "weft"), ("999", "the agent"), ("one", "weft")])
+def test_a_question_of_another_protocol_changes_nothing(served: AgentConfig, said: str, upgrade: str) -> None:
+    """The agent doesn't guess what is meant, says which side to upgrade, and goes on with everybody else."""
+    with client(served) as asking:
+        before = asking.get("partitions").json()["digest"]
+        answer = asking.put("partitions", content=b"{}", headers={PROTOCOL_HEADER: said})
+        assert answer.status_code == 426 and answer.headers[PROTOCOL_HEADER] == str(PROTOCOL)
+        assert answer.json()["detail"].endswith(f"upgrade {upgrade}")
+        assert asking.get("partitions").json()["digest"] == before
+
+
+def test_who_says_no_version_speaks_the_first() -> None:
+    """As agents and wefts did before there was a header."""
+    assert (other_protocol(None, "weft", "the agent") is None) == (
+        other_protocol("1", "weft", "the agent") is None
+    )
+    assert other_protocol(str(PROTOCOL), "weft", "the agent") is None
+
+
+class Replaying(threading.Thread):
+    """Something between weft and the agent that answers every question with what it kept of the first."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        super().__init__(daemon=True)
+        folder = config.tls.ca.parent
+        make_certificates(folder, {"kept": ["127.0.0.1"]})
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(folder / "agent-kept.pem", folder / "agent-kept.key")
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        with client(config) as asking:
+            answer = asking.get("partitions", headers={NONCE_HEADER: "first"})
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer.content)}\r\n{NONCE_HEADER}: first\r\n\r\n"
+        self._kept = head.encode() + answer.content
+
+    def run(self) -> None:
+        plain, _ = self._listening.accept()
+        with self._context.wrap_socket(plain, server_side=True) as connection:
+            connection.recv(4096)
+            connection.sendall(self._kept)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+def test_an_answer_that_was_kept_is_no_answer(served: AgentConfig) -> None:
+    """A replayed 200 with a good body is unknown: it says nothing of the file as it is now."""
+    manager = _manager(served)
+    real = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), manager)
+    assert real.partitions().digest
+    with closing(Replaying(served)) as replaying:
+        replaying.start()
+        liar = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{replaying.port}"), manager)
+        with pytest.raises(UnknownError, match="another question"):
+            liar.partitions()
+    real.close()
+    liar.close()
+
+
+def test_certificates_are_read_again_when_they_are_exchanged(served: AgentConfig) -> None:
+    """Renewing them needs no restart, neither of the agent nor of weft."""
+    tls = served.tls.ca.parent
+    with client(served) as asking:
+        assert asking.get("partitions").status_code == 200
+    before = _serial(served)
+    make_certificates(tls, {"sm1": ["127.0.0.1", "localhost"]}, renew=True)
+    with client(served) as asking:
+        assert asking.get("partitions").status_code == 200
+    assert _serial(served) != before
+    served.tls.certificate.write_text("no certificate")
+    with client(served) as asking:  # a slip while renewing takes nobody's door away
+        assert asking.get("partitions").status_code == 200
+
+
+def _serial(config: AgentConfig) -> object:
+    with closing(_secure(config)) as connection:
+        certificate = connection.getpeercert()
+        assert certificate is not None
+        return certificate["serialNumber"]
+
+
+def _manager(config: AgentConfig) -> FabricManager:
+    tls = config.tls.ca.parent
+    return FabricManager(
+        driver="opensm", ca=str(config.tls.ca), certificate=str(tls / "weft.pem"), key=str(tls / "weft.key")
+    )
+
+
+def test_an_agent_that_hangs_is_waited_for_once(served: AgentConfig) -> None:
+    """It takes the connection and says nothing: unknown in bounded time, and at once when asked again right away."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        port = hanging.getsockname()[1]
+        agent = HttpAgent(FabricAgent(name="sm2", url=f"https://127.0.0.1:{port}"), _manager(served), 0.5)
+        begin = time.monotonic()
+        with pytest.raises(UnknownError):
+            agent.partitions()
+        first = time.monotonic() - begin
+        with pytest.raises(UnknownError, match="a moment ago"):
+            agent.status()
+        assert first < 3.0 and time.monotonic() - begin - first < 0.2
+        agent.close()
+
+
+class Saying(threading.Thread):
+    """Something at the agent's address that answers each question with the same bytes after the nonce."""
+
+    def __init__(self, config: AgentConfig, status: str, body: bytes, more: str = "") -> None:
+        super().__init__(daemon=True)
+        folder = config.tls.ca.parent
+        make_certificates(folder, {"kept": ["127.0.0.1"]})
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(folder / "agent-kept.pem", folder / "agent-kept.key")
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._status, self._body, self._more = status, body, more
+
+    def run(self) -> None:
+        plain, _ = self._listening.accept()
+        with self._context.wrap_socket(plain, server_side=True) as connection:
+            asked = connection.recv(4096).decode()
+            nonce = next(line for line in asked.splitlines() if line.lower().startswith(NONCE_HEADER.lower()))
+            head = (
+                f"HTTP/1.1 {self._status}\r\n{nonce}\r\n{self._more}Content-Length: {len(self._body)}\r\n\r\n"
+            )
+            connection.sendall(head.encode() + self._body)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        ("200 OK", b"<html>maintenance</html>"),
+        ("200 OK", b"{}"),
+        ("200 OK", b"[]"),
+        ("200 OK", b""),
+        ("204 No Content", b""),
+        ("302 Found", b""),
+        ("403 Forbidden", b"<html>no</html>"),
+        ("404 Not Found", b"<html>no such page</html>"),
+        ("409 Conflict", b"{}"),
+        ("500 Internal Server Error", b"oops"),
+        # No partition at all, not even the default one that OpenSM always has.
+        ("200 OK", b'{"state":"master","digest":"d","foreign_digest":"f","weft":[],"configured":[]}'),
+    ],
+)
+def test_what_is_no_answer_of_an_agent_is_unknown(served: AgentConfig, status: str, body: bytes) -> None:
+    """Never an empty file, never absent, and nothing that a person would have to change."""
+    with closing(Saying(served, status, body)) as saying:
+        saying.start()
+        agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
+        files = Agents("ib0", [agent]).files()
+        assert files.read == {} and type(files.unread["sm1"]) is UnknownError
+        agent.close()
+
+
+@pytest.mark.parametrize("status", ["200 OK", "426 Upgrade Required"])
+def test_an_agent_of_another_protocol_is_unknown_and_says_what_to_upgrade(
+    served: AgentConfig, status: str
+) -> None:
+    """Its answer isn't read, whatever it looks like."""
+    with client(served) as asking:
+        body = asking.get("partitions").content
+    if status.startswith("426"):
+        body = (
+            b'{"detail": "weft speaks version \'1\' of the agents\' protocol, the agent 999: upgrade weft"}'
+        )
+    with closing(Saying(served, status, body, f"{PROTOCOL_HEADER}: 999\r\n")) as saying:
+        saying.start()
+        agent = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{saying.port}"), _manager(served))
+        with pytest.raises(UnknownError, match=r"999.*upgrade weft"):
+            agent.partitions()
+        agent.close()

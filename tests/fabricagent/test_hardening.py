@@ -1,0 +1,195 @@
+"""Settings and certificates that isolation rests on: read from the real options file, named while there is time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.drivers.opensm.rigs import FABRIC, RealRig
+from tests.fabricagent.test_agent import write_config
+from weft.app.livecheck import certificate_notes
+from weft.cli.main import main
+from weft.fabricagent.agent import Agent
+from weft.fabricagent.config import read_config
+from weft.fabricagent.options import read_options
+from weft.fabricagent.tls import AUTHORITY_DAYS, DAYS, make_certificates
+from weft.generate.certificates import expiry_problems
+from weft.model.errors import UnknownError
+from weft.planning.fabric.hardening import RULES, Rule, weaknesses
+from weft.testing.fabric import FakeFabric
+from weftlab.layout import Layout
+from weftlab.site import make_site, settings
+
+HARDENED = """\
+# by hand
+m_key 0x1f2e3d4c5b6a7988
+m_key_protection_level 2
+m_key_per_port TRUE
+sm_key 0x771d2fe77f553d47
+allowed_sm_guids 0x0002c90300f00001,0x0002c90300f00011
+sm_priority 15
+sa_key 0x9a8b7c6d5e4f3021
+sa_enhanced_trust_model TRUE
+no_partition_enforcement FALSE
+part_enforce both
+allow_both_pkeys FALSE
+console off
+cc_key_enable 2
+vs_key_enable 2
+n2n_key_enable 2
+"""
+UPSTREAM_LACKS = {"m_key", "m_key_protection_level", "sm_key", "sm_priority", "sa_key"}
+VENDORS = {r.setting for r in RULES if r.vendor}
+
+
+def _lacking(path: Path) -> set[str]:
+    return {w.setting for w in weaknesses("ib0", "sm1", read_options(path, path.parent / "p").options)}
+
+
+@pytest.mark.fabric
+def test_the_real_options_file(tmp_path: Path) -> None:
+    """What OpenSM writes as its defaults lacks every key; what it has right by default is not named."""
+    path = tmp_path / "opensm.conf"
+    subprocess.run(["opensm", "-c", str(path)], capture_output=True, timeout=60, check=False)
+    assert "m_key_protection_level 0" in path.read_text()
+    assert _lacking(path) == UPSTREAM_LACKS | VENDORS
+
+
+def test_a_hardened_file_lacks_nothing(tmp_path: Path) -> None:
+    """And nothing of its secrets leaves the host."""
+    path = tmp_path / "opensm.conf"
+    path.write_text(HARDENED)
+    assert _lacking(path) == set()
+    options = read_options(path, tmp_path / "partitions.conf")
+    assert options.options["sa_key"] == "(set)" and options.problems == ()
+    for secret in ("1f2e3d4c5b6a7988", "771d2fe77f553d47", "9a8b7c6d5e4f3021"):
+        assert secret not in options.model_dump_json()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[r.setting for r in RULES])
+def test_each_setting_is_missed(tmp_path: Path, rule: Rule) -> None:
+    """Without it, or switched off, it is named with what that allows; the well-known keys are none."""
+    setting = rule.setting
+    bad = {
+        "sm_key": "0x0000000000000001",
+        "sa_key": "1",
+        "m_key": "0",
+        "part_enforce": "out",
+        "console": "socket",
+    }
+    value = bad.get(setting, "TRUE" if "FALSE" in rule.wanted else "0")
+    lines = [line for line in HARDENED.splitlines() if not line.startswith(setting + " ")]
+    path = tmp_path / "opensm.conf"
+    path.write_text("\n".join([*lines, f"{setting} {value}"]) + "\n")
+    [found] = weaknesses("ib0", "sm1", read_options(path, tmp_path / "p").options)
+    assert found.setting == setting and len(found.allows) > 20 and found.wanted
+
+
+def test_the_agent_must_write_what_opensm_reads(tmp_path: Path) -> None:
+    """Another partition file in the options: everything would be written and nothing happen."""
+    path = tmp_path / "opensm.conf"
+    path.write_text("partition_config_file /etc/other.conf\n")
+    [problem] = read_options(path, tmp_path / "partitions.conf").problems
+    assert "/etc/other.conf" in problem
+    (tmp_path / "link.conf").symlink_to(tmp_path / "partitions.conf")
+    path.write_text(f"partition_config_file {tmp_path / 'link.conf'}\n")
+    assert read_options(path, tmp_path / "partitions.conf").problems == ()
+
+
+def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
+    """A missing file is not taken for the defaults."""
+    with pytest.raises(UnknownError, match="options_file"):
+        read_options(tmp_path / "none", tmp_path / "p")
+
+
+@pytest.mark.fabric
+def test_site_check_asks_the_real_managers(
+    real: RealRig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`weft site check --live`: both managers, each setting with what it allows; exit code 1."""
+    path = tmp_path / "site.yaml"
+    document = real.site.model_dump(mode="json", exclude_none=True)
+    for ipu_pod in document["ipu_pods"].values():  # not what is checked here
+        ipu_pod["gateway"]["keys_in_clear"] = True
+    path.write_text(yaml.safe_dump(document))
+    assert main(["site", "check", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["site", "check", str(path), "--live"]) == 1
+    said = capsys.readouterr().out
+    assert "2 subnet managers queried" in said and f"{FABRIC}, sm2: m_key is (not set)" in said
+    assert "P_Key table" in said
+    assert main(["site", "check", str(path), "--live", "--json"]) == 1
+    live = json.loads(capsys.readouterr().out)["live"]
+    assert live["managers"] == 2 and live["problems"] == []
+    assert {w["setting"] for w in live["weaknesses"]} >= UPSTREAM_LACKS
+    real.stop("agent-sm2")
+    assert main(["site", "check", str(path), "--live"]) == 1
+    assert "settings of sm2 can't be read" in capsys.readouterr().out
+
+
+def test_a_fakes_options_are_asked_like_the_real_ones() -> None:
+    """Of a manager that can't be asked the error stands in the place of its options."""
+    layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
+    fabric = FakeFabric(make_site(settings(nodes=8, leaves=2, hcas=1), layout), FABRIC)
+    fabric.manager("sm2").reachable = False
+    options = fabric.options()
+    assert isinstance(options["sm2"], UnknownError) and not isinstance(options["sm1"], Exception)
+
+
+# -- certificates -----------------------------------------------------------------------------------------------------
+
+
+def test_certificates_are_short_lived_by_default(tmp_path: Path) -> None:
+    """A quarter of a year; the authority lasts, and signs again."""
+    make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
+    now = datetime.now(UTC)
+    pem = (tmp_path / "agent-sm1.pem").read_bytes()
+    assert expiry_problems(pem, "c", now) == []
+    assert expiry_problems((tmp_path / "ca.pem").read_bytes(), "ca", now) == []
+    assert "expired" in expiry_problems(pem, "c", now + timedelta(days=DAYS, minutes=1))[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "days", "said"),
+    [
+        ("agent-sm1.pem", DAYS * 2 / 3 - 1, ""),
+        ("agent-sm1.pem", DAYS * 2 / 3 + 1, "expires"),
+        ("agent-sm1.pem", -1, "clock"),
+        ("ca.pem", AUTHORITY_DAYS - 91, ""),
+        ("ca.pem", AUTHORITY_DAYS - 89, "expires"),
+    ],
+)
+def test_the_last_third_of_a_life_is_time_to_renew(tmp_path: Path, file: str, days: float, said: str) -> None:
+    """At most 90 days before the end; a clock that was set back is said too."""
+    make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
+    found = expiry_problems((tmp_path / file).read_bytes(), file, datetime.now(UTC) + timedelta(days=days))
+    assert (said in found[0] and file in found[0]) if said else found == []
+
+
+def test_what_is_no_certificate_is_said() -> None:
+    """Not an exception in the middle of a status."""
+    assert "can't be read" in expiry_problems(b"junk", "x.pem", datetime.now(UTC))[0]
+
+
+def test_status_and_site_check_warn_in_time(tmp_path: Path) -> None:
+    """The agent says it of its own certificate, weft of its own, `site check` of those it can see."""
+    path = write_config(tmp_path)
+    make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=1, renew=True)
+    agent = Agent(read_config(path))
+    assert not any(
+        "certificate" in p for p in agent.status().problems
+    )  # a day old at most: two thirds are left
+    make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=0, renew=True)
+    assert any("agent-sm1.pem expired" in p for p in agent.status().problems)
+    agent.close()
+    site = make_site(settings(nodes=8, leaves=2, hcas=1), Layout(Path("/nowhere"), Path("/nowhere"), 23000))
+    assert certificate_notes(site) == ()
+    manager = site.fabrics[FABRIC].manager.model_copy(update={"certificate": str(tmp_path / "tls/weft.pem")})
+    fabric = site.fabrics[FABRIC].model_copy(update={"manager": manager})
+    [note] = certificate_notes(site.model_copy(update={"fabrics": {FABRIC: fabric}}))
+    assert "weft.pem expired" in note

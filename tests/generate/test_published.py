@@ -1,0 +1,123 @@
+"""What is published is made from the code, is up to date, and is true."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.helpers.paths import DOCS, EXAMPLES, SMALL
+from tests.helpers.sitefolder import Folder
+from weft.app.sitefile import load_site
+from weft.generate.schemas import field_table, files, fill, models_of, schemas, states_diagram
+from weft.model.order import Order
+from weft.model.pod import TRANSITIONS
+from weft.model.sitefile import TABLES, SiteFile, csv_columns
+
+
+def validator(name: str) -> Any:
+    schema = schemas()[name]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def plain(path: Path) -> Any:
+    """The YAML file as any other reader has it, times as text as JSON has them."""
+    return json.loads(json.dumps(yaml.safe_load(path.read_text()), default=lambda v: v.isoformat()))
+
+
+def test_every_published_file_is_up_to_date() -> None:
+    """`python -m weft.generate.schemas` would change nothing."""
+    for path, text in files(DOCS).items():
+        assert path.read_text() == text, f"{path.name} is old: run python -m weft.generate.schemas"
+
+
+@pytest.mark.parametrize(("page", "model"), [("site-file.md", SiteFile), ("pod-file.md", Order)])
+def test_no_field_is_missing_on_the_page(page: str, model: Any) -> None:
+    """Every model inside has its table on the page, and every field a meaning."""
+    text = (DOCS / page).read_text()
+    for name, inner in models_of(model).items():
+        assert f"<!-- fields:{name} -->" in text, f"{page} has no table of {name}"
+        assert re.search(rf"^#+ {name}$", text, re.MULTILINE), f"{page} has no heading {name}"
+        for field, info in inner.model_fields.items():
+            assert info.description, f"{name}.{field} has no description"
+            assert f"| `{field}` |" in field_table(inner)
+
+
+def test_every_link_inside_a_page_leads_somewhere() -> None:
+    """Headings and files that the pages point to are there."""
+    for name in ("site-file.md", "pod-file.md", "states.md"):
+        text = (DOCS / name).read_text()
+        headings = {h.lower().replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            if target.startswith("#"):
+                assert target[1:] in headings, f"{name}: {target}"
+            else:
+                assert (DOCS / target).exists(), f"{name}: {target}"
+
+
+def test_a_page_with_an_unknown_block_is_a_mistake() -> None:
+    """A model that is gone leaves no dead table behind."""
+    with pytest.raises(KeyError):
+        fill("<!-- fields:Gone -->\n<!-- end -->\n", {})
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "pods").glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_pod_schema_takes_every_example(path: Path) -> None:
+    """An independent validator agrees with our reader."""
+    validator("pod.schema.json").validate(plain(path))
+
+
+def test_the_site_schema_takes_the_example() -> None:
+    """With its includes as they are, and with every row inline as another YAML reader has them."""
+    check = validator("site.schema.json")
+    check.validate(plain(SMALL / "site.yaml"))
+    document = load_site(SMALL / "site.yaml").model_dump(mode="json")
+    check.validate(document)
+
+
+@pytest.mark.parametrize(
+    ("schema", "spoil"),
+    [
+        ("pod.schema.json", {"nodes": {"count": 0, "flavor": "f", "image": "i"}}),
+        ("pod.schema.json", {"colour": "red"}),
+        ("pod.schema.json", {"name": "No Good"}),
+        ("pod.schema.json", {"locality": {"required": "galaxy"}}),
+        ("site.schema.json", {"racks": {"csv": ""}}),
+        ("site.schema.json", {"clouds": {}}),
+        ("site.schema.json", {"nodes": [{"name": "gpu01", "roles": "compute"}]}),
+    ],
+)
+def test_the_schemas_refuse_what_our_reader_refuses(schema: str, spoil: dict[str, Any]) -> None:
+    """Limits, unknown fields, patterns, words, and nothing where something must be."""
+    path = SMALL / "site.yaml" if schema.startswith("site") else EXAMPLES / "pods" / "01-smallest.yaml"
+    with pytest.raises(jsonschema.ValidationError):
+        validator(schema).validate(plain(path) | spoil)
+
+
+def test_the_picture_has_every_phase_and_every_step() -> None:
+    """Nothing of the table of transitions is missing in the picture."""
+    picture = states_diagram()
+    for state, following in TRANSITIONS.items():
+        for after, why in following.items():
+            assert f"    {state} --> {after}: {why}\n" in picture
+    assert picture.count("-->") == sum(len(f) for f in TRANSITIONS.values()) + 2
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
+    """A CSV file with all columns of its table in the header, and no rows, is taken."""
+    folder = Folder(tmp_path)
+    name = f"{table}-more.csv"
+    (folder.path / name).write_text(",".join(csv_columns(table)) + "\n")
+    written = f"{table}: {{csv: {table}.csv}}"
+    if written in folder.site.read_text():
+        folder.replace("site.yaml", written, f"{table}: [{{csv: {table}.csv}}, {{csv: {name}}}]")
+    else:
+        folder.append("site.yaml", f"{table}: {{csv: {name}}}")
+    assert folder.errors() == []

@@ -1,0 +1,38 @@
+"""The site as a value."""
+
+from __future__ import annotations
+
+from tests.helpers.paths import SMALL
+from weft.app.sitefile import load_site
+from weft.model.site import Range
+
+
+def test_a_copy_forgets_what_was_looked_up_in_the_old_one() -> None:
+    """The look-up tables of a changed copy are made of its own rows."""
+    site = load_site(SMALL / "site.yaml")
+    assert "gpu16" in site.node_by_name
+    assert len(site.hca_by_port_guid) == 66
+    assert "spine02" in site.switch_by_name
+    copied = site.model_copy(update={"nodes": site.nodes[:3], "switches": ()})
+    assert list(copied.node_by_name) == ["gpu01", "gpu02", "gpu03"]
+    assert len(copied.hca_by_port_guid) == 12
+    assert copied.switch_by_name == {}
+    assert len(site.node_by_name) == 18
+
+
+def test_a_site_is_equal_to_itself_whatever_was_looked_up() -> None:
+    """What is cached is no part of the value."""
+    one, other = load_site(SMALL / "site.yaml"), load_site(SMALL / "site.yaml")
+    assert one.node_by_name
+    assert one == other
+    assert one.model_dump_json() == other.model_dump_json()
+
+
+def test_a_range_has_both_its_ends() -> None:
+    """Decimal or hex, both ends included; other things are not in it."""
+    numbers = Range.model_validate({"first": "0x65", "last": "103"})
+    assert list(numbers.numbers()) == [101, 102, 103]
+    assert 101 in numbers
+    assert 103 in numbers
+    assert 104 not in numbers
+    assert "101" not in numbers

@@ -1,0 +1,33 @@
+"""The examples, run as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import EXAMPLES
+
+OURS = EXAMPLES / "openvipu"
+EXPECTED = {
+    "01-first-partition.sh": ["create partition (p8): success.", "p8_gcd0_ipuof.conf\np8_gcd1_ipuof.conf"],
+    "02-tenants.sh": ["partition 'training' doesn't exist", "allocation 'red' doesn't exist", "needs a user"],
+    "03-faults.sh": ["delivered over 2 links", "Cabling: cable ipum3:up1 to ipum4:down1 has no link"],
+    "04-two-controllers.sh": ["blocked", "this agent belongs to another controller"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in OURS.glob("0*.sh")))
+def test_an_example_runs_and_shows_its_point(name: str) -> None:
+    """The script ends with status 0, says what its page promises, and leaves nothing running."""
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = ["bash", str(OURS / name)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    for words in EXPECTED[name]:
+        assert words in said
+    assert "Traceback" not in said

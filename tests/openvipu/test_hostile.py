@@ -1,0 +1,174 @@
+"""Callers that mean no good: requests that never arrive, streams that never end, connections that say nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from openvipu import rpc
+from openvipu.proto import agent_pb2, agent_pb2_grpc, version_pb2
+from openvipu.proto import vipuuser_pb2 as pb
+from openvipu.receiving import Receiving
+from openvipu.web import CONNECTIONS, WebServer, serve_in_thread
+from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, refused, until
+
+SOON = 10.0
+"""Seconds in which somebody else must be answered, on a machine with much else to do."""
+
+
+class Never:
+    """Requests that don't come until it is closed."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._done.wait(10 * LONGEST_WAIT)
+        return iter(())
+
+    def close(self) -> None:
+        self._done.set()
+
+
+def stranger(target: str) -> grpc.Channel:
+    """A connection of its own: channels of one process share theirs otherwise."""
+    return grpc.insecure_channel(target, options=(("grpc.use_local_subchannel_pool", 1),))
+
+
+def half_calls(link: grpc.Channel, method: str, number: int, never: Never) -> list[grpc.Future]:
+    """Calls whose headers are sent and whose requests aren't."""
+    call = link.stream_unary(method)
+
+    def requests() -> Iterator[bytes]:
+        yield from never
+
+    return [call.future(requests()) for _ in range(number)]
+
+
+@pytest.mark.parametrize("door", ["user", "agent"])
+def test_requests_that_never_arrive_hold_nobody_up(pod16: Controller, door: str) -> None:
+    """Three hundred calls without a request, and the next caller is served at once, at the door and at an agent."""
+    agent = pod16.pod.agents["ipum1"]
+    if door == "user":
+        target, method = f"127.0.0.1:{pod16.server.user_port}", "/virmgrpc.UserService/ListPartitions"
+    else:
+        target, method = f"{agent.host}:{agent.port}", "/openvipu.agent.v1.AgentService/GetOwner"
+    never = Never()
+    with stranger(target) as link, stranger(target) as other, stranger(target) as third:
+        calls = half_calls(link, method, 100, never) + half_calls(other, method, 100, never)
+        calls += half_calls(third, method, 100, never)
+        until(lambda: any(call.done() for call in calls))
+        if door == "user":
+            assert not pod16.users.ListPartitions(pb.ListPartitionsRequest(), timeout=SOON).partitions
+        else:
+            with stranger(target) as mine:
+                stub = agent_pb2_grpc.AgentServiceStub(mine)
+                assert stub.GetOwner(agent_pb2.GetOwnerRequest(), timeout=SOON).controller_id
+        never.close()
+        for call in calls:
+            call.cancel()
+
+
+def test_a_request_that_takes_too_long_is_cancelled() -> None:
+    """Nobody else has to come for it: after its time a call without a request is over."""
+
+    class Context:
+        def __init__(self) -> None:
+            self.cancelled = threading.Event()
+
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:1"
+
+        def cancel(self) -> None:
+            self.cancelled.set()
+
+    slow, quick, receiving = Context(), Context(), Receiving(patience=0.2)
+    with receiving.place(quick):
+        pass
+    with receiving.place(slow):
+        assert slow.cancelled.wait(LONGEST_WAIT)
+    assert not quick.cancelled.is_set()
+
+
+def test_reflection_streams_hold_nobody_up(pod16: Controller) -> None:
+    """Two hundred open reflection streams: reading goes on."""
+    never = Never()
+
+    def requests() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        yield from never  # pyright: ignore[reportReturnType]
+
+    target = f"127.0.0.1:{pod16.server.user_port}"
+    with stranger(target) as a, stranger(target) as b:
+        streams = [
+            reflection_pb2_grpc.ServerReflectionStub(link).ServerReflectionInfo(requests())
+            for link in (a, b)
+            for _ in range(100)
+        ]
+        for _ in range(20):
+            assert pod16.versions.GetVersion(version_pb2.VersionRequest(), timeout=SOON).version
+        never.close()
+        for stream in streams:
+            stream.cancel()
+
+
+def test_what_is_sent_has_a_size(pod16: Controller) -> None:
+    """A request of a megabyte is refused; a name of a hundred kilobytes is not sent back."""
+    huge = pb.GetPartitionStatusRequest(partition_id="x" * (1 << 20))
+    code, _ = refused(lambda: pod16.users.GetPartitionStatus(huge))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    long = pb.GetPartitionStatusRequest(partition_id="x" * 100_000)
+    code, words = refused(lambda: pod16.users.GetPartitionStatus(long))
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert len(words) < 2 * rpc.LONGEST_WORDS
+    many = pb.ListIPUAttributesRequest(agents=["ipum1"] * 30_000)
+    began = time.monotonic()
+    assert len(pod16.users.ListIPUAttributes(many, timeout=SOON).entries) == 1
+    assert time.monotonic() - began < SOON
+
+
+def test_a_connection_that_says_nothing_is_closed(pod16: Controller) -> None:
+    """Whoever connects and never speaks is put out by the server."""
+    with socket.create_connection(("127.0.0.1", pod16.server.user_port)) as silent:
+        silent.settimeout(LONGEST_WAIT / 2)
+        while silent.recv(4096):
+            pass
+
+
+def test_http_doors_keep_few_connections_and_none_for_long() -> None:
+    """Silent connections are hung up after their time, and beyond a few are closed at once; then a page is served."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+            """Quiet."""
+
+    server = WebServer(("127.0.0.1", 0), Page, seconds=1.0)
+    serve_in_thread(server, "page")
+    try:
+        address = server.server_address[:2]
+        silent = [socket.create_connection(address, timeout=LONGEST_WAIT / 2) for _ in range(3 * CONNECTIONS)]
+        for connection in silent:
+            try:
+                assert connection.recv(1) == b""
+            except ConnectionResetError:
+                continue
+            finally:
+                connection.close()
+        with urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/", timeout=LONGEST_WAIT) as page:
+            assert page.read() == b"ok"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,188 @@
+"""Public scripts over our real output: their own pipelines, run by a shell, and the layouts that were published."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from openvipu import proxy
+from openvipu.proto import vipuuser_pb2 as pb
+from openvipu.sim.pod import PodConfig, SimulatedPod
+from tests.openvipu.vipuhouse import (
+    LONGEST_WAIT,
+    POD4,
+    POD64,
+    Controller,
+    controlling,
+    house,
+    new_config,
+    user_session,
+)
+
+BIN = Path(sys.executable).parent
+
+
+@dataclass
+class Bash:
+    """A shell whose ``vipu`` and ``vipu-admin`` reach one controller, as a public script expects them."""
+
+    controller: Controller
+    home: Path
+
+    def __call__(self, script: str) -> str:
+        """Stdout of a script that must succeed."""
+        server = self.controller.server
+        env = {
+            "HOME": str(self.home),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "VIPU_CLI_API_PORT": str(server.user_port),
+            "VIPU_CLI_ADMIN_PORT": str(server.admin_port),
+        }
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_WAIT,
+            check=False,
+            env=env,
+            cwd=self.home,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def bash16(tmp_path: Path) -> Iterator[Bash]:
+    """A shell at a POD16."""
+    with house(tmp_path) as controller:
+        yield Bash(controller, tmp_path)
+
+
+def test_administrators_scripts_find_the_partition(bash16: Bash) -> None:
+    """The pipelines of public training scripts take the partition's name from the administrators' table."""
+    bash16.controller.add_allocation("all16", 16)
+    bash16.controller.create_active("p16", 16, allocation_id="all16")
+    server = "VIPU_SERVER=127.0.0.1;"
+    listing = "vipu-admin list partitions --api-host $VIPU_SERVER"
+    cut = f"{server} {listing} | grep ACTIVE | cut -d '|' -f 3 | cut -d ' ' -f 2 | head -1"
+    assert bash16(cut) == "p16\n"
+    awk = f"{server} {listing} | awk '{{print $5}}' | sed -n '3 p'"
+    assert bash16(awk) == "p16\n"
+    # the allocation is one of the columns before it, and a partition without one moves nothing
+    assert "all16" in bash16(f"{server} {listing} | grep ACTIVE | cut -d '|' -f 1,2")
+    bash16.controller.remove_whole("p16")
+    bash16("vipu-admin remove allocation all16")
+    bash16.controller.create_active("free", 4)
+    assert bash16(cut) == bash16(awk) == "free\n"
+
+
+def test_the_users_table_is_the_public_one(tmp_path: Path) -> None:
+    """Header, a rule, a row for each partition, a rule, as in a public capture of a POD64."""
+    with house(tmp_path, POD64) as controller:
+        controller.create_active("p64", 64)
+        lines = Bash(controller, tmp_path)("vipu list partitions").splitlines()
+    header, rule, row, last = lines
+    names = [cell.strip() for cell in header.split("|")]
+    assert names == ["Partition", "Cluster", "ILDs", "GW Routing", "ILD Routing", "Size", "GCDs", "State"]
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells == ["p64", "c", "1", "DEFAULT", "RINGSWNC", "64", "1", "ACTIVE"]
+    # the rule is one dash longer than the longest line
+    assert rule == last == "-" * (len(row) + 1)
+    assert header.startswith(" Partition | ")
+
+
+def test_all_configurations_behind_the_first_line_are_json(bash16: Bash) -> None:
+    """A public script drops the first line of ``get partition --ipuof-configs`` and gives the rest to Poplar."""
+    for size, gcds in ((1, 1), (8, 2), (4, 4)):
+        bash16.controller.create_active("p", size, num_gcds=gcds)
+        body = json.loads(bash16("vipu-admin get partition p --ipuof-configs | tail -n +2"))
+        found = body if gcds > 1 else [body]
+        assert [entry["attributes"]["GCD Id"] for entry in found] == [str(gcd) for gcd in range(gcds)]
+        assert sum(len(entry["devices"]) for entry in found) == size
+        bash16.controller.remove_whole("p")
+
+
+def test_an_agents_sheet_leads_to_its_metrics(tmp_path: Path) -> None:
+    """The ``Exporter`` line of ``get agent`` holds a URL that answers; an agent without an exporter says so."""
+    with (
+        SimulatedPod(PodConfig(POD4, port=0, exporters=0)) as pod,
+        controlling(pod, new_config(tmp_path)) as controller,
+    ):
+        controller.add_agents()
+        bash = Bash(controller, tmp_path)
+        sheet = bash("vipu-admin get agent ipum1").split("\n\n")[0].splitlines()
+        assert [line.split("|")[0].strip() for line in sheet[1:6]] == [
+            "Agent ID",
+            "Host",
+            "Port",
+            "Status",
+            "Exporter",
+        ]
+        assert set(sheet[0]) == set(sheet[-1]) == {"-"}
+        url = bash("vipu-admin get agent ipum1 | awk '$1 == \"Exporter\" {print $3}'").strip()
+        with urllib.request.urlopen(url, timeout=LONGEST_WAIT) as page:
+            assert b'ipum_ipu_healthy{machine="ipum1"' in page.read()
+    with house(tmp_path, POD4, id_="other") as controller:
+        line = Bash(controller, tmp_path)("vipu-admin get agent ipum1 | grep Exporter")
+        assert line.split("|")[1].strip() == "-"
+
+
+def test_a_new_user_follows_the_last_line(bash16: Bash) -> None:
+    """``create user`` ends with the command that works: its file leads to this controller's own user port."""
+    last = bash16("vipu-admin create user alice").splitlines()[-1]
+    assert last == "Use 'vipu --config alice.vipu-cli.hcl' to switch to the user context."
+    command = last.split("'")[1]
+    port = bash16.controller.server.user_port
+    # no port comes from the environment here, as it doesn't for a new user
+    assert f"host: localhost:{port}" in bash16(f"unset VIPU_CLI_API_PORT; {command} --server-version")
+
+
+def test_an_index_passes_over_the_sync_type(bash16: Bash) -> None:
+    """``--reconfigurable --sync-type X`` fails [user guide], with ``--index`` it goes on silently."""
+    script = "vipu create partition p --size 4 --reconfigurable --sync-type pod-native"
+    assert "can't be reconfigurable" in bash16(f"{script} 2>&1 || true")
+    assert bash16(f"{script} --index 1 2>&1").endswith("create partition (p): success.\n")
+    (made,) = bash16.controller.users.ListPartitions(pb.ListPartitionsRequest()).partitions
+    assert (made.spec.reconfigurable, made.spec.sync_type) == (True, pb.ST_GS2_DEFAULT)
+
+
+@contextmanager
+def _proxy(controller: Controller) -> Iterator[str]:
+    with user_session(controller) as session:
+        http = proxy.start(proxy.Proxy(session), "127.0.0.1", 0)
+        try:
+            yield f"http://127.0.0.1:{http.server_address[1]}"
+        finally:
+            http.shutdown()
+            http.server_close()
+
+
+@pytest.mark.parametrize("size", [32, 64, 1 << 20])
+def test_a_query_beyond_the_site_is_none_and_no_error(bash16: Bash, size: int) -> None:
+    """``/query`` for more than the site has: available, none, no message, as the guide shows it."""
+    with _proxy(bash16.controller) as url:
+        curl = f"curl -s -X POST -H 'Content-Type: application/json' -d '{{\"size\":{size}}}' {url}/query"
+        assert json.loads(bash16(curl)) == {"available": True, "numOfPartitions": 0, "message": ""}
+
+
+def test_any_run_of_machines_can_be_chosen(bash16: Bash) -> None:
+    """Eight IPUs that begin at the second machine are a partition whose packets pass, though no aligned slot."""
+    ipus = [pb.PartitionIpu(topology_id=place) for place in range(4, 12)]
+    bash16.controller.create_active("p", 8, cluster_id="c", ipus=ipus)
+    assert bash16.controller.state.partitions["p"].agent_ids == ("ipum2", "ipum3")
+    probe = bash16.controller.pod.probe
+    assert probe(("ipum2", 0), ("ipum3", 3)) is not None
+    assert probe(("ipum1", 0), ("ipum2", 3)) is None
+    # what is left still has places, and they don't overlap it
+    bash16.controller.create_active("q", 4)
+    bash16.controller.create_active("r", 4)
+    assert {bash16.controller.state.partitions[name].agent_ids for name in "qr"} == {("ipum1",), ("ipum4",)}

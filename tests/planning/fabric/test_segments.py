@@ -1,0 +1,187 @@
+"""Numbers are given out lowest first, never twice, and a refusal says which range is exhausted."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.smallsite import small_site
+from weft.model.errors import InputError
+from weft.model.order import NetworkOrder
+from weft.model.placement import Refusal
+from weft.model.plan import Allotment, UsedNumbers
+from weft.planning.fabric.segments import (
+    allot,
+    cut,
+    management_address,
+    management_pool,
+    management_size,
+    prefix_for,
+    rdma_address,
+    rdma_size,
+)
+
+
+def numbers(
+    used: UsedNumbers | None = None, nodes: int = 4, hcas: int = 4, network: NetworkOrder | None = None
+) -> Allotment | Refusal:
+    return allot(small_site(), "main", "ib", network or NetworkOrder(), used or UsedNumbers(), nodes, hcas)
+
+
+def test_the_lowest_free_numbers_are_given() -> None:
+    """Nothing used: the first of each; a gap is filled before the end is used."""
+    assert numbers() == Allotment(
+        segment="0x65",
+        rdma_cidr="10.128.0.0/24",
+        management_cidr="10.16.0.0/24",
+        numbers={"segment/ib": 101, "vlan/main": 1000},
+    )
+    used = UsedNumbers(
+        segments={"ib": frozenset({101, 103}), "other": frozenset({102})},
+        vlans={"main": frozenset({1000, 1001, 1003})},
+        rdma_cidrs={"main": frozenset({"10.128.0.0/24", "10.128.2.0/24"})},
+        management_cidrs={"main": frozenset({"10.16.0.0/23"})},
+    )
+    assert numbers(used) == Allotment(
+        segment="0x66",
+        rdma_cidr="10.128.1.0/24",
+        management_cidr="10.16.2.0/24",
+        numbers={"segment/ib": 102, "vlan/main": 1002},
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [
+        (UsedNumbers(segments={"ib": frozenset(range(101, 227))}),
+         "fabric ib: all P_Keys of its range 101 to 226 are in use"),
+        (UsedNumbers(vlans={"main": frozenset(range(1000, 1200))}),
+         "cloud main: all management VLANs 1000 to 1199 are in use"),
+        (UsedNumbers(rdma_cidrs={"main": frozenset({"10.0.0.0/8"})}),
+         "cloud main: no free subnet of 18 addresses is left in rdma_addresses 10.128.0.0/16"),
+        (UsedNumbers(management_cidrs={"main": frozenset({"10.16.0.0/17", "10.16.128.0/17"})}),
+         "cloud main: no free subnet of 21 addresses is left in management.addresses 10.16.0.0/16"),
+    ],
+)  # fmt: skip
+def test_an_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reason: str) -> None:
+    """The order is refused, not failed: once a pod is released there is room again."""
+    refusal = numbers(used)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == reason
+    assert refusal.would_fit
+
+
+def test_a_large_pod_gets_a_larger_subnet() -> None:
+    """400 nodes with 4 adapters have 1,600 RDMA addresses: a /21, though the site's usual prefix is 24."""
+    allotment = numbers(nodes=400, hcas=4)
+    assert isinstance(allotment, Allotment)
+    assert (allotment.rdma_cidr, allotment.management_cidr) == ("10.128.0.0/21", "10.16.0.0/23")
+
+
+def test_a_pod_that_is_larger_than_the_block_is_refused() -> None:
+    """No subnet of the block is large enough, however empty it is."""
+    refusal = numbers(nodes=10_000, hcas=8)
+    assert isinstance(refusal, Refusal)
+    assert "no free subnet of 80002 addresses" in refusal.reason
+
+
+def test_given_subnets_are_taken_as_they_are() -> None:
+    """The tenant's own networks may be anybody's, as long as the pod's two don't overlap."""
+    given = NetworkOrder(rdma=IPv4Network("192.168.0.0/26"), management=IPv4Network("192.168.1.0/24"))
+    used = UsedNumbers(rdma_cidrs={"main": frozenset({"192.168.0.0/26"})})
+    allotment = numbers(used, network=given)
+    assert isinstance(allotment, Allotment)
+    assert (allotment.rdma_cidr, allotment.management_cidr) == ("192.168.0.0/26", "192.168.1.0/24")
+
+
+def test_a_given_subnet_is_left_free_by_the_other_one() -> None:
+    """A management subnet in the way of the automatic RDMA subnet moves that one on, and the other way round."""
+    one = numbers(network=NetworkOrder(management=IPv4Network("10.128.0.0/24")))
+    other = numbers(network=NetworkOrder(rdma=IPv4Network("10.16.0.0/23")))
+    assert isinstance(one, Allotment)
+    assert isinstance(other, Allotment)
+    assert one.rdma_cidr == "10.128.1.0/24"
+    assert other.management_cidr == "10.16.2.0/24"
+
+
+@pytest.mark.parametrize(
+    ("field", "cidr", "sentence"),
+    [
+        ("rdma", "192.168.0.0/28", "network.rdma: '192.168.0.0/28' is not allowed: "
+         "4 nodes need 18 addresses: at least a /27"),
+        ("management", "192.168.0.0/28", "network.management: '192.168.0.0/28' is not allowed: "
+         "4 nodes need 21 addresses: at least a /27"),
+        ("rdma", "127.0.0.0/16", "network.rdma: '127.0.0.0/16' is not allowed: "
+         "give a unicast network; this one is for loopback"),
+        ("management", "239.0.0.0/16", "network.management: '239.0.0.0/16' is not allowed: "
+         "give a unicast network; this one is for multicast"),
+        ("management", "0.0.0.0/0", "network.management: '0.0.0.0/0' is not allowed: "
+         "give a unicast network; this one is \"this network\" (0.0.0.0/8)"),
+    ],
+)  # fmt: skip
+def test_a_given_subnet_that_cannot_serve_is_the_orderers_mistake(
+    field: str, cidr: str, sentence: str
+) -> None:
+    """Too small or not for hosts: one sentence that names the field."""
+    with pytest.raises(InputError) as caught:
+        numbers(network=NetworkOrder(**{field: IPv4Network(cidr)}))
+    assert str(caught.value) == sentence
+
+
+def test_given_subnets_that_overlap_are_refused() -> None:
+    """One pod's two networks would have the same addresses."""
+    both = NetworkOrder(rdma=IPv4Network("10.0.0.0/16"), management=IPv4Network("10.0.4.0/24"))
+    with pytest.raises(
+        InputError, match=r"network.management: '10.0.4.0/24' .* overlap network.rdma 10.0.0.0/16"
+    ):
+        numbers(network=both)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.integers(1, 16))
+def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
+    """Every adapter and every server has an address of its own; none is the network's, the gateway's or DHCP's."""
+    allotment = allot(small_site(), "main", "ib", NetworkOrder(), UsedNumbers(), nodes, hcas)
+    assert isinstance(allotment, Allotment)
+    rdma = [rdma_address(allotment.rdma_cidr, i, j, hcas) for i in range(nodes) for j in range(hcas)]
+    management = [management_address(allotment.management_cidr, i) for i in range(nodes)]
+    for cidr, addresses in ((allotment.rdma_cidr, rdma), (allotment.management_cidr, management)):
+        network = IPv4Network(cidr)
+        assert len(set(addresses)) == len(addresses)
+        assert all(IPv4Address(a) in network for a in addresses)
+        assert not {str(network[0]), str(network[-1])} & set(addresses)
+    first, last = management_pool(allotment.management_cidr)
+    network = IPv4Network(allotment.management_cidr)
+    pool = {str(network[i]) for i in range(2, 16)}
+    assert {first, last} <= pool
+    assert not pool & set(management)
+    assert str(network[1]) not in management
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 255), max_size=60), st.integers(20, 28))
+def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
+    """Against the plain search through all subnets of the block."""
+    block = IPv4Network("10.0.0.0/16")
+    used = [IPv4Network(f"10.0.{n}.0/{24 + n % 5}") for n in taken]
+    expected = next(
+        (n for n in block.subnets(new_prefix=prefix) if not any(n.overlaps(u) for u in used)), None
+    )
+    assert cut(block, prefix, 2, used) == expected
+
+
+@settings(deadline=None)
+@given(st.integers(2, 1 << 20))
+def test_prefix_for_is_the_smallest_subnet_that_holds(size: int) -> None:
+    """One bit less would be too small."""
+    length = prefix_for(size)
+    assert 1 << (32 - length) >= size > 1 << (31 - length)
+
+
+def test_sizes_count_the_addresses_nobody_can_have() -> None:
+    """Network and broadcast address on RDMA; gateway and DHCP ports too on management."""
+    assert rdma_size(4, 4) == 18
+    assert management_size(4) == 21

@@ -1,0 +1,332 @@
+"""What an order gets, and why; what it is told when it gets nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pydantic import ValidationError
+
+from tests.planning.place.placesites import build_request, build_site, dedicate
+from weft.model.errors import InputError
+from weft.model.placement import (
+    Explanation,
+    FullPort,
+    Neighbour,
+    Occupancy,
+    Placement,
+    PlacementRequest,
+    Refusal,
+)
+from weft.model.site import AcceleratorCount, Site
+from weft.planning.fabric.topology import Stand, Topology, natural
+from weft.planning.place.ask import Ask
+from weft.planning.place.choose import Weights
+from weft.planning.place.engine import Engine
+from weft.planning.place.placement import place
+from weft.planning.queue.book import Book, earliest_start
+
+FREE = Occupancy()
+
+
+def taken(*names: str) -> Occupancy:
+    return Occupancy(busy=dict.fromkeys(names, "other"))
+
+
+def placed(
+    request: PlacementRequest, site: Site, occupancy: Occupancy = FREE, beta: float = 0.5
+) -> Placement:
+    answer = place(request, site, occupancy, Weights(beta))
+    assert isinstance(answer, Placement), answer
+    return answer
+
+
+def refused(request: PlacementRequest, site: Site, occupancy: Occupancy = FREE) -> Refusal:
+    answer = place(request, site, occupancy)
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def names(answer: Placement) -> list[str]:
+    return [n.node for n in answer.nodes]
+
+
+def test_an_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
+    """Three nodes go to the leaf that has exactly three left, not to an empty one."""
+    answer = placed(build_request(3), build_site([[4, 4], [4, 4]]), taken("gpu6"))
+    assert names(answer) == ["gpu5", "gpu7", "gpu8"]
+    assert answer.level == "leaf"
+    assert "nothing left over" in answer.explanation.chosen
+
+
+def test_a_whole_leaf_is_broken_in_the_fullest_pod() -> None:
+    """With only whole leaves to choose from, the pod that has least left loses one."""
+    answer = placed(build_request(2), build_site([[4, 4], [4, 4]]), taken("gpu13", "gpu14", "gpu15", "gpu16"))
+    assert {n.leaf for n in answer.nodes} == {"l1-0"}
+
+
+def test_a_broken_leaf_goes_before_a_whole_one_with_as_much_room() -> None:
+    """A leaf of eight with two left is taken before a whole leaf of two."""
+    answer = placed(build_request(2), build_site([[2, 8]]), taken(*(f"gpu{i}" for i in range(3, 9))))
+    assert {n.leaf for n in answer.nodes} == {"l0-1"}
+
+
+def test_nodes_come_by_leaf_and_then_by_name_in_natural_order() -> None:
+    """gpu2 comes before gpu10, l0-2 before l0-10."""
+    answer = placed(build_request(12), build_site([[12]]))
+    assert names(answer) == [f"gpu{i}" for i in range(1, 13)]
+    assert sorted(["l0-10", "l0-2"], key=natural) == ["l0-2", "l0-10"]
+
+
+@pytest.mark.parametrize(("beta", "leaves", "blocks"), [(0.5, 2, 2), (2.0, 3, 1)])
+def test_the_weight_of_a_block_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
+    """Two leaves in two pods, or three leaves in one: as the operator weighs it."""
+    site = build_site([[8, 2], [8, 4, 4]])
+    answer = placed(build_request(16), site, beta=beta)
+    assert len({n.leaf for n in answer.nodes}) == leaves
+    assert len({n.block for n in answer.nodes}) == blocks
+
+
+def test_a_preferred_pod_is_kept_to_where_it_fits() -> None:
+    """preferred: block takes one block at any number of leaves, but is no ground for a refusal."""
+    site = build_site([[8, 2], [8, 4, 4]])
+    assert placed(build_request(16, preferred="block"), site).level == "block"
+    assert placed(build_request(17, preferred="block"), site).level == "site"
+
+
+def test_a_single_node_is_at_level_node() -> None:
+    """One node satisfies even required: node; two never do."""
+    site = build_site([[2]])
+    assert placed(build_request(1, required="node", preferred="node"), site).level == "node"
+    assert "one node" in refused(build_request(2, required="node", preferred="node"), site).reason
+
+
+def test_a_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
+    """The new node comes from the leaf of the failed one when that has a spare."""
+    site = build_site([[4, 4], [4]])
+    near = ("gpu5", "gpu6", "gpu1")
+    answer = placed(build_request(1, near=near, exclude=("gpu7",)), site, taken(*near, "gpu7"))
+    assert names(answer) == ["gpu8"]
+
+
+def test_a_replacement_goes_to_the_same_pod_when_the_leaf_is_full() -> None:
+    """Another leaf of the same pod costs less than a tighter leaf elsewhere."""
+    site = build_site([[2, 4], [4, 1]])
+    answer = placed(build_request(1, near=("gpu1",), exclude=("gpu2",)), site, taken("gpu1", "gpu2"))
+    assert {n.block for n in answer.nodes} == {"p0"}
+
+
+def test_a_replacement_keeps_the_required_level_together_with_the_nodes_that_stay() -> None:
+    """required: leaf is about the whole pod: another leaf is refused, and the refusal says where they are."""
+    site = build_site([[2, 4]])
+    answer = refused(build_request(1, near=("gpu1",), required="leaf"), site, taken("gpu1", "gpu2"))
+    assert "l0-0, where the nodes that stay are" in answer.reason
+
+
+def test_filters_say_what_they_removed_with_examples() -> None:
+    """Each node counts for the first filter that removes it."""
+    special = {
+        "gpu1": {"role": "service"},
+        "gpu2": {"cloud": None},
+        "gpu3": {"hcas": ()},
+        "gpu4": {"accelerators": ()},
+        "gpu5": {"maintenance": "DIMM"},
+    }
+    site = build_site([[10]], node=lambda n: special.get(n, {}), accelerators=8)
+    request = build_request(2, accelerators=AcceleratorCount(type="h100", count=8), exclude=("gpu7",))
+    occupancy = Occupancy(busy={"gpu8": "run0"}, quarantined={"gpu6": "P_Key 0x65 still there"})
+    answer = placed(request, site, occupancy)
+    removed = {f.filter: (f.removed, f.examples) for f in answer.explanation.filters}
+    assert names(answer) == ["gpu9", "gpu10"]
+    assert removed["role"] == (1, ("gpu1: is a service node",))
+    assert removed["cloud"] == (1, ("gpu2: belongs to no cloud",))
+    assert removed["fabric"] == (1, ("gpu3: has 0 cabled HCAs on ib0, 1 are needed",))
+    assert removed["accelerators"] == (1, ("gpu4: has 0 of 8 h100",))
+    assert removed["maintenance"] == (1, ("gpu5: DIMM",))
+    assert removed["quarantine"] == (1, ("gpu6: P_Key 0x65 still there",))
+    assert removed["exclude"] == (1, ("gpu7: the order excludes it",))
+    assert removed["busy"] == (1, ("gpu8: held by pod run0",))
+    assert answer.explanation.filters[-1].left == 2
+
+
+def test_slices_stay_inside_one_leaf() -> None:
+    """Groups of three: a leaf of four holds one, and a count that is not whole groups is refused."""
+    site = build_site([[4, 4, 4]])
+    answer = placed(build_request(6, slice=3), site)
+    assert [n.leaf for n in answer.nodes] == ["l0-0"] * 3 + ["l0-1"] * 3
+    assert refused(build_request(12, slice=3), site).would_fit[0] == "count: 9 instead of 12"
+    with pytest.raises(InputError, match=r"count: 7 is not allowed: a multiple of the slice \(3\)"):
+        place(build_request(7, slice=3), site, FREE)
+
+
+def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None:
+    """No leaf with a node of the other project, none that is set aside for another; the owner may have it."""
+    site = dedicate(build_site([[4, 4, 4]]), "l0-1", "owner")
+    occupancy = Occupancy(
+        busy={"gpu1": "run0"},
+        neighbours=(Neighbour(pod="run0", project="rival", nodes=("gpu1",)),),
+        full_ports=(FullPort(fabric="ib0", node="gpu9", why="126 keys"),),
+    )
+    answer = placed(build_request(3, apart_from=("rival",)), site, occupancy)
+    assert names(answer) == ["gpu10", "gpu11", "gpu12"]
+    removed = {f.filter: f.removed for f in answer.explanation.filters}
+    assert (removed["dedicated"], removed["segments"], removed["apart"]) == (4, 1, 3)
+    assert len(placed(build_request(10, project="owner"), site, occupancy).nodes) == 10
+    refused(build_request(4, apart_from=("rival",)), site, occupancy)
+
+
+def test_the_engine_of_a_site_decides_as_place_does() -> None:
+    """One choice behind two doors: the same nodes for the same site, occupancy and request."""
+    rng = random.Random(11)
+    for _ in range(60):
+        sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
+        site = dedicate(build_site(sizes), "l0-0", rng.choice(["p1", "p2"]))
+        nodes = [n.name for n in site.nodes]
+        busy = {n: "run0" for n in nodes if rng.random() < 0.3}
+        occupancy = Occupancy(
+            busy=busy,
+            neighbours=(
+                Neighbour(pod="run0", project="rival", nodes=tuple(busy), exclusive=rng.random() < 0.2),
+            ),
+            quarantined={n: "x" for n in nodes if rng.random() < 0.1},
+            down={n: "y" for n in nodes if rng.random() < 0.1},
+        )
+        size = rng.choice([1, 1, 2])
+        request = build_request(
+            rng.randint(1, 8) * size,
+            slice=size,
+            required=rng.choice(["leaf", "block", "site"]),
+            exclude=tuple(rng.sample(nodes, min(2, len(nodes)))),
+            apart_from=rng.choice([(), ("rival",)]),
+            exclusive=rng.random() < 0.3,
+        )
+        answer = place(request, site, occupancy)
+        decision = Engine.of(site, "ib0", occupancy).decide(Ask.of(request))
+        if isinstance(answer, Refusal):
+            assert decision is None
+        else:
+            assert decision is not None
+            assert set(decision.nodes) == set(names(answer))
+            mine, theirs = decision.explanation(), answer.explanation
+            assert mine.chosen == theirs.chosen
+            assert mine.compared[0] == theirs.compared[0]
+            if not any(f.removed for f in theirs.filters if f.filter == "apart"):
+                assert mine.compared == theirs.compared
+
+
+def test_an_explanation_names_the_runners_up_as_they_were() -> None:
+    """The other leaf of a tie, one pod instead of two, the most roomy leaves; and not as things are afterwards."""
+    engine = Engine(Topology.from_stands("ib0", (
+        Stand(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
+    )))  # fmt: skip
+    one = engine.decide(Ask("a", 4))
+    assert one is not None
+    engine.hold("b", [f"n{i}" for i in range(4, 24)])
+    assert [(c.leaves, c.leftover) for c in one.explanation().compared] == [(("l0",), 0), (("l1",), 0)]
+    assert one.explanation().compared[1].why.startswith("next leaf: as good; ties go to")
+    engine.release("b")
+    engine.hold("b", ["n0", "n1", "n2", "n4", "n5", "n6", "n8", "n12"])
+    several = engine.decide(Ask("a", 7))
+    assert several is not None
+    assert [(c.leaves, c.blocks) for c in several.explanation().compared] == [
+        (("l3", "l4"), 1),
+        (("l4", "l5"), 1),
+    ]
+    assert (
+        several.explanation().compared[1].why
+        == "fewest leaves: same cost, leaves 1 free node behind against 0"
+    )
+
+
+def test_a_decisions_explanation_cant_be_told_from_a_validated_one() -> None:
+    """Equal to it, copied, written and read like it."""
+    engine = Engine(
+        Topology.from_stands("ib0", (Stand(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16)))
+    )
+    for count in (1, 3, 6, 11):
+        decision = engine.place(Ask(f"o{count}", count)) or engine.decide(Ask(f"o{count}", 1))
+        if decision is None:
+            continue
+        why = decision.explanation()
+        again = Explanation.model_validate(why.model_dump())
+        assert why == again
+        assert hash(why) == hash(again)
+        assert why.model_dump_json() == again.model_dump_json()
+        assert why.model_fields_set == again.model_fields_set
+        changed = why.model_copy(update={"chosen": "x"})
+        assert (changed.chosen, changed.compared, why == again) == ("x", why.compared, True)
+        with pytest.raises(ValidationError):
+            why.considered = 0
+
+
+def test_a_refused_order_learns_its_earliest_start() -> None:
+    """When enough leases end; never, if they have no end."""
+    site = build_site([[4]])
+    occupancy = Occupancy(busy={"gpu1": "a", "gpu2": "b"})
+    request = build_request(4)
+    both, one = Book.of(occupancy, {"a": 50.0, "b": 90.0}), Book.of(occupancy, {"a": 50.0})
+    assert earliest_start(request, site, Occupancy(), both, 60.0, 10.0) == 90.0
+    assert earliest_start(request, site, Occupancy(), one, 60.0, 10.0) is None
+
+
+def test_a_node_without_a_cable_is_never_chosen_and_the_reason_names_its_adapters() -> None:
+    """An adapter that no link of the site names has no leaf."""
+    site = build_site([[2]])
+    site = site.model_copy(update={"links": site.links[1:]})
+    answer = refused(build_request(2), site)
+    fabric = next(f for f in answer.explanation.filters if f.filter == "fabric")
+    assert fabric.examples == ("gpu1: the site has no link from gpu1/mlx5_0 to a leaf of ib0",)
+
+
+def test_the_tightest_nodes_of_a_leaf_are_taken_first() -> None:
+    """An order without accelerators leaves the nodes that have some."""
+    site = build_site(
+        [[4]], node=lambda n: {"accelerators": ()} if n in ("gpu3", "gpu4") else {}, accelerators=1
+    )
+    assert names(placed(build_request(2), site)) == ["gpu3", "gpu4"]
+
+
+def test_a_refusal_says_how_many_there_are_and_what_would_fit() -> None:
+    """Too many nodes: the reason counts, and the largest number that fits is offered."""
+    answer = refused(build_request(9), build_site([[4, 4]]), taken("gpu1"))
+    assert answer.reason == "9 nodes are wanted and 7 are free for this order (removed by: busy 1)."
+    assert "count: 7 instead of 9" in answer.would_fit
+
+
+def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
+    """Each offer fits when it is made true."""
+    site = build_site([[4, 4]])
+    request = build_request(4, required="leaf")
+    answer = refused(request, site, Occupancy(busy={"gpu1": "a", "gpu5": "b"}))
+    assert answer.would_fit == (
+        "count: 3 instead of 4",
+        "locality.required: block instead of leaf",
+        "when pod a (1 node) is released",
+    )
+    placed(build_request(3, required="leaf"), site, taken("gpu1", "gpu5"))
+    placed(request, site, taken("gpu5"))
+
+
+def test_all_in_quarantine_offers_what_gives_them_back() -> None:
+    """The way out of quarantine is named."""
+    answer = refused(build_request(1), build_site([[2]]), Occupancy(quarantined={"gpu1": "x", "gpu2": "y"}))
+    assert answer.would_fit == ("when gpu1 leaves quarantine (x)",)
+
+
+def test_a_site_without_pods_is_one_block() -> None:
+    """Leaves whose switches name no pod belong together."""
+    answer = placed(build_request(6, required="block"), build_site([[4], [4]], grouped=False))
+    assert {n.block for n in answer.nodes} == {"-"}
+
+
+def test_an_unknown_fabric_is_one_clear_sentence() -> None:
+    """The fabrics that there are are named."""
+    with pytest.raises(InputError, match="fabric: 'ib9' is not allowed: fabrics of site: ib0"):
+        place(build_request(1, fabric="ib9"), build_site([[1]]), FREE)
+
+
+def test_names_that_the_site_does_not_know_are_passed_over() -> None:
+    """A node that left the site while it was busy changes nothing."""
+    occupancy = Occupancy(busy={"gone": "run0"}, quarantined={"gone2": "x"})
+    answer = placed(build_request(2, near=("gone",), exclude=("gone",)), build_site([[2]]), occupancy)
+    assert names(answer) == ["gpu1", "gpu2"]

@@ -1,0 +1,240 @@
+"""Leaves and uplinks in time: what a window in the future is decided on, and what stands in a longer lease's way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.planning.place.placesites import build_request, build_site, dedicate
+from tests.planning.place.test_rails import railed
+from tests.planning.place.test_weighed import wired
+from weft.model.errors import InputError
+from weft.model.placement import Neighbour, Occupancy, Placement, Refusal
+from weft.model.site import Site, Switch
+from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import Entry
+from weft.planning.place.engine import Engine
+from weft.planning.place.placement import place
+from weft.planning.place.sharing import NO_TERMS, Load, Terms, crossing, peak
+from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.extension import closed_to, why_not_longer
+from weft.planning.queue.timeline import Timeline
+from weft.planning.site.check import check_site, hints
+
+
+def ask(pod: str, count: int, project: str = "p1", **terms: object) -> Ask:
+    """For nodes of `build_site`."""
+    request = build_request(count, project=project, pod=pod, **terms)
+    return Ask.of(request)
+
+
+def test_the_rule_is_the_same_from_both_sides() -> None:
+    """Exclusive against everybody else, apart from who is named, nobody against the own project or no project."""
+    kinds = [
+        Terms(p, frozenset(apart), exclusive)
+        for p, apart, exclusive in product("ab", ["", "a", "b", "c"], [False, True])
+    ]
+    for one, other in product(kinds, kinds):
+        assert one.at_odds(other) is other.at_odds(one)
+        assert not one.at_odds(NO_TERMS)
+        if one.project == other.project:
+            assert not one.at_odds(other)
+    assert Terms("a", frozenset("b")).at_odds(Terms("b")) and not Terms("a", frozenset("c")).at_odds(
+        Terms("b")
+    )
+    assert Terms("a", exclusive=True).at_odds(Terms("b"))
+
+
+def test_what_crosses_is_the_smaller_side() -> None:
+    """min(t, n - t) times Gb/s at each leaf; a pod on one leaf crosses nothing."""
+    assert crossing({"l1": 4, "l2": 2, "l3": 1}, 100) == {"l1": 300, "l2": 200, "l3": 100}
+    assert crossing({"l1": 7}, 100) == {} == crossing({"l1": 2, "l2": 0}, 100)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 8), st.integers(0, 8), st.dictionaries(st.sampled_from("xy"), st.integers(-5, 9))
+        )
+    ),
+    st.integers(0, 8),
+)
+def test_the_most_that_is_carried_is_that_of_one_moment(
+    parts: list[tuple[int, int, dict[str, int]]], start: int
+) -> None:
+    """As counted at each moment by itself; who follows another never counts beside him."""
+    loads = [Load(float(a), float(b), carried) for a, b, carried in parts]
+    found = peak(loads, float(start))
+    for leaf in "xy":
+        sums = [
+            sum(one.carried.get(leaf, 0) for one in loads if one.start <= at < one.end)
+            for at in range(start, 10)
+        ]
+        assert found.get(leaf, 0) == max(sums)
+
+
+def guaranteed(line: Timeline, pod: str, start: float, end: float) -> Entry:
+    """Two nodes on each of two leaves with 150 Gb/s: 300 on each leaf's uplinks."""
+    places = tuple(sorted(line.engine.numbers.masks(("gpu1", "gpu2", "gpu9", "gpu10")).items()))
+    return Entry(start, pod, end, places, Terms("p1", gbps=150))
+
+
+WIDE = ask("wide", 10, bisection_gbps=50)
+"""Of twelve nodes that are left on two leaves of eight: 200 Gb/s on each leaf's uplinks, which have 400."""
+LESS = replace(WIDE, gbps=25)
+
+
+def test_a_lease_carries_as_long_as_it_lasts() -> None:
+    """A window that begins after its end has the uplinks to itself; one that overlaps it has what is left."""
+    line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
+    now = guaranteed(line, "now", 0, 100)
+    line.engine.take("now", now.bits, now.terms)
+    line.leases.add(now)
+    assert line.decide(WIDE, 0, 10) is None and line.decide(LESS, 0, 10) is not None
+    assert line.at(WIDE, 50, 150) is None and line.at(LESS, 50, 150) is not None
+    assert line.at(WIDE, 100, 150) is not None
+    found = line.earliest(WIDE, 50, 10, now=0)
+    assert found is not None and found.at == 100
+
+
+def test_a_promise_carries_in_its_own_time() -> None:
+    """An order that runs into it has what is left, one that ends before all; begun, it is a lease on its terms."""
+    line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
+    line.reservations.add(guaranteed(line, "later", 100, 200))
+    assert line.decide(WIDE, 0, 100) is not None
+    assert line.decide(WIDE, 0, 101) is None and line.decide(LESS, 0, 101) is not None
+    assert line.at(WIDE, 150, 300) is None and line.at(WIDE, 200, 300) is not None
+    line.begin("later")
+    assert line.engine.carried == {0: 300, 1: 300}
+    line.end("later")
+    assert set(line.engine.carried.values()) == {0}
+
+
+def test_the_timeline_looks_at_whose_leaves_they_will_be() -> None:
+    """Promises and blocks keep others off their leaves in their own window; leases that end before don't."""
+    line = Timeline(Engine.of(build_site([[2, 2]]), "ib0", Occupancy()))
+    assert line.reserve(ask("alone", 1, "p1", exclusive=True), 100, 200) is not None
+    assert line.decide(ask("a", 3, "p2"), 0, 100) is not None
+    assert line.decide(ask("a", 3, "p2"), 0, 101) is None
+    assert line.decide(ask("a", 3, "p1"), 0, 101) is not None
+    line.set_aside("p3", ["gpu3"], 300, 400)
+    assert line.at(ask("b", 1, "p2", exclusive=True), 300, 310) is not None
+    assert line.at(ask("b", 3, "p2", apart_from=("p3",)), 300, 310) is None
+    assert line.start(ask("now", 2, "p2", required="leaf"), 0, 50) is not None
+    found = line.earliest(ask("c", 4, "p4", exclusive=True), 10, 0, now=0)
+    assert found is not None and found.at == 50
+    assert line.hidden(Terms("p4"), 0, 100) == {}
+    assert line.hidden(Terms("p4"), 0, 150) == {0: 3}  # the whole leaf, of which one node is promised
+    assert line.hidden(Terms("p1"), 0, 150) == {0: 1}
+
+
+def test_place_and_the_timeline_agree_on_a_window() -> None:
+    """The book's occupancy of a window and its timeline refuse and allow the same."""
+    site = wired([[2, 2], [2, 2]], 1)
+    book = Book(
+        (Keep("1", "p1", ("gpu1",), 0, 100, "one", Terms("p1", exclusive=True)),),
+        (Keep("2", "p2", ("gpu3", "gpu5"), 150, 250, "two", Terms("p2", frozenset({"p3"}), gbps=200)),),
+        (Keep("3", "p3", ("gpu7",), 50, 160, "three"),),
+    )
+    for start, length, project, exclusive, count, gbps in product(
+        (0, 60, 120, 200, 300), (40, 100), ("p1", "p2", "p3"), (False, True), (1, 2, 3, 4), (0, 150)
+    ):
+        request = build_request(count, project=project, exclusive=exclusive, bisection_gbps=gbps)
+        occupancy = book.occupancy(Occupancy(), project, 0, start, start + length)
+        line = book.timeline(site, "ib0", Occupancy(), 0)
+        decide = line.at if start else line.decide
+        found = decide(Ask.of(request), start, start + length)
+        answer = place(request, site, occupancy)
+        assert isinstance(answer, Placement) is (found is not None), (start, length, request)
+
+
+def test_refusals_say_who_is_in_the_way_and_what_would_do() -> None:
+    """Filter `apart` with a reason each, and the smallest change: without one project, not exclusive, a pod's end."""
+    site = build_site([[2, 2]])
+    alone = Neighbour(pod="a", project="p2", nodes=("gpu1",), exclusive=True)
+    other = Neighbour(pod="b", project="p3", nodes=("gpu3",))
+    held = Occupancy(busy={"gpu1": "a", "gpu3": "b"}, neighbours=(alone, other))
+    answer = place(build_request(1, exclusive=True), site, held)
+    assert isinstance(answer, Refusal)
+    report = next(f for f in answer.explanation.filters if f.filter == "apart")
+    assert report.examples == (
+        "gpu2: leaf l0-0 is used by project p2",
+        "gpu4: leaf l0-1 is used by project p3",
+    )
+    assert answer.would_fit[0] == "locality.exclusive: false instead of true"
+    answer = place(build_request(2), site, held)
+    assert isinstance(answer, Refusal)
+    report = next(f for f in answer.explanation.filters if f.filter == "apart")
+    assert report.examples == ("gpu2: leaf l0-0 has pod a of project p2, which keeps others away",)
+    assert answer.would_fit == ("count: 1 instead of 2", "when pod a (1 node) is released")
+    answer = place(build_request(1, apart_from=("p3", "p9")), site, held)
+    assert isinstance(answer, Refusal)
+    assert answer.would_fit[0] == "locality.apart_from: without p3"
+
+
+def test_a_longer_lease_meets_terms_and_uplinks() -> None:
+    """Its nodes, its leaves and its uplinks must be free of others' claims until then."""
+    site = wired([[4, 4]], 2)
+    lease = Keep("1", "p1", ("gpu1", "gpu2", "gpu5"), 0, 100, "one", Terms("p1", gbps=300))
+    alone = Keep("2", "p2", ("gpu3",), 100, 200, "two", Terms("p2", exclusive=True))
+    wide = Keep("3", "p3", ("gpu4", "gpu6"), 100, 200, "three", Terms("p3", gbps=200))
+    node = Keep("4", "p4", ("gpu5",), 150, 200, "four")
+    for promise, until, why in (
+        (alone, 150, "leaf l0-0 is promised to a project that it may not be shared with"),
+        (wide, 150, "the uplinks of leaf l0-0 are promised to others"),
+        (node, 150, None),
+        (node, 151, "nodes of it are promised to others from 1970-01-01T00:03Z"),
+    ):
+        assert why_not_longer(site, "ib0", Book((lease,), (promise,)), lease, until) == why
+    assert why_not_longer(site, "an IPU-POD", Book((lease,), (alone,)), lease, 150) is None
+    assert closed_to(site, "p5", ["gpu1"], [alone]) == (
+        "gpu1 can't be had: leaf l0-0 has pod two of project p2, which keeps others away"
+    )
+    assert closed_to(site, "p5", ["gpu5"], [alone]) is None is closed_to(site, "p2", ["gpu1"], [alone])
+
+
+def test_a_replacement_keeps_the_terms() -> None:
+    """The engine doesn't replace a node of an exclusive pod beside others, nor others' beside it."""
+    engine = Engine.of(build_site([[3, 3, 3]]), "ib0", Occupancy())
+    alone = ask("alone", 2, "p1", exclusive=True)
+    assert engine.place(alone) is not None and engine.place(ask("b", 4, "p2")) is not None
+    found = engine.replace(alone, "gpu1")
+    assert found is not None and found.leaves == ("l0-0",)
+    engine.disable("gpu3", "down", "x")
+    assert engine.replace(alone, "gpu1") is None
+    other = engine.replace(ask("b", 4, "p2"), "gpu4")
+    assert other is not None and other.leaves != ("l0-0",)
+
+
+def test_only_leaves_are_a_projects_own() -> None:
+    """A spine, or rails of one group for two projects: one sentence each at the field; one without nodes is told."""
+    site = wired([[2, 2]], 1)
+    assert check_owner(dedicate(site, "l0-0", "p1")) == []
+    spine = next(s.name for s in site.switches if s.level == "spine")
+    ((path, value, allowed),) = check_owner(dedicate(site, spine, "p1"))
+    assert (path[0], path[2], value) == ("switches", "project", "p1")
+    assert allowed == f"left out: {spine} is a spine, and projects have leaves"
+    rails = dedicate(railed(2, 2, 1), "l0-r3", "p1")
+    assert check_owner(rails) == [] and check_owner(dedicate(rails, "l0-r5", "p1")) == []
+    ((_, value, allowed),) = check_owner(dedicate(rails, "l0-r5", "p2"))
+    assert (value, allowed) == ("p2", "p1, as l0-r3: the same nodes hang on both")
+    answer = place(build_request(2, project="p2"), rails, Occupancy())
+    assert isinstance(answer, Placement) and {n.leaf for n in answer.nodes} == {"l1-r0"}
+    empty = Switch(name="empty", fabric="ib0", level="leaf", ports=4, project="p1")
+    told = hints(site.model_copy(update={"switches": (*site.switches, empty)}))
+    assert "leaf empty is project p1's own, and no node hangs on it: it has no effect" in told
+
+
+def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
+    return [p for p in check_site(site, links_needed=False) if p[0][-1] == "project"]
+
+
+def test_gbps_need_cables_that_are_known() -> None:
+    """On a site without links between switches the field is refused, on one leaf alone it is no matter."""
+    with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or left out"):
+        place(build_request(1, bisection_gbps=5), build_site([[2, 2]]), Occupancy())
+    assert isinstance(place(build_request(2, bisection_gbps=5), build_site([[2]]), Occupancy()), Placement)

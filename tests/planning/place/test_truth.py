@@ -1,0 +1,330 @@
+"""The engine against what must always hold, and against CP-SAT's optimum."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.planning.place.placeoptimum import least_cost_and_leftover
+from tests.planning.place.placesites import MORE, STATES, seeded
+from weft.model.order import LEVELS, Level
+from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.place.ask import Ask
+from weft.planning.place.choose import Weights, from_pool
+from weft.planning.place.decision import Decision
+from weft.planning.place.engine import Engine
+from weft.planning.place.pool import Pool
+from weft.planning.place.sharing import Terms
+
+
+def topology(pods: list[list[int]]) -> Topology:
+    stands = [
+        Stand(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, (f"l{p}-{x}",))
+        for p, leaves in enumerate(pods)
+        for x, size in enumerate(leaves)
+        for i in range(size)
+    ]
+    return Topology.from_stands("ib0", stands)
+
+
+def pool_of(pods: list[list[int]], rng: random.Random) -> Pool:
+    """Leaves with so much room, some of them broken."""
+    free = [room for leaves in pods for room in leaves]
+    starts = [0, *accumulate(len(leaves) for leaves in pods)]
+    return Pool([room + rng.randint(0, 1) for room in free], free, starts)
+
+
+def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
+    """(room by leaf and pod, need, weight of a pod): small enough for CP-SAT, mean enough to trip a heuristic."""
+    most = rng.choice([3, 9, 20])
+    pods = [[rng.randint(0, most) for _ in range(rng.randint(1, 7))] for _ in range(rng.randint(1, 5))]
+    total = sum(map(sum, pods))
+    return pods, rng.randint(1, max(1, total + 1)), rng.choice([0, 0.25, 0.5, 1, 1.5, 2, 5])
+
+
+def test_a_decision_is_the_optimum() -> None:
+    """Cost and leftover of every decision equal CP-SAT's, for all levels, and it fits exactly when CP-SAT fits it."""
+    rng = seeded(20261121)
+    for _ in range(STATES):
+        pods, need, weight = random_state(rng)
+        required: Level = rng.choice(["site", "site", "block"])
+        found = from_pool(pool_of(pods, rng), need, Weights(weight), required, "leaf")
+        best = least_cost_and_leftover(pods, need, Weights(weight).beta, required == "block")
+        assert (None if found is None else (found.cost, found.leftover)) == best, (
+            pods,
+            need,
+            weight,
+            required,
+        )
+
+
+def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
+    """With the leaves of the pod full, new leaves in its pods cost no pod: as CP-SAT counts it."""
+    rng = seeded(7)
+    for _ in range(STATES // 5):
+        pods, need, weight = random_state(rng)
+        engine = Engine(topology([[room + 1 for room in leaves] for leaves in pods]), weights=Weights(weight))
+        home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
+        for node, stand in engine.topology.stands.items():
+            if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
+                engine.disable(node, "down", "somebody else's")
+        left = [
+            [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
+        ]
+        found = engine.decide(Ask("x", need, near=(f"n{home[0]}-{home[1]}-0",)))
+        best = least_cost_and_leftover(left, need, Weights(weight).beta, home_pods=frozenset((home[0],)))
+        assert (None if found is None else (found.cost, found.leftover)) == best, (left, need, weight, home)
+
+
+def test_the_engine_decides_as_the_optimum_in_any_state() -> None:
+    """The engine's kept-up state gives what the optimum is on the same room, after random churn."""
+    rng = seeded(3)
+    for _ in range(STATES // 25):
+        sizes = [[rng.randint(1, 8) for _ in range(rng.randint(1, 5))] for _ in range(rng.randint(1, 4))]
+        weights = Weights(rng.choice([0.5, 1, 2]))
+        engine = Engine(topology(sizes), weights=weights)
+        live: list[str] = []
+        for number in range(12):
+            if live and rng.random() < 0.4:
+                engine.release(live.pop(rng.randrange(len(live))))
+            ask = Ask(f"o{number}", rng.randint(1, 12))
+            free = iter(bits.bit_count() for bits in engine.available)
+            pods = [[next(free) for _ in leaves] for leaves in sizes]
+            best = least_cost_and_leftover(pods, ask.count, weights.beta)
+            found = engine.place(ask)
+            assert (None if found is None else (found.cost, found.leftover)) == best, (pods, ask, weights)
+            if found:
+                live.append(ask.pod)
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> list[list[int]]:
+    return draw(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=4))
+
+
+class Churn(RuleBasedStateMachine):
+    """Orders come and go, nodes break and are repaired; a plain dictionary keeps the truth beside the engine."""
+
+    @initialize(sizes=sites(), weight=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+    def build(self, sizes: list[list[int]], weight: float) -> None:
+        self.topology = topology(sizes)
+        self.engine = Engine(self.topology, weights=Weights(weight))
+        self.owner: dict[str, str] = {}
+        self.broken: dict[str, set[str]] = {}
+        self.asks: dict[str, Ask] = {}
+        self.number = 0
+
+    @rule(
+        count=st.integers(1, 12),
+        size=st.integers(1, 3),
+        required=st.sampled_from(["leaf", "block", "site"]),
+        project=st.sampled_from(["a", "b"]),
+        apart=st.booleans(),
+        skip=st.integers(0, 5),
+    )
+    def order(self, count: int, size: int, required: Level, project: str, apart: bool, skip: int) -> None:
+        """Right number, all free, whole slices in a leaf, inside the level, apart, none excluded; same twice."""
+        self.number += 1
+        nodes = list(self.topology.stands)
+        others = frozenset({"a", "b"} - {project}) if apart else frozenset[str]()
+        ask = Ask(
+            f"o{self.number}", count * size, project, required=required, slice=size, apart_from=others,
+            exclude=tuple(nodes[:skip]),
+        )  # fmt: skip
+        before = list(self.engine.available)
+        decision = self.engine.decide(ask)
+        again = self.engine.decide(ask)
+        assert self.engine.available == before
+        assert decision == again
+        if decision is None:
+            assert not self._fits(ask)
+            return
+        self._check(ask, decision)
+        self.engine.commit(decision)
+        self.owner.update(dict.fromkeys(decision.nodes, ask.pod))
+        self.asks[ask.pod] = ask
+
+    @rule(which=st.integers(0, 30))
+    def release(self, which: int) -> None:
+        """What was taken comes back, except what broke meanwhile."""
+        if self.asks:
+            pod = sorted(self.asks)[which % len(self.asks)]
+            del self.asks[pod]
+            self.engine.release(pod)
+            self.owner = {n: p for n, p in self.owner.items() if p != pod}
+
+    @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
+    def break_(self, which: int, why: str) -> None:
+        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        self.engine.disable(node, why, "test")
+        self.broken.setdefault(node, set()).add(why)
+
+    @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
+    def mend(self, which: int, why: str) -> None:
+        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        self.engine.enable(node, why)
+        self.broken.get(node, set()).discard(why)
+
+    @invariant()
+    def free_is_what_nobody_holds_and_nothing_broke(self) -> None:
+        if not hasattr(self, "engine"):
+            return
+        numbers = self.engine.numbers
+        free = {n for x, bits in enumerate(self.engine.available) for n in numbers.names(x, bits)}
+        assert free == {n for n in self.topology.stands if n not in self.owner and not self.broken.get(n)}
+        for view in self.engine.views:
+            size = view.lens.slice
+            assert view.pool.free == [
+                (b & m).bit_count() // size for b, m in zip(self.engine.available, view.mask, strict=True)
+            ]
+            assert view.pool.total == sum(view.pool.free)
+            if size > 1:
+                usable = zip(self.engine.available, view.mask, strict=True)
+                assert view.free == sum((b & m).bit_count() for b, m in usable)
+            away = self.engine.neighbours.away
+            assert {p: n for p, n in view.away.items() if n} == {
+                p: n for p, leaves in away.items() if (n := sum(view.pool.free[x] for x in leaves))
+            }
+            assert view.pool.ranked == sorted(
+                f * view.pool.blocks + p for p, f in enumerate(view.pool.block_free)
+            )
+
+    def _usable(self, ask: Ask) -> list[str]:
+        shared = {
+            self.topology.stands[n].leaf
+            for n, pod in self.owner.items()
+            if self.asks[pod].terms.at_odds(ask.terms)
+        }
+        return [
+            n
+            for n, s in self.topology.stands.items()
+            if n not in self.owner
+            and not self.broken.get(n)
+            and n not in ask.exclude
+            and s.leaf not in shared
+        ]
+
+    def _fits(self, ask: Ask) -> bool:
+        by_leaf: dict[str, int] = {}
+        for n in self._usable(ask):
+            leaf = self.topology.stands[n].leaf
+            by_leaf[leaf] = by_leaf.get(leaf, 0) + 1
+        slices = {leaf: n // ask.slice for leaf, n in by_leaf.items()}
+        need = ask.count // ask.slice
+        if ask.required == "leaf":
+            return any(n >= need for n in slices.values())
+        if ask.required == "block":
+            return any(
+                sum(slices.get(x, 0) for x in leaves) >= need for leaves in self.topology.blocks.values()
+            )
+        return sum(slices.values()) >= need
+
+    def _check(self, ask: Ask, decision: Decision) -> None:
+        nodes = decision.nodes
+        usable = set(self._usable(ask))
+        assert len(nodes) == len(set(nodes)) == ask.count
+        assert usable.issuperset(nodes)
+        leaves: dict[str, int] = {}
+        for n in nodes:
+            leaves[self.topology.stands[n].leaf] = leaves.get(self.topology.stands[n].leaf, 0) + 1
+        assert all(n % ask.slice == 0 for n in leaves.values())
+        level = self.topology.level_of(nodes)
+        assert LEVELS.index(level) <= LEVELS.index(ask.required)
+        why = decision.explanation()
+        assert why.compared[0].leaves == decision.leaves == tuple(leaves)
+        assert why.compared[0].blocks == len({self.topology.stands[n].block for n in nodes})
+        counts = {f.filter: f for f in why.filters}
+        out = sum(1 for n, reasons in self.broken.items() if reasons)
+        assert sum(counts[f].removed for f in ("maintenance", "quarantine", "segments")) == out
+
+
+TestChurn = Churn.TestCase
+TestChurn.settings = settings(
+    max_examples=60 * MORE, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
+@settings(max_examples=100 * MORE, deadline=None)
+def test_place_then_release_restores_the_state_exactly(
+    sizes: list[list[int]], count: int, weight: float
+) -> None:
+    """After a release nothing can be told from before, and the same ask gets the same nodes again."""
+    engine = Engine(topology(sizes), weights=Weights(weight))
+    first = engine.place(Ask("a", count))
+    held = dict(engine.held)
+    assert (first is None) == (count > sum(map(sum, sizes)))
+    engine.release("a")
+    assert not engine.held
+    assert engine.available == engine.numbers.every
+    second = engine.place(Ask("a", count))
+    assert (first and first.nodes) == (second and second.nodes)
+    assert engine.held.keys() == held.keys()
+
+
+@pytest.mark.parametrize("failed", [0, 3])
+def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
+    """The leaf of the failed node is first, even where another leaf of the pod has more of it."""
+    engine = Engine(topology([[4, 5], [9]]))
+    nodes = engine.numbers.nodes
+    engine.hold("run1", nodes[:3] + nodes[4:8])
+    engine.hold("other", [])
+    lost = nodes[failed] if failed == 0 else nodes[4]
+    near = tuple(n for n in (*nodes[:3], *nodes[4:8]) if n != lost)
+    decision = engine.decide(Ask("run1", 1, near=near, failed=(lost,)))
+    assert decision is not None
+    stands = engine.numbers.leaf_of
+    assert stands[decision.nodes[0]] == stands[lost]
+
+
+def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
+    """The short way of `replace` and the long one through `decide` cost the same, in any state."""
+    rng = seeded(13)
+    for _ in range(150):
+        sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
+        engine = Engine(topology(sizes), weights=Weights(rng.choice([0.5, 2.0])))
+        asks: list[Ask] = []
+        for number in range(6):
+            ask = Ask(f"o{number}", rng.randint(1, 7), required=rng.choice(["leaf", "block", "site"]))
+            if engine.place(ask):
+                asks.append(ask)
+        for ask in asks:
+            numbers = engine.numbers
+            nodes = [n for x, bits in engine.held[ask.pod].items() for n in numbers.names(x, bits)]
+            failed = rng.choice(nodes)
+            near = tuple(n for n in nodes if n != failed)
+            short = engine.replace(ask, failed)
+            long = engine.decide(replace(ask, count=1, near=near, failed=(failed,)))
+            assert (short is None) == (long is None)
+            if short and long:
+                assert len(short.nodes) == 1
+                assert failed not in short.nodes
+                assert (short.cost, short.leftover) == (long.cost, long.leftover), (sizes, ask, failed)
+
+
+def test_who_is_kept_apart_is_the_same_as_asking_every_pod() -> None:
+    """The leaves that are closed to an order are those of the pods at odds with it, after any coming and going."""
+    rng = seeded(17)
+    engine = Engine(topology([[6, 6, 6], [6, 6]]))
+    pods: dict[str, Terms] = {}
+    for number in range(400):
+        if pods and rng.random() < 0.45:
+            pod = rng.choice(list(pods))
+            nodes = [n for x, bits in engine.held[pod].items() for n in engine.numbers.names(x, bits)]
+            engine.release(pod, rng.sample(nodes, rng.randint(1, len(nodes))))
+        else:
+            project, others = rng.choice("abc"), frozenset(rng.sample("abcd", rng.choice([0, 0, 1, 2])))
+            pod = f"o{rng.choice([number, rng.randint(0, number)])}"  # an old one gets more, on new terms
+            free = [n for x, bits in enumerate(engine.available) for n in engine.numbers.names(x, bits)]
+            pods[pod] = Terms(project, others, rng.random() < 0.2)
+            engine.hold(pod, rng.sample(free, min(len(free), rng.randint(1, 4))), pods[pod])
+        pods = {p: t for p, t in pods.items() if engine.held.get(p)}
+        for terms in (Terms("a"), Terms("b", frozenset("ac")), Terms("c", exclusive=True), Terms("d")):
+            closed = {leaf for p, t in pods.items() if terms.at_odds(t) for leaf in engine.held[p]}
+            assert engine.closed_to(terms) == closed

@@ -1,0 +1,415 @@
+"""A changed order: what stays where it is, what comes, what goes, what can't be; the same each time."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.paths import EXAMPLES, GOLDEN
+from tests.helpers.smallsite import POD_ID, order, small_site
+from weft.app.offline import static_capabilities
+from weft.app.sitefile import load_site
+from weft.model.errors import ConflictError, InputError
+from weft.model.order import Order
+from weft.model.placement import Neighbour, Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.resources import Kind, PortSpec, SegmentSpec
+from weft.model.site import Site
+from weft.planning.shapes.change import make_change
+from weft.planning.shapes.changetext import change_text
+from weft.planning.shapes.plan import make_plan
+
+EMPTY = Occupancy()
+
+
+def made(ordered: Order, occupancy: Occupancy = EMPTY, site: Site | None = None) -> Plan:
+    site = site or small_site()
+    found = make_plan(POD_ID, "team-a", ordered, site, occupancy, UsedNumbers(), static_capabilities(site))
+    assert isinstance(found, Plan), found
+    return found
+
+
+def changed(plan: Plan, ordered: Order, occupancy: Occupancy = EMPTY, **more: Any) -> Plan:
+    """As the engine asks: the pod itself holds its nodes."""
+    found = refused(plan, ordered, occupancy, **more)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def refused(plan: Plan, ordered: Order, occupancy: Occupancy = EMPTY, **more: Any) -> Plan | Refusal:
+    own = Neighbour(pod=plan.order.name, project=plan.project, nodes=plan.placement.held)
+    busy = {**occupancy.busy, **dict.fromkeys(plan.placement.held, plan.order.name)}
+    seen = occupancy.model_copy(update={"busy": busy, "neighbours": (*occupancy.neighbours, own)})
+    site = more.pop("site", None) or small_site()
+    return make_change(plan, ordered, site, seen, **more)
+
+
+def names(plan: Plan) -> list[str]:
+    return [n.node for n in plan.placement.nodes]
+
+
+def addresses(plan: Plan) -> dict[str, str]:
+    return {r.key: r.spec.address for r in plan.graph.resources if isinstance(r.spec, PortSpec)}
+
+
+def with_(ordered: Order, part: str, **fields: Any) -> Order:
+    return ordered.model_copy(update={part: getattr(ordered, part).model_copy(update=fields)})
+
+
+def count(ordered: Order, number: int, **more: Any) -> Order:
+    return with_(ordered, "nodes", count=number, **more)
+
+
+def test_the_same_order_changes_nothing() -> None:
+    """Twice the same file is the same plan, of the same generation."""
+    first = made(order(3))
+    again = changed(first, order(3))
+    assert again.change is not None
+    assert again.change.nothing
+    assert again.generation == 1
+    assert again.model_copy(update={"change": None}) == first
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"cloud": "main"},
+        {"fabric": {"name": "ib"}},
+        {"access": {"ssh_from": ["203.0.113.0/24", "9.0.0.0/8"]}},
+        {"queue": True},
+        {"nodes": {"flavor": None, "accelerators": {"type": "h100", "count": 8}}},
+    ],
+)
+def test_what_says_the_same_in_other_words_is_no_change(same: dict[str, Any]) -> None:
+    """Names that are left out are those that the pod has; the order of sources, and the queue, don't matter."""
+    first = made(order(2, access={"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}))
+    parts = {"access": {"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}, **same}
+    change = changed(first, order(2, **parts)).change
+    assert change is not None
+    assert change.nothing, change
+
+
+def test_a_node_more_moves_nobody() -> None:
+    """The others keep their servers, their order and their addresses; the new one has the next number."""
+    first = made(order(2))
+    more = changed(first, order(3))
+    assert names(more)[:2] == names(first)
+    assert more.generation == 2
+    before, after = first.graph.by_key(), more.graph.by_key()
+    assert {k for k in before if before[k] != after[k]} == {"partition"}
+    new = names(more)[2]
+    assert {k for k in after if k not in before} == {k for k in after if new in k}
+    assert addresses(more)[f"port/{new}/management"] == "10.16.0.18"
+    assert more.placement.nodes[2].leaf == first.placement.nodes[0].leaf
+
+
+def test_the_partition_is_exactly_the_nodes_that_are_wanted() -> None:
+    """Grown and shrunk, its members are all adapters of the pod's nodes and no other."""
+    site = small_site()
+    plan = made(order(2))
+    for ordered in (order(5), order(4), order(1)):
+        plan = changed(plan, ordered)
+        spec = plan.graph.by_key()["partition"].spec
+        assert isinstance(spec, SegmentSpec)
+        assert [m.port for m in spec.members] == sorted(
+            h.port_id for n in names(plan) for h in site.node_by_name[n].hcas
+        )
+
+
+def test_the_one_in_the_middle_goes_and_the_last_keeps_its_address() -> None:
+    """A hole in the numbers stays one; who comes next is put into it only when it is given back."""
+    first = made(order(3))
+    one, two, three = names(first)
+    less = changed(first, order(2), remove=(two,))
+    assert names(less) == [one, three]
+    assert addresses(less)[f"port/{three}/management"] == addresses(first)[f"port/{three}/management"]
+    busy = Occupancy(busy={two: "p"})
+    meanwhile = changed(less, order(3), busy, leaving=(two,))
+    afterwards = changed(less, order(3), Occupancy(busy={two: "quarantine"}))
+    mine, later = addresses(meanwhile), addresses(afterwards)
+    new = names(meanwhile)[2]
+    assert new == names(afterwards)[2] != two
+    assert mine[f"port/{new}/management"] == "10.16.0.19"
+    assert later[f"port/{new}/management"] == addresses(first)[f"port/{two}/management"] == "10.16.0.17"
+
+
+def test_those_go_whose_loss_leaves_the_pod_most_compact() -> None:
+    """Of a leaf of four and one beside it, the one goes; of equals the last by name."""
+    taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
+    first = made(order(5), Occupancy(busy=taken))
+    assert [n.leaf for n in first.placement.nodes].count("leaf01") == 4
+    lone = next(n.node for n in first.placement.nodes if n.leaf != "leaf01")
+    less = changed(first, order(4))
+    assert set(names(first)) - set(names(less)) == {lone}
+    assert less.placement.level == "leaf"
+    assert names(changed(less, order(2))) == names(less)[:2]
+
+
+def test_slices_stay_whole() -> None:
+    """Fewer nodes by whole slices: by name too, and a count that is none is refused."""
+    first = made(order(6, locality={"slice": 2}))
+    less = changed(first, order(4, locality={"slice": 2}))
+    leaves = [n.leaf for n in less.placement.nodes]
+    assert all(leaves.count(leaf) % 2 == 0 for leaf in leaves)
+    with pytest.raises(InputError, match=r"nodes.count: 5 .*a multiple of the slice \(2\)"):
+        changed(first, order(5, locality={"slice": 2}))
+    apart = [
+        next(n.node for n in first.placement.nodes if n.leaf == leaf)
+        for leaf in sorted({n.leaf for n in first.placement.nodes})
+    ]
+    assert len(apart) == 2
+    with pytest.raises(InputError, match=r"remove: .*whole slices of 2 nodes of one leaf"):
+        changed(first, order(4, locality={"slice": 2}), remove=apart)
+
+
+def test_a_spare_becomes_a_node_before_another_is_asked_for() -> None:
+    """One node more and one spare less: the spare is it, and nobody comes."""
+    first = made(count(order(2), 2, spare=1))
+    more = changed(first, count(order(2), 3, spare=0))
+    assert set(more.placement.held) == set(first.placement.held)
+    assert more.change is not None
+    assert more.change.spares_used == tuple(n.node for n in first.placement.spares)
+    assert not more.change.nodes_added
+
+
+def test_spares_come_and_go() -> None:
+    """More spares are held beside the nodes, fewer are given back; no server is touched."""
+    first = made(order(2))
+    more = changed(first, count(order(2), 2, spare=2))
+    assert len(more.placement.spares) == 2
+    assert more.graph == first.graph
+    less = changed(more, count(order(2), 2, spare=1))
+    assert less.change is not None
+    assert len(less.change.nodes_removed) == 1
+    assert names(less) == names(first)
+
+
+def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
+    """A refusal of growth names the pod's own nodes, and the size that would fit."""
+    taken = {f"gpu{n:02}": "0a" for n in range(5, 17)}
+    first = made(order(2), Occupancy(busy=taken))
+    found = refused(first, order(6), Occupancy(busy=taken))
+    assert isinstance(found, Refusal)
+    assert found.reason.startswith("4 nodes more beside the 2 of the pod: ")
+    assert found.would_fit[0] == "nodes.count: 4 instead of 6"
+
+
+def test_a_subnet_that_is_too_small_refuses_more() -> None:
+    """An order's own small subnet doesn't grow while servers are on it; the sentence says how large it is."""
+    ordered = order(2, network={"management": "10.9.0.0/27"})
+    first = made(ordered)
+    ordered = count(ordered, 14)
+    found = refused(first, count(ordered, 16))
+    assert isinstance(found, Refusal)
+    assert (
+        "subnet 10.9.0.0/27 of the pod's management network has 32 addresses, and 33 are needed"
+        in found.reason
+    )
+
+
+def test_growth_stays_inside_the_required_level() -> None:
+    """A pod that must be inside one leaf can't grow out of it; with the level widened in the same order it can."""
+    strict = order(3, locality={"required": "leaf"})
+    first = made(strict)
+    assert isinstance(refused(first, count(strict, 5)), Refusal)
+    wider = changed(first, order(5, locality={"required": "site"}))
+    assert len(names(wider)) == 5
+    with pytest.raises(
+        InputError, match=r"locality.required: 'leaf' .*its nodes are all within one (block|site)"
+    ):
+        changed(wider, order(5, locality={"required": "leaf"}))
+
+
+def test_others_leaves_stay_theirs() -> None:
+    """Who keeps others off a leaf keeps off a pod that grows, too."""
+    theirs = Neighbour(pod="0x", project="team-b", nodes=("gpu04",), exclusive=True)
+    seen = Occupancy(busy={"gpu04": "0x"}, neighbours=(theirs,))
+    first = made(order(2))
+    assert first.placement.nodes[0].leaf == "leaf01"
+    more = changed(first, order(3), seen)
+    assert more.placement.nodes[2].leaf != "leaf01"
+
+
+@pytest.mark.parametrize(
+    ("parts", "field", "says"),
+    [
+        ({"nodes": {"image": "other"}}, "nodes.image", "servers are made with it once"),
+        ({"nodes": {"image": "ubuntu", "flavor": "h100.8.big"}}, "nodes.flavor", "flavors of cloud main"),
+        ({"access": {"ssh_key": "ssh-ed25519 AAAA"}}, "access.ssh_key", "authorized_keys"),
+        ({"access": {"user_data": "#cloud-config"}}, "access.user_data", "cloud-init runs once"),
+        ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma", "servers have addresses in it"),
+        (
+            {"fabric": {"hcas_per_node": 2}},
+            "fabric.hcas_per_node",
+            "it can't be changed while the pod is there",
+        ),
+        ({"locality": {"exclusive": True}}, "locality.exclusive", "release the pod and order it anew"),
+        ({"lease": {"start": "2027-01-01T00:00Z"}}, "lease.start", "it has begun"),
+    ],
+)
+def test_what_cant_be_changed_is_said_with_what_to_do(parts: dict[str, Any], field: str, says: str) -> None:
+    """One sentence a field, and the plan shows everything else that would change."""
+    try:
+        found = changed(
+            made(order(2)), order(2, **{**parts, "nodes": {"count": 3, **parts.get("nodes", {})}})
+        )
+    except InputError as error:  # the site doesn't know the name at all
+        assert (error.field, says in error.allowed) == (field, True)
+        return
+    assert found.change is not None
+    assert [i.field for i in found.change.impossible] == [field]
+    assert says in found.change.impossible[0].allowed
+    assert len(found.change.nodes_added) == 1
+
+
+def test_access_changes_in_place() -> None:
+    """Other SSH sources change one security group; a floating IP brings its router, and nothing is recreated."""
+    first = made(order(2))
+    sources = changed(first, order(2, access={"ssh_from": ["9.0.0.0/8"]}))
+    assert sources.change is not None
+    assert [(c.key, c.field, c.was, c.becomes) for c in sources.change.changed] == [
+        ("security_group", "ssh_from", "none", "9.0.0.0/8")
+    ]
+    floating = changed(first, order(2, access={"floating_ip": "first"}))
+    assert floating.change is not None
+    assert floating.change.added == ("router", f"floating_ip/{names(first)[0]}")
+    assert [(c.key, c.field, c.becomes) for c in floating.change.changed] == [
+        ("subnet/management", "gateway", "yes")
+    ]
+    back = changed(floating, order(2))
+    assert back.change is not None
+    assert {r.key for r in back.change.removed} == set(floating.change.added)
+    assert back.graph == first.graph
+
+
+def test_what_stands_isnt_rebuilt_because_the_site_or_weft_is_new() -> None:
+    """A host that has another name in Nova, or another adapter's name, since then: what was made stays as it was."""
+    site = small_site()
+    first = made(order(2))
+    one = site.node_by_name[names(first)[0]]
+    hcas = tuple(h.model_copy(update={"name": f"new_{i}"}) for i, h in enumerate(one.hcas))
+    other = one.model_copy(update={"nova_host": "renamed", "hcas": hcas})
+    renamed = {f"{one.name}/{h.name}": f"{one.name}/new_{i}" for i, h in enumerate(one.hcas)}
+    links = tuple(
+        x.model_copy(update={"a": renamed.get(x.a, x.a), "b": renamed.get(x.b, x.b)}) for x in site.links
+    )
+    nodes = tuple(other if n.name == one.name else n for n in site.nodes)
+    new = site.model_copy(update={"nodes": nodes, "links": links})
+    more = changed(first, order(2, access={"ssh_from": ["9.0.0.0/8"]}), site=new)
+    before, after = first.graph.by_key(), more.graph.by_key()
+    assert {k for k in before if before[k] != after.get(k)} == {"security_group"}
+    assert before.keys() == after.keys()
+
+
+@pytest.mark.parametrize(
+    ("number", "remove", "says"),
+    [
+        (3, ("gpu99",), None),
+        (2, ("gpu99",), "nodes of the pod: gpu01, gpu02, gpu03"),
+        (2, ("gpu01", "gpu02"), "1 node, since nodes.count goes from 3 to 2"),
+        (3, ("gpu01",), "0 nodes, since nodes.count goes from 3 to 3"),
+        (4, ("gpu01",), "0 nodes, since nodes.count goes from 3 to 4"),
+    ],
+)
+def test_names_of_who_goes_agree_with_the_count(
+    number: int, remove: tuple[str, ...], says: str | None
+) -> None:
+    """More names than nodes fewer, or somebody who isn't there, is told; asked again after it is done it is nothing."""
+    first = made(order(3))
+    if says is None:
+        assert changed(first, order(number), remove=remove).generation == 1
+        return
+    with pytest.raises(InputError) as caught:
+        changed(first, order(number), remove=remove)
+    assert caught.value.field == "remove"
+    assert caught.value.allowed == says
+
+
+def test_a_node_that_left_the_site_is_named_unless_it_goes() -> None:
+    """A pod can be rid of a node that the site has no more; while it stays nothing can be computed."""
+    first = made(order(3))
+    gone = names(first)[1]
+    site = small_site()
+    less = site.model_copy(
+        update={
+            "nodes": tuple(n for n in site.nodes if n.name != gone),
+            "links": tuple(
+                x for x in site.links if gone not in (x.a.partition("/")[0], x.b.partition("/")[0])
+            ),
+        }
+    )
+    with pytest.raises(ConflictError, match=f"node {gone} of pod p isn't in site small any more"):
+        changed(first, order(4), site=less)
+    assert gone not in names(changed(first, order(2), site=less, remove=(gone,)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.randoms(use_true_random=False), st.lists(st.integers(1, 14), min_size=1, max_size=8))
+def test_any_row_of_sizes_keeps_who_stays(chance: random.Random, sizes: list[int]) -> None:
+    """Grown and shrunk any number of times: who stays keeps all that is its own, and no address is given twice."""
+    plan = made(order(2))
+    for size in sizes:
+        leaving = [n for n in plan.allotment.hosts if n not in names(plan) and chance.random() < 0.5]
+        busy = Occupancy(busy=dict.fromkeys(leaving, "p"))
+        found = refused(plan, order(size), busy, leaving=leaving)
+        if isinstance(found, Refusal):
+            continue
+        assert found == refused(plan, order(size), busy, leaving=leaving)
+        stay = set(names(plan)) & set(names(found))
+        old, new = plan.graph.by_key(), found.graph.by_key()
+        mine = [k for k in old if k.partition("/")[2].partition("/")[0] in stay]
+        assert mine
+        assert all(old[k] == new[k] for k in mine)
+        used = list(addresses(found).values())
+        assert len(used) == len(set(used))
+        kept = {found.allotment.hosts[n] for n in names(found)} if found.allotment.hosts else set(range(size))
+        assert not kept & {plan.allotment.hosts[n] for n in leaving}
+        assert sum(r.kind is Kind.SERVER for r in found.graph.resources) == size == len(names(found))
+        assert Plan.model_validate_json(found.model_dump_json()) == found
+        plan = found.model_copy(update={"change": None})
+
+
+GOLDENS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
+    "grow": ({"count": 3}, {"count": 5, "access": {"ssh_from": ["203.0.113.0/24"]}}, ()),
+    "shrink": ({"count": 5, "nodes": {"spare": 1}}, {"count": 3}, ("gpu02",)),
+    "floating": ({"count": 2}, {"count": 2, "access": {"floating_ip": "each"}}, ()),
+    "impossible": (
+        {"count": 2},
+        {"count": 3, "nodes": {"image": "rocky"}, "fabric": {"hcas_per_node": 1}},
+        (),
+    ),
+    "same": ({"count": 2}, {"count": 2}, ()),
+}
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_the_difference_as_text(name: str, update_golden: bool) -> None:
+    """Each difference is the text under tests/golden, byte for byte."""
+    before, after, remove = GOLDENS[name]
+    found = change_text(changed(made(order(**before)), order(**after), remove=remove))
+    golden = GOLDEN / f"change-{name}.txt"
+    if update_golden:
+        golden.write_text(found)
+    assert found == golden.read_text()
+
+
+def test_a_pod_of_ipus_changes_who_gets_in_and_no_more() -> None:
+    """Its access and lease change in place; its IPUs, and its Poplar servers, are a whole."""
+    site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
+    nodes = {"count": 2, "flavor": "poplar", "image": "ubuntu"}
+    ordered = Order.model_validate({"name": "bert", "ipus": {"count": 16}, "nodes": nodes})
+    first = made(ordered, site=site)
+    found = changed(first, with_(ordered, "access", ssh_from=(IPv4Network("9.0.0.0/8"),)), site=site)
+    assert found.change is not None
+    assert [(c.key, c.field) for c in found.change.changed] == [("security_group", "ssh_from")]
+    assert not found.change.added
+    assert not found.change.removed
+    assert found.placement == first.placement
+    larger = changed(first, count(ordered, ordered.nodes.count + 1), site=site)
+    assert larger.change is not None
+    assert [i.field for i in larger.change.impossible] == ["nodes.count"]

@@ -1,0 +1,252 @@
+"""An order of IPUs: the plan, what it refuses, and what no tenant may reach or read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from email import message_from_string
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helpers.paths import EXAMPLES
+from tests.helpers.smallsite import POD_ID
+from weft.app.sitefile import load_site
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.quota import needed_quota
+from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
+from weft.model.site import Site
+from weft.planning.place.slots import slot
+from weft.planning.shapes.ipu.init import NOVA_LIMIT
+from weft.planning.shapes.ipu.plan import check_reach
+from weft.planning.shapes.plan import make_plan
+from weft.planning.shapes.plantext import plan_text
+
+SITE = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
+ORDER: dict[str, Any] = {
+    "name": "bert",
+    "ipus": {"count": 16},
+    "nodes": {"count": 1, "flavor": "poplar", "image": "ubuntu"},
+}
+
+
+def planned(
+    used: UsedNumbers | None = None, site: Site = SITE, occupancy: Occupancy | None = None, **changed: Any
+) -> Plan | Refusal:
+    order = Order.model_validate({**ORDER, **changed})
+    return make_plan(POD_ID, "team", order, site, occupancy or Occupancy(), used or UsedNumbers(), {})
+
+
+def good(**changed: Any) -> Plan:
+    plan = planned(**changed)
+    assert isinstance(plan, Plan), plan.reason
+    return plan
+
+
+def user_data(plan: Plan, key: str) -> str:
+    spec = plan.graph.by_key()[key].spec
+    assert isinstance(spec, ServerSpec) and spec.user_data is not None
+    return spec.user_data
+
+
+def written(config: Mapping[str, Any]) -> dict[str, str]:
+    return {f["path"]: f["content"] for f in config["write_files"]}
+
+
+def test_the_tenants_side_has_no_leg_in_the_closed_networks() -> None:
+    """Only the controller has a port on the gateways' network, and that port and server are not the tenant's."""
+    plan = good()
+    on_gateway = [r for r in plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.site_network]
+    assert [(r.key, r.owner) for r in on_gateway] == [("port/controller/gateway", "site")]
+    assert {r.key for r in plan.graph.resources if r.owner == "site"} >= {
+        "server/controller",
+        "port/controller/management",
+    }
+    poplar = user_data(plan, "server/poplar1")
+    assert "10.2." not in poplar and "10.1." not in poplar
+
+
+@pytest.mark.parametrize("change", ["port", "vlan"])
+def test_a_graph_that_reached_them_would_be_stopped(change: str) -> None:
+    """The check in the plan finds a tenant's port there, and a tenant's network with that VLAN."""
+    plan = good()
+    resources = plan.graph.by_key()
+    if change == "port":
+        key = "port/controller/gateway"
+        resources[key] = resources[key].model_copy(update={"owner": "tenant"})
+    else:
+        spec = NetworkSpec(physical_network="physnet-1g", segment=13, port_security=True)
+        resources["network/data"] = resources["network/data"].model_copy(update={"spec": spec})
+    with pytest.raises(ValueError, match="a tenant would reach a network of the site's own"):
+        check_reach(Graph(resources=tuple(resources.values())), SITE, "pod1")
+
+
+def test_the_controllers_cloud_init_has_the_whole_order() -> None:
+    """Agents in the order of the cables, cluster, allocation, user; the administrators' door on the gateways' side."""
+    plan = good()
+    config = yaml.safe_load(user_data(plan, "server/controller"))
+    order = json.loads(written(config)["/etc/openvipu/order.json"])
+    assert [a["host"] for a in order["agents"]] == [f"10.2.1.{n}" for n in (1, 2, 3, 4)]
+    assert order["clusters"][0]["topology"] == "mesh" and order["allocations"][0]["cluster"] == "bert"
+    unit = written(config)["/etc/systemd/system/openvipu.service"]
+    assert "--admin-address 10.2.250.1:8091" in unit and "--user-address 10.2.250.1:8090" in unit
+    # TLS on the gateways' network; on the tenant's own management network the users' door that Poplar can speak to
+    assert "--tls /etc/openvipu/tls --no-client-certificates --agents-ca /etc/openvipu/agents-ca.crt" in unit
+    assert "--plain-user-address 10.64." in unit
+    assert written(config)["/etc/openvipu/agents-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
+    assert f"weft-{POD_ID}" in config["runcmd"][1]
+    whole = good(ipus={"count": 64})
+    order = json.loads(
+        written(yaml.safe_load(user_data(whole, "server/controller")))["/etc/openvipu/order.json"]
+    )
+    assert order["clusters"][0]["topology"] == "torus" and len(order["agents"]) == 16
+
+
+def test_keys_stand_in_no_plan() -> None:
+    """A plan has places for keys; each server is given only those that it may have."""
+    plan = good()
+    specs = {r.key: r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)}
+    assert specs["server/poplar1"].secrets == ("vipu-tenant-key",)
+    assert "${weft:vipu-admin-key}" in user_data(plan, "server/controller")
+    assert "admin-key" not in user_data(plan, "server/poplar1")
+    config = yaml.safe_load(user_data(plan, "server/controller"))
+    secret = [f for f in config["write_files"] if "${weft:" in f["content"]]
+    assert len(secret) == 7 and {f["permissions"] for f in secret} == {"0600"}
+
+
+def test_the_poplar_servers_papers() -> None:
+    """Where the controller is, for Poplar and for `vipu`, and the tenant's own user data beside it."""
+    plan = good()
+    files = written(yaml.safe_load(user_data(plan, "server/poplar1")))
+    assert "export IPUOF_VIPU_API_HOST=10.64.0.17\n" in files["/etc/profile.d/vipu.sh"]
+    assert "export IPUOF_VIPU_API_PARTITION_ID=bert\n" in files["/etc/profile.d/vipu.sh"]
+    assert 'api-host="10.64.0.17"' in files["/etc/vipu/vipu-cli.hcl"]
+    own = "#cloud-config\nwrite_files: [{path: /mine, content: x}]\n"
+    both = message_from_string(user_data(good(access={"user_data": own}), "server/poplar1"))
+    parts = [p.get_payload() for p in both.walk() if not p.is_multipart()]
+    assert str(parts[0]).strip() == own.strip() and "vipu-cli.hcl" in str(parts[1])
+    with pytest.raises(InputError, match=r"access\.user_data.*Nova takes"):
+        good(access={"user_data": "x" * (NOVA_LIMIT - 10)})
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"ipus": {"count": 16, "ipu_pod": "pod9"}}, "'pod9' is not allowed: IPU-PODs of cloud main: pod1"),
+        (
+            {"nodes": {**ORDER["nodes"], "spare": 1}},
+            "nodes.spare: 1 is not allowed: 0 or left out: orders of IPUs have no spares",
+        ),
+        ({"locality": {"exclusive": True}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
+        ({"fabric": {"hcas": "shared"}}, "fabric: 'given' is not allowed: an order of IPUs has no fabric"),
+        ({"locality": {"required": "leaf"}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
+        ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma: '10.9.0.0/24' is not allowed: the subnet of the data"),
+        ({"network": {"management": "10.2.9.0/24"}}, "must not overlap the IPU-Gateway network 10.2.0.0/16"),
+        ({"network": {"management": "10.1.9.0/24"}}, "must not overlap the BMC network 10.1.0.0/16"),
+        ({"nodes": {**ORDER["nodes"], "count": 17}}, "nodes.count: 17 is not allowed: at most 16 Poplar servers"),
+        ({"nodes": {**ORDER["nodes"], "flavor": "gpu"}}, "nodes.flavor: 'gpu' is not allowed: flavors of cloud main"),
+    ],
+)  # fmt: skip
+def test_a_wrong_order_is_one_sentence(changed: dict[str, Any], sentence: str) -> None:
+    """Field, value and what is allowed."""
+    with pytest.raises(InputError) as raised:
+        planned(**changed)
+    assert sentence in str(raised.value)
+
+
+def test_ipus_where_there_are_none() -> None:
+    """A site without an IPU-POD says so."""
+    with pytest.raises(InputError, match="cloud main has no IPU-POD"):
+        planned(site=SITE.model_copy(update={"ipu_pods": {}, "ipu_machines": ()}))
+
+
+@pytest.mark.parametrize(
+    ("used", "sentence"),
+    [
+        ({"data/pod1": range(1100, 1200)}, "all VLANs of its data network are in use"),
+        ({"controller/pod1": range(1, 255)}, "all addresses for V-IPU controllers are in use"),
+    ],
+)
+def test_what_is_used_up_is_refused(used: dict[str, range], sentence: str) -> None:
+    """Every range has an end, and the refusal says which."""
+    refused = planned(UsedNumbers(spaces={space: frozenset(n) for space, n in used.items()}))
+    assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+
+
+def places(**taken: int) -> dict[str, str]:
+    """The first places of these hosts, held by a pod."""
+    return {slot(host, n): "other" for host, count in taken.items() for n in range(1, count + 1)}
+
+
+@pytest.mark.parametrize(
+    ("taken", "sentence"),
+    [
+        (places(poplar1=8, poplar2=8), "0 Poplar servers with room, 1 are needed"),
+        (places(generic1=8, generic2=16), "0 nodes for V-IPU controllers with room"),
+    ],
+)
+@pytest.mark.parametrize("field", ["busy", "reserved"])
+def test_shared_hosts_have_so_many_places(taken: dict[str, str], sentence: str, field: str) -> None:
+    """Those that are held count, and those that are promised or set aside; the refusal says what lacks."""
+    refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
+    assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+    one_left = {name: why for name, why in taken.items() if not name.endswith("/8")}
+    assert isinstance(planned(occupancy=Occupancy().model_copy(update={field: one_left})), Plan)
+
+
+def test_an_ipu_pod_without_room_for_servers_is_passed_over() -> None:
+    """The better run is of no use where no Poplar server serves it; what lacks is told if no other has room."""
+    pod = SITE.ipu_pods["pod1"]
+    second = tuple(
+        m.model_copy(update={"name": f"second{m.position}", "ipu_pod": "pod2"}) for m in SITE.ipu_machines
+    )
+    hosts = [n.model_copy(update={"ipu_pod": "pod2"}) if n.role == "poplar" else n for n in SITE.nodes]
+    site = SITE.model_copy(
+        update={
+            "ipu_pods": {"pod1": pod, "pod2": pod},
+            "ipu_machines": (*SITE.ipu_machines, *second),
+            "nodes": tuple(hosts),
+        }
+    )
+    assert good(site=site).fabric == "pod2"
+    refused = planned(site=site, ipus={"count": 16, "ipu_pod": "pod1"})
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "IPU-POD pod1 has 0 Poplar servers with room, 1 are needed"
+
+
+def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:
+    """The host with most room first; two Poplar servers of one pod never share a host."""
+    two = good(nodes={**ORDER["nodes"], "count": 2})
+    assert {"server/poplar1", "server/poplar2"} <= set(two.graph.by_key())
+    down = good(occupancy=Occupancy(down={"poplar1": "Nova host poplar1 is down"}))
+    assert "server/poplar2" in down.graph.by_key()
+    refused = planned(nodes={**ORDER["nodes"], "count": 3})
+    assert isinstance(refused, Refusal) and refused.would_fit == ("nodes.count: 2",)
+
+
+def test_the_tenants_quota_is_not_charged_for_the_controller() -> None:
+    """One server and its ports, the machines' ports, and the tenant's own group; the rest is the site's."""
+    needed = needed_quota(good().graph, 4, 1024)
+    assert needed == {
+        "networks": 2,
+        "subnets": 2,
+        "ports": 6,
+        "servers": 1,
+        "cores": 4,
+        "RAM (MiB)": 1024,
+        "security groups": 1,
+        "security group rules": 5,
+    }
+
+
+def test_the_plan_as_text_is_the_same_each_time() -> None:
+    """Machines, reasons, VLANs and resources; no P_Key."""
+    text = plan_text(good())
+    assert text == plan_text(good())
+    assert "IPU-Machines: 4 (16 IPUs) of IPU-POD pod1" in text and "P_Key" not in text
+    assert "IPU data    VLAN 1100 on physnet-data, 10.5.1.0/24" in text
+    assert "4 V-IPU agents, 1 V-IPU cluster, 1 V-IPU allocation, 1 V-IPU user" in text

@@ -1,0 +1,103 @@
+"""Which IPU-Machines an order gets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.paths import EXAMPLES
+from weft.app.sitefile import load_site
+from weft.model.placement import Occupancy, Refusal
+from weft.model.site import Site
+from weft.planning.shapes.ipu.run import choose_run, rows, runs, stretches
+
+POD64: Site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
+NAMES = [m.name for m in POD64.ipu_machines]
+
+
+def busy(*positions: int, pod: str = "other") -> Occupancy:
+    return Occupancy(busy={NAMES[p - 1]: pod for p in positions})
+
+
+def positions(machines: int, occupancy: Occupancy, site: Site = POD64) -> tuple[int, ...]:
+    chosen = choose_run(machines, "main", None, site, occupancy)
+    assert not isinstance(chosen, Refusal), chosen.reason
+    return chosen[0].positions
+
+
+def mesh(site: Site = POD64) -> Site:
+    pods = {n: p.model_copy(update={"topology": "mesh"}) for n, p in site.ipu_pods.items()}
+    return site.model_copy(update={"ipu_pods": pods})
+
+
+@pytest.mark.parametrize(
+    ("machines", "taken", "expected"),
+    [
+        (16, (), tuple(range(1, 17))),
+        (4, (), (1, 2, 3, 4)),
+        (1, (1,), (2,)),
+        (4, (1,), (5, 6, 7, 8)),
+        (2, (1, 2, 3, 4, 5), (7, 8)),
+        (4, tuple(range(3, 15)), (15, 16, 1, 2)),
+        (8, (1, 2, 3, 4, 13, 14, 15, 16), tuple(range(5, 13))),
+    ],
+    ids=["whole ring", "empty", "fills a gap", "aligned", "smallest harm", "over the end", "the only one"],
+)
+def test_the_run_that_breaks_least(machines: int, taken: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Neighbours, in the order of their cables."""
+    assert positions(machines, busy(*taken)) == expected
+
+
+def test_a_mesh_has_open_ends() -> None:
+    """The same machines in a row that isn't joined are no neighbours."""
+    refused = choose_run(4, "main", None, mesh(), busy(*range(3, 15)))
+    assert isinstance(refused, Refusal) and "the longest run of them is 2" in refused.reason
+    assert "ipus.count: 8" in refused.would_fit and "when pod other is released" in refused.would_fit
+
+
+def test_a_ring_with_an_empty_place_is_no_ring() -> None:
+    """A machine that was taken out for repair took its cables along."""
+    site = POD64.model_copy(update={"ipu_machines": tuple(m for m in POD64.ipu_machines if m.position != 7)})
+    refused = choose_run(16, "main", None, site, Occupancy())
+    assert isinstance(refused, Refusal) and "the longest run of them is 9" in refused.reason
+
+
+def test_every_machine_that_is_left_out_is_told() -> None:
+    """Maintenance, a host that is down, quarantine, promises and other pods are filters like any other."""
+    held = [m.model_copy(update={"maintenance": "new gateway"}) for m in POD64.ipu_machines[:1]]
+    site = POD64.model_copy(update={"ipu_machines": (*held, *POD64.ipu_machines[1:])})
+    occupancy = Occupancy(
+        busy={NAMES[1]: "p"},
+        quarantined={NAMES[2]: "dirty"},
+        down={NAMES[3]: "off"},
+        reserved={NAMES[4]: "q"},
+    )
+    refused = choose_run(16, "main", "pod1", site, occupancy)
+    assert isinstance(refused, Refusal)
+    told = {f.filter: f.examples for f in refused.explanation.filters if f.removed}
+    assert told == {
+        "maintenance": (f"{NAMES[0]}: new gateway",),
+        "down": (f"{NAMES[3]}: off",),
+        "quarantine": (f"{NAMES[2]}: dirty",),
+        "busy": (f"{NAMES[1]}: held by pod p",),
+        "reserved": (f"{NAMES[4]}: q",),
+    }
+
+
+@given(st.sets(st.integers(1, 16)), st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
+def test_a_run_is_found_exactly_where_there_is_one(taken: set[int], machines: int, ring: bool) -> None:
+    """Against the plain definition: so many free positions, each the neighbour of the one before."""
+    site = POD64 if ring else mesh()
+    starts = range(1, 17) if ring else range(1, 18 - machines)
+    there = [
+        tuple((s - 1 + i) % 16 + 1 for i in range(machines))
+        for s in starts
+        if not taken & {(s - 1 + i) % 16 + 1 for i in range(machines)}
+    ]
+    free = [m for m in site.ipu_machines if m.position not in taken]
+    found = {r.positions for r in runs(machines, rows(site, free))}
+    assert {frozenset(r) for r in there} == {frozenset(r) for r in found}
+    assert all(set(s) <= {m.position for m in free} for s in stretches(rows(site, free)[0]))
+    chosen = choose_run(machines, "main", None, site, busy(*taken))
+    assert isinstance(chosen, Refusal) == (not there)

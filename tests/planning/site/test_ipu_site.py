@@ -1,0 +1,219 @@
+"""What can be wrong with IPU-PODs in a site file, each told in one sentence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from openvipu.controller import authority
+from tests.helpers.paths import EXAMPLES
+from weft.app.sitefile import load_site
+from weft.model.errors import InputErrors
+from weft.planning.site.check import hints
+
+EXAMPLE = EXAMPLES / "sites" / "ipupod64"
+
+
+def errors(folder: Path) -> list[str]:
+    with pytest.raises(InputErrors) as raised:
+        load_site(folder / "site.yaml")
+    return [str(e).replace(f"{folder}/", "") for e in raised.value.errors]
+
+
+def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
+    """Errors of the example with one text replaced once."""
+    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
+    text = (folder / file).read_text()
+    assert old in text, old
+    (folder / file).write_text(text.replace(old, new, 1))
+    return errors(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        (
+            "ipu_machines.csv",
+            "0c:42:a1:75:00:02",
+            "0c:42:a1:75:00:01",
+            "rnic_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique",
+        ),
+        (
+            "ipu_machines.csv",
+            "70:69:79:20:14:05",
+            "0c:42:a1:75:00:01",
+            "gw_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique; it is that of lr75-ipum1 (",
+        ),
+        (
+            "ipu_machines.csv",
+            "10.2.1.2",
+            "10.2.1.1",
+            "gw_address: '10.2.1.1' is not allowed: an IPv4 address must be",
+        ),
+        (
+            "ipu_machines.csv",
+            "10.2.1.2",
+            "10.2.250.7",
+            "outside of 10.2.250.0/24, which is for V-IPU controllers",
+        ),
+        (
+            "ipu_machines.csv",
+            "10.2.1.2",
+            "10.9.1.2",
+            "gw_address: '10.9.1.2' is not allowed: an address of 10.2.0.0/16",
+        ),
+        (
+            "ipu_machines.csv",
+            "10.5.1.2",
+            "10.5.1.230",
+            "below 10.5.1.224: the last 32 of 10.5.1.0/24 are for",
+        ),
+        ("ipu_machines.csv", "10.5.1.2", "12", "rnic_address: '12' is not allowed"),
+        (
+            "ipu_machines.csv",
+            "pod1,2,",
+            "pod1,1,",
+            "a position in an IPU-POD must be unique; it is that of lr75-ipum1",
+        ),
+        ("ipu_machines.csv", "pod1,2,", "pod1,17,", "position: '17' is not allowed"),
+        (
+            "ipu_machines.csv",
+            "pod1,2,",
+            "pod9,2,",
+            "ipu_pod: 'pod9' is not allowed: IPU-PODs of the site: pod1",
+        ),
+        (
+            "ipu_machines.csv",
+            "tor75,10",
+            "tor75,9",
+            "a switch port must be unique; it is that of lr75-ipum1 already",
+        ),
+        (
+            "ipu_machines.csv",
+            "lr75-ipum2",
+            "poplar1",
+            "a name of a switch, node or IPU-Machine must be unique",
+        ),
+        (
+            "ipu_machines.csv",
+            "lr75-ipum2",
+            "controller",
+            "another name: a pod's own V-IPU controller is called so",
+        ),
+        ("site.yaml", "first: 1100", "first: 1300", "not above last, which is 1199"),
+        (
+            "site.yaml",
+            "last: 1199}\n      addresses: 10.5",
+            "last: 5000}\n      addresses: 10.5",
+            "at most 4094: it is a VLAN",
+        ),
+        (
+            "site.yaml",
+            "physical_network: physnet-data",
+            "physical_network: physnet-mgmt",
+            "it must not overlap that of cloud main (1000 to 1199)",
+        ),
+        (
+            "site.yaml",
+            "physical_network: physnet-1g\n      vlan: 13",
+            "physical_network: physnet-data\n      vlan: 1150",
+            "gateway.vlan: 1150 is not allowed: a VLAN outside of IPU-POD pod1 (1100 to 1199): tenants get those",
+        ),
+        (
+            "site.yaml",
+            "vlan: 13, addresses: 10.1.0.0/16",
+            "vlan: 13, addresses: 10.64.0.0/16",
+            "bmc.addresses: '10.64.0.0/16' is not allowed: it must not overlap cloud main's management addresses",
+        ),
+        (
+            "site.yaml",
+            "vlan: 13, addresses: 10.1.0.0/16",
+            "vlan: 13, addresses: 10.2.0.0/16",
+            "another subnet than the gateways'",
+        ),
+        ("site.yaml", "controllers: 10.2.250.0/24", "controllers: 10.3.0.0/24", "a block inside 10.2.0.0/16"),
+        (
+            "site.yaml",
+            "addresses: 10.5.1.0/24",
+            "addresses: 10.128.1.0/24",
+            "must not overlap cloud main's rdma_addresses",
+        ),
+        (
+            "site.yaml",
+            "flavor: vipu-controller}",
+            "flavor: huge}",
+            "flavors of cloud main: poplar, vipu-controller",
+        ),
+        (
+            "site.yaml",
+            "role: poplar, ipu_pod: pod1",
+            "role: poplar",
+            "ipu_pod: nothing is given: a Poplar server needs it",
+        ),
+        ("site.yaml", "role: controller}", "role: controller, ipu_pod: pod1}", "only a Poplar server has it"),
+        ("site.yaml", "ipu_pods:\n  pod1:", "ipu_pods:\n  main:", "another name: a cloud or a fabric has it"),
+        (
+            "site.yaml",
+            "topology: torus",
+            "topology: star",
+            "topology: 'star' is not allowed: 'mesh' or 'torus'",
+        ),
+    ],
+)
+def test_one_mistake_is_told_where_it_is(
+    tmp_path: Path, file: str, old: str, new: str, sentence: str
+) -> None:
+    """File, line, field, value and what is allowed."""
+    told = changed(tmp_path, file, old, new)
+    assert any(sentence in line and line.startswith(("site.yaml:", "ipu_machines.csv:")) for line in told), (
+        told
+    )
+
+
+def test_a_site_needs_something_to_order(tmp_path: Path) -> None:
+    """Neither a fabric nor an IPU-POD: that is no site."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    lines = (tmp_path / "site.yaml").read_text().splitlines()
+    start, end = lines.index("ipu_pods:"), lines.index("racks:")
+    kept = [*lines[:start], *lines[end:-1]]
+    (tmp_path / "site.yaml").write_text("\n".join(kept).replace(", ipu_pod: pod1", "") + "\n")
+    assert any("a site has at least one fabric or one of ipu_pods" in line for line in errors(tmp_path))
+
+
+def test_hints_name_what_is_missing_to_order(tmp_path: Path) -> None:
+    """An IPU-POD without Poplar servers or controller nodes is a site, and worth a word."""
+    site = load_site(EXAMPLE / "site.yaml")
+    bare = site.model_copy(update={"nodes": ()})
+    assert [h for h in hints(bare) if "IPU-POD" in h] == [
+        "IPU-POD pod1 has no Poplar servers: no IPUs can be ordered there",
+        "IPU-POD pod1 has no controller nodes: no IPUs can be ordered there",
+    ]
+    assert not [h for h in hints(site) if "IPU-POD" in h]
+
+
+def test_keys_in_the_clear_are_said_in_so_many_words(tmp_path: Path) -> None:
+    """Without the agents' authority a site is refused, or says that keys may be read; then the check repeats it."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / "site.yaml").read_text()
+    start, end = text.index("      agents_ca:"), text.index("    bmc:")
+    (tmp_path / "site.yaml").write_text(text[:start] + text[end:])
+    (told,) = errors(tmp_path)
+    assert "agents_ca: nothing is given" in told or "agents_ca" in told
+    assert "or keys_in_clear: true, and every key of agents can be read on the gateways' network" in told
+    (tmp_path / "site.yaml").write_text(text[:start] + "      keys_in_clear: true\n" + text[end:])
+    site = load_site(tmp_path / "site.yaml")
+    assert [h for h in hints(site) if "keys_in_clear" in h] == [
+        "IPU-POD pod1 has keys_in_clear: keys of agents and of controllers without TLS can be read on the "
+        "gateways' network"
+    ]
+    authority.create(tmp_path / "tls", [])
+    for pem, sentence in (
+        ("nonsense", "one certificate or more in PEM"),
+        ((tmp_path / "tls" / "agent.crt").read_text(), "an authority's certificate, which may sign others"),
+    ):
+        block = "".join(f"        {line}\n" for line in pem.splitlines())
+        (tmp_path / "site.yaml").write_text(f"{text[:start]}      agents_ca: |\n{block}{text[end:]}")
+        (told,) = errors(tmp_path)
+        assert sentence in told

@@ -1,0 +1,263 @@
+"""What no single row can show is found across the whole site, and told at the row it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import SMALL
+from tests.helpers.sitefolder import Folder
+from weft.app.sitefile import load_site
+from weft.planning.site.check import hints
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+CASES: dict[str, tuple[str, str, str, list[str]]] = {
+    "a rack twice": (
+        "racks.csv", "rack2,row-a,A", "rack1,row-a,A\nrack2,row-a,A",
+        ["racks.csv:3: racks[1].name: 'rack1' is not allowed: a rack's name must be unique; "
+         "it is that of rack rack1 already"],
+    ),
+    "an unknown rack": (
+        "nodes.csv", "gpu07,rack2", "gpu07,rack9",
+        ["nodes.csv:8: nodes[6].rack: 'rack9' is not allowed: racks of the site: rack1, rack2, rack3, rack4, rack5"],
+    ),
+    "a switch's unknown rack": (
+        "switches.csv", "200001,rack5", "200001,hall",
+        ["switches.csv:6: switches[4].rack: 'hall' is not allowed: "
+         "racks of the site: rack1, rack2, rack3, rack4, rack5"],
+    ),
+    "a node twice, in other letters": (
+        "nodes.csv", "gpu02,rack1,compute", "gpu02,rack1,compute\nGPU02,rack1,service",
+        ["nodes.csv:4: nodes[2].name: 'GPU02' is not allowed: a name of a switch or node must be unique; "
+         "it is that of node gpu02 already"],
+    ),
+    "a node named as a switch": (
+        "nodes.csv", "gpu02,rack1,compute", "gpu02,rack1,compute\nleaf01,rack1,service",
+        ["nodes.csv:4: nodes[2].name: 'leaf01' is not allowed: a name of a switch or node must be unique; "
+         "it is that of switch leaf01 already"],
+    ),
+    "a port GUID twice": (
+        "hcas.csv", "0xb8599f0300000201,0000:0c", "0xb8599f0300000101,0000:0c",
+        ["hcas.csv:6: hcas[4].port_guid: '0xb8599f0300000101' is not allowed: a port GUID must be unique; "
+         "it is that of gpu01/mlx5_0 already"],
+    ),
+    "an adapter with a switch's GUID": (
+        "hcas.csv", "ib,0xb8599f0300000200,", "ib,0xb8599f0300100001,",
+        ["hcas.csv:6: hcas[4].guid: '0xb8599f0300100001' is not allowed: a node GUID must be unique; "
+         "it is that of switch leaf01 already"],
+    ),
+    "an unknown fabric": (
+        "hcas.csv", "gpu02,mlx5_0,ib,", "gpu02,mlx5_0,roce,",
+        ["hcas.csv:6: hcas[4].fabric: 'roce' is not allowed: fabrics of the site: ib",
+         "links.csv:6: links[4].b: 'leaf01' is not allowed: it must be on fabric roce as gpu02/mlx5_0 is"],
+    ),
+    "an unknown node in the table of adapters": (
+        "hcas.csv", "gpu02,mlx5_0,", "gpu20,mlx5_0,",
+        ["hcas.csv:6: hcas[4].node: 'gpu20' is not allowed: it must be a node of the site",
+         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site"],
+    ),
+    "a PCI address twice in one node": (
+        "accelerators.csv", "gpu02,h100,0000:0b:00.0", "gpu02,h100,0000:0c:00.0",
+        ["accelerators.csv:11: accelerators[9].pci: '0000:0c:00.0' is not allowed: "
+         "a PCI address in node gpu02 must be unique; it is that of gpu02/mlx5_0 already"],
+    ),
+    "an adapter named management": (
+        "hcas.csv", "gpu02,mlx5_0,", "gpu02,management,",
+        ["hcas.csv:6: hcas[4].name: 'management' is not allowed: another name: this one is that of the management port",
+         "hcas.csv:6: hcas[4].name: 'gpu02/management' is not allowed: every adapter needs a link to a leaf; "
+         "it has none",
+         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site"],
+    ),
+    "a cable to nowhere": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf09,5",
+        ["links.csv:6: links[4].b: 'leaf09' is not allowed: a switch of the site, or node/adapter of the site"],
+    ),
+    "a port that the switch doesn't have": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,41",
+        ["links.csv:6: links[4].b_port: 41 is not allowed: switch leaf01 has ports 1 to 40"],
+    ),
+    "a port used twice": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,6",
+        ["links.csv:7: links[5].b_port: 6 is not allowed: port 6 of leaf01 is used already, by links[4]"],
+    ),
+    "an adapter with two cables": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,5\ngpu02/mlx5_0,2,leaf01,18",
+        ["links.csv:7: links[5].a_port: 2 is not allowed: gpu02/mlx5_0 has one port, and links[4] uses it"],
+    ),
+    "a cable from host to host": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5\n", "gpu02/mlx5_0,1,gpu03/mlx5_3,1\n",
+        ["links.csv:6: links[4].b: 'gpu03/mlx5_3' is not allowed: one end must be a switch, "
+         "and gpu02/mlx5_0 isn't one either",
+         "links.csv:13: links[11].a_port: 1 is not allowed: port 1 of gpu03/mlx5_3 is used already, by links[4]"],
+    ),
+    "a host on a spine": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,spine01,40",
+        ["links.csv:6: links[4].b: 'spine01' is not allowed: gpu02/mlx5_0 must hang on a leaf; this is a spine"],
+    ),
+    "a cable that bites its tail": (
+        "links.csv", "leaf01,25,spine01,1\n", "leaf01,25,leaf01,26\n",
+        ["links.csv:68: links[66].b: 'leaf01' is not allowed: the two ends of a cable can't be the same thing",
+         "links.csv:69: links[67].a_port: 26 is not allowed: port 26 of leaf01 is used already, by links[66]"],
+    ),
+    "a node without a leaf": (
+        "links.csv", "gpu02/mlx5_0,1,leaf01,5\n", "",
+        ["hcas.csv:6: hcas[4].name: 'gpu02/mlx5_0' is not allowed: every adapter needs a link to a leaf; it has none"],
+    ),
+    "P_Keys beyond VLAN ids": (
+        "site.yaml", "last: 0xe2", "last: 0x1fff",
+        ["site.yaml:22: fabrics.ib.segments.last: 8191 is not allowed: "
+         "at most 4094: each number is a Neutron segmentation id"],
+    ),
+    "a range turned round": (
+        "site.yaml", "first: 1000, last: 1199", "first: 1199, last: 1000",
+        ["site.yaml:9: clouds.main.management.segments.first: 1199 is not allowed: not above last, which is 1000"],
+    ),
+    "VLANs that are P_Keys of the same physical network": (
+        "site.yaml", "physical_network: physnet-mgmt\n      segments: {first: 1000, last: 1199}",
+        "physical_network: physnet-ib\n      segments: {first: 200, last: 300}",
+        ["site.yaml:9: clouds.main.management.segments.first: '200 to 300' is not allowed: it must not overlap "
+         "that of fabric ib (101 to 226): both are on physical network physnet-ib"],
+    ),
+    "a provider network without its numbers": (
+        "site.yaml", "      segments: {first: 1000, last: 1199}\n", "",
+        ["site.yaml:7: clouds.main.management.segments: nothing is given: "
+         "provider networks need it; of type self-service Neutron itself picks a network"],
+    ),
+    "a self-service network with numbers": (
+        "site.yaml", "      physical_network: physnet-mgmt\n", "      type: self-service\n",
+        ["site.yaml:9: clouds.main.management.segments: '1000 to 1199' is not allowed: "
+         "left out: of type self-service Neutron picks the network and its number"],
+    ),
+    "a self-service network on a physical one": (
+        "site.yaml", "      segments: {first: 1000, last: 1199}\n", "      type: self-service\n",
+        ["site.yaml:8: clouds.main.management.physical_network: 'physnet-mgmt' is not allowed: "
+         "left out: of type self-service Neutron picks the network and its number"],
+    ),
+    "blocks that overlap": (
+        "site.yaml", "10.128.0.0/16", "10.16.128.0/17",
+        ["site.yaml:12: clouds.main.rdma_addresses: '10.16.128.0/17' is not allowed: "
+         "it must not overlap management.addresses 10.16.0.0/16"],
+    ),
+    "a block too small for one subnet": (
+        "site.yaml", "10.128.0.0/16", "10.128.0.0/28",
+        ["site.yaml:13: clouds.main.rdma_prefix: 24 is not allowed: "
+         "a subnet must fit into the block 10.128.0.0/28: 28 or more"],
+    ),
+    "a block that is for multicast": (
+        "site.yaml", "10.128.0.0/16", "224.0.0.0/16",
+        ["site.yaml:12: clouds.main.rdma_addresses: '224.0.0.0/16' is not allowed: "
+         "a block for hosts; this one is for multicast"],
+    ),
+    "an agent beside a node that is no subnet manager": (
+        "site.yaml", "node: sm2", "node: gpu01",
+        ["site.yaml:27: fabrics.ib.manager.agents[1].node: 'gpu01' is not allowed: "
+         "nodes with role subnet-manager and an adapter on fabric ib: sm1, sm2"],
+    ),
+    "two agents beside one node": (
+        "site.yaml", "node: sm2", "node: sm1",
+        ["site.yaml:27: fabrics.ib.manager.agents[1].node: 'sm1' is not allowed: an agent's node must be unique; "
+         "it is that of agent sm1 of fabric ib already"],
+    ),
+    "a flavor that no node can serve": (
+        "site.yaml", "{type: h100, count: 4}", "{type: h100, count: 16}",
+        ["site.yaml:16: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
+         "no node of cloud main has them; the most on one node: 8 x h100"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_mistake_is_found_where_it_is(folder: Folder, name: str) -> None:
+    """One spoiled row of the example gives exactly these sentences."""
+    file, old, new, expected = CASES[name]
+    folder.replace(file, old, new)
+    assert folder.errors() == expected
+
+
+def test_a_cloud_and_a_fabric_of_one_name_are_refused(folder: Folder) -> None:
+    """`where` of a resource names a cloud or a fabric: it must not be both."""
+    folder.replace("site.yaml", "  ib:\n", "  main:\n")
+    assert (
+        "site.yaml:19: fabrics.main: 'main' is not allowed: a fabric and a cloud can't have the same name"
+        in (folder.errors())
+    )
+
+
+def test_names_that_would_be_one_outside_are_refused(folder: Folder) -> None:
+    """`a-b` with adapter `c` and `a` with adapter `b-c` would both have the port `…-a-b-c`."""
+    folder.append("nodes.csv", "gpu01-mlx5_0,rack1,compute")
+    folder.append("nodes.csv", "gpu01-mlx5,rack1,compute")
+    folder.append("hcas.csv", "gpu01-mlx5_0,x,ib,0xa0,0xa1,0000:01:00.0,0,200")
+    line = folder.append("hcas.csv", "gpu01,mlx5_0-x,ib,0xb0,0xb1,0000:02:00.0,0,200")
+    folder.append("links.csv", "gpu01-mlx5_0/x,1,leaf01,18")
+    folder.append("links.csv", "gpu01/mlx5_0-x,1,leaf01,19")
+    (error,) = folder.errors()
+    assert "'gpu01-mlx5_0-x' is not allowed: node and adapter, joined by '-', must be unique" in error
+    assert error.startswith((f"hcas.csv:{line}", f"hcas.csv:{line - 1}"))
+
+
+def test_a_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
+    """Leaves that can't reach one another are not one fabric: the cut-off leaf is named."""
+    links = [k for k in (folder.path / "links.csv").read_text().splitlines() if not k.startswith("leaf03,")]
+    (folder.path / "links.csv").write_text("\n".join(links) + "\n")
+    assert folder.errors() == [
+        "switches.csv:4: switches[2].name: 'leaf03' is not allowed: "
+        "no way of cables leads from it to leaf01; a fabric is in one piece"
+    ]
+
+
+def test_two_clouds_make_nodes_say_theirs(folder: Folder) -> None:
+    """With several clouds a compute node must say which one is its own, and only to one that exists."""
+    text = folder.site.read_text()
+    cloud = text[text.index("  main:") : text.index("fabrics:")].rstrip()
+    other = cloud.replace("  main: ", "  west: ", 1).split("    flavors:")[0]
+    folder.site.write_text(text.replace(cloud, f"{cloud}\n{other}"))
+    errors = folder.errors()
+    assert len(errors) == 18 - 2 + 2
+    assert (
+        errors[0]
+        == "nodes.csv:2: nodes[0].cloud: nothing is given: it must be given where the site has several clouds"
+    )
+    assert "no node of cloud main has them" in errors[-1]
+
+
+def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
+    """Nova's host of a node, given or by its name, is one node's alone."""
+    folder.replace("nodes.csv", "name,rack,role", "name,rack,role,host")
+    rows = (folder.path / "nodes.csv").read_text().splitlines()
+    rows = [rows[0], *(f"{r}," for r in rows[1:])]
+    rows[2] += "gpu01"
+    (folder.path / "nodes.csv").write_text("\n".join(rows) + "\n")
+    assert folder.errors() == [
+        "nodes.csv:3: nodes[1].host: 'gpu01' is not allowed: a host of cloud main must be unique; "
+        "it is that of node gpu01 already"
+    ]
+
+
+def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
+    """No agents, no flavors and nodes without adapters are no errors, but are said."""
+    assert hints(load_site(SMALL / "site.yaml")) == ()
+    text = folder.site.read_text()
+    start, end = text.index("      agents:"), text.index("      ca:")
+    text = text[:start] + text[end:]
+    start, end = text.index("    flavors:"), text.index("fabrics:")
+    folder.site.write_text(text[:start] + text[end:])
+    folder.append("nodes.csv", "gpu99,rack1,compute")
+    assert hints(load_site(folder.site)) == (
+        "fabric ib has no agents: weft can plan for it, and not wire it",
+        "1 compute nodes have no adapters and can't be ordered: gpu99 …",
+        "cloud main has no flavors: nothing can be ordered there",
+    )
+
+
+def test_cables_that_are_yet_to_be_taken_in_may_be_missing(folder: Folder) -> None:
+    """A site without links is refused, and read when the links are to come from the fabric."""
+    folder.replace("site.yaml", "links: {csv: links.csv}\n", "")
+    assert len(folder.errors()) == 66
+    assert load_site(folder.site, links_needed=False).links == ()
