@@ -39,7 +39,7 @@ from weft.testing.verbs import FakeIdentity, FakeVerbs
 
 ERRORS: list[tuple[WeftError, int]] = [
     (InputError("nodes.count", 0, "1 or more"), 400),
-    (InputErrors([InputError("a", 1, "2"), InputError("b", None, "it must be given", "pod.yaml:3")]), 400),
+    (InputErrors([InputError("a", 1, "2"), InputError("b", None, "required", "pod.yaml:3")]), 400),
     (UnauthenticatedError("signed out"), 401),
     (ForbiddenError("not yours"), 403),
     (NotFoundError("no such thing"), 404),

@@ -65,7 +65,7 @@ def test_inline_rows_and_includes_may_be_mixed(folder: Folder) -> None:
     line = (folder.site.read_text().splitlines()).index("  - {name: bad name, role: chief}") + 1
     assert folder.errors() == [
         f"site.yaml:{line}: nodes[19].name: 'bad name' is not allowed: "
-        "letters, digits, '.', '_' and '-', not at an end, at most 63",
+        "letters, digits, '.', '_' and '-', starting and ending with a letter or digit, at most 63 characters",
         f"site.yaml:{line}: nodes[19].role: 'chief' is not allowed: "
         "'compute', 'poplar', 'controller', 'subnet-manager' or 'service'",
     ]
@@ -89,7 +89,7 @@ def test_adapters_inline_and_in_the_table_are_added_up(folder: Folder) -> None:
     line = folder.site.read_text().splitlines().index("    hcas:") + 2
     assert folder.errors() == [
         f"site.yaml:{line}: nodes[18].hcas[0].guid: '0xb8599f0300000100' is not allowed: "
-        "a node GUID must be unique; it is that of gpu01/mlx5_0 already"
+        "a node GUID must be unique; gpu01/mlx5_0 already has it"
     ]
     folder.replace("site.yaml", "guid: 0xb8599f0300000100", "guid: 0000:0000:0000:00a0")
     hca = load_site(folder.site).node_by_name["extra"].hcas[0]
@@ -130,8 +130,8 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "site.yaml",
             "    physical_network: physnet-ib\n",
             "",
-            "site.yaml:19: fabrics.ib.physical_network: nothing is given: "
-            "it must be given (Neutron's name of the physical network)",
+            "site.yaml:19: fabrics.ib.physical_network: missing: "
+            "Name of the physical network in Neutron",
         ),
         (
             "site.yaml",
@@ -145,7 +145,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             '"https://sm1.example.net:8443"',
             "http://sm1.example.net",
             "site.yaml:26: fabrics.ib.manager.agents[0].url: 'http://sm1.example.net' is not allowed: "
-            "an address that begins with https://",
+            "a URL that begins with https://",
         ),
         ("site.yaml", "last: 0xe2", "last: many", "site.yaml:22: fabrics.ib.segments.last: 'many' is not allowed: "
          "a whole number"),

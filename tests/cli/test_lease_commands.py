@@ -138,7 +138,7 @@ def test_an_operator_sets_nodes_aside(desk: Desk) -> None:
     assert "block" in listed and "training" in listed
     assert desk.weft(*words).code == 2
     nothing = desk.weft("reservation", "create", "empty", "--project", "p1", cloud="operator")
-    assert nothing.code == 2 and "give nodes or leaves" in nothing.err
+    assert nothing.code == 2 and "nodes or leaves are required" in nothing.err
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 0
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 2
     assert desk.weft("reservation", "list", "--json", cloud="operator").json == []

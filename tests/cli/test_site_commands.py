@@ -174,7 +174,7 @@ def test_bad_files_without_a_server(tmp_path: Path) -> None:
     """The order's mistakes and the site's are told the same way."""
     bad = tmp_path / "pod.yaml"
     bad.write_text("name: p\n")
-    with pytest.raises(InputErrors, match=r"pod.yaml:1: nodes: nothing is given"):
+    with pytest.raises(InputErrors, match=r"pod.yaml:1: nodes: missing"):
         plan_offline(bad, SMALL / "site.yaml")
     with pytest.raises(InputErrors, match="an existing file is needed"):
         plan_offline(PODS / "01-smallest.yaml", tmp_path / "none.yaml")

@@ -160,7 +160,7 @@ def test_a_tenant_cannot_do_what_weft_may(lab: Lab) -> None:
 
 
 def test_neutron_never_gives_a_tenant_one_of_wefts_segments(lab: Lab) -> None:
-    """A tenant's own network is a VXLAN, or a VLAN outside of the ranges that weft gives out."""
+    """A tenant's own network is a VXLAN, or a VLAN outside the range of the ranges that weft gives out."""
     tenant, operator = connect(lab, "team-b"), connect(lab, "operator")
     network = tenant.network.create_network(name="own")
     try:

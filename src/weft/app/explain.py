@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as our own errors: file and line, field, value, and what is allowed, in plain words."""
+"""pydantic's errors as weft's own: file and line, field, value, and what is allowed, in plain words."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, InputErrors
-from weft.model.ids import DURATION
+from weft.model.ids import DURATION, NAMES
 
 D = TypeVar("D", bound=BaseModel)
 
 MOST_ERRORS = 200
-"""Of one document that are told; the others are counted."""
+"""Maximum reported per document; the others are counted."""
 _PATTERNS = {
-    r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": "letters, digits, '.', '_' and '-', not at an end, at most 63",
-    r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', not at an end, at most 40",
-    DURATION: "a whole number and s, m, h or d, such as 90m, 12h or 7d",
-    r"^https://": "an address that begins with https://",
+    r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": NAMES,
+    r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', starting and ending with a letter or digit, at most 40 "
+    "characters",
+    DURATION: "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d",
+    r"^https://": "a URL that begins with https://",
 }
-A_TIME = "a time with its zone, such as 2027-01-31T18:00:00Z"
+A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
 _SENTENCES = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} or less",
     "literal_error": "{expected}",
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} characters",
-    "too_short": "at least {min_length} of them",
+    "too_short": "at least {min_length}",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "int_type": "a whole number",
@@ -53,10 +54,10 @@ _SENTENCES = {
 
 
 def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: Path = ()) -> D:
-    """The document, or `InputErrors` with one error for each thing that is wrong, in the order of the lines.
+    """The document, or `InputErrors` with one error per problem, in line order.
 
     Args:
-        under: where the document stands in the one that was given.
+        under: path of the document in the given one.
     """
     try:
         return model.model_validate(data)
@@ -68,10 +69,10 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
 def validate_rows(
     model: type[D], table: str, rows: Any, first: int
 ) -> tuple[tuple[D, ...], list[InputError], int]:
-    """Rows of a table, what is wrong with them, and how much more is; with anything wrong there are no rows.
+    """The rows of a table; if any are invalid, no rows, but the errors and the number of further errors.
 
     Args:
-        first: number in the table of the first of these rows.
+        first: index in the table of the first of these rows.
     """
     try:
         return _rows_of(model).validate_python(rows), [], 0
@@ -94,7 +95,7 @@ def _errors(
 
 
 def by_line(errors: list[InputError]) -> list[InputError]:
-    """The errors file by file, in the order in which files are met, and line by line."""
+    """The errors sorted by file, in order of first appearance, and line."""
     files: dict[str, int] = {}
 
     def place(error: InputError) -> tuple[int, int]:
@@ -105,7 +106,7 @@ def by_line(errors: list[InputError]) -> list[InputError]:
 
 
 def shown(value: object) -> object:
-    """A value as an error shows it: short."""
+    """A value shortened for an error message."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -118,7 +119,7 @@ def shown(value: object) -> object:
 def _error(
     model: type[BaseModel], error: ErrorDetails, where: Positions, under: Path, first: int | None
 ) -> InputError:
-    """One error; `first` is given where the model is that of a row, the number of the first row."""
+    """One error; `first` is the index of the first row if the model is that of a row."""
     path: Path = tuple(p for p in error["loc"] if p != "[key]")
     if first is not None and path:
         under, path = (*under, first + int(path[0])), path[1:]
@@ -126,9 +127,8 @@ def _error(
     value: object = shown(error["input"])
     kind = error["type"]
     if kind == "missing":
-        value, allowed = None, "it must be given"
-        if info is not None and info.description:
-            allowed += f" ({info.description.rstrip('.')})"
+        value, allowed = None, (info.description or "").rstrip(".") if info is not None else ""
+        allowed = allowed or "required"
     elif kind == "extra_forbidden":
         allowed = _unknown(str(path[-1]), parent)
     else:
@@ -138,7 +138,7 @@ def _error(
 
 
 def in_words(kind: str, details: Mapping[str, Any], message: str) -> str:
-    """What would have been right, from pydantic's type of the error, its `ctx` and its own message."""
+    """What is allowed, from pydantic's error type, `ctx` and message."""
     if kind == "string_pattern_mismatch":
         pattern = details.get("pattern", "")
         return _PATTERNS.get(pattern, f"text of the form {pattern}")
@@ -157,7 +157,7 @@ def _unknown(name: str, parent: type[BaseModel] | None) -> str:
 
 
 def _find(model: type[BaseModel], path: Path) -> tuple[type[BaseModel] | None, FieldInfo | None]:
-    """The model that the last part of the path belongs to, and the field there, if there are such."""
+    """The model and the field that the last part of the path refers to, if they exist."""
     current: Any = model
     parent: type[BaseModel] | None = None
     info: FieldInfo | None = None

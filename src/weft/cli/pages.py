@@ -64,7 +64,7 @@ def _row(action: argparse.Action) -> str:
     names = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value or action.dest
     default = f"`{action.default}`" if isinstance(action.default, Path) else ""
     meaning = (action.help or "").replace("%(default)s", "see `--help`" if default else str(action.default))
-    needed = " (needed)" if action.required and action.option_strings else ""
+    needed = " (required)" if action.required and action.option_strings else ""
     return f"| `{names}` | {_cell(meaning)}{needed} |"
 
 
@@ -89,7 +89,8 @@ def routes() -> str:
                 query = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
                 status, answer = next((s, a) for s, a in operation["responses"].items() if s.startswith("2"))
                 lines.append(
-                    f"| `{method.upper()} {path}` | {operation['description']} | {', '.join(query)} | "
+                    f"| `{method.upper()} {path}` | {_cell(' '.join(operation['description'].split()))} | "
+                    f"{', '.join(query)} | "
                     f"{_schema(operation.get('requestBody', {}))} | {status} {_schema(answer)} |"
                 )
     return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
-"""What is published from the models: JSON Schemas, the field tables of the two file pages, the picture of the states.
+"""What is published from the models: JSON Schemas, the field tables of the two file pages, the state diagram.
 
-`python -m weft.generate.schemas` writes them into `docs/` of the working folder; a test says when that is due.
+`python -m weft.generate.schemas` writes them to `docs/` in the working directory; a test fails when they are out of
+date.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -60,7 +62,7 @@ def field_table(model: type[BaseModel]) -> str:
 
 
 def column_table() -> str:
-    """A Markdown table of what columns each CSV file may have; those that must be there are bold."""
+    """A Markdown table of the columns that each CSV file may have; required ones are bold."""
     rows = ["| table | columns |", "|---|---|"]
     for table, model in TABLES.items():
         columns = [f"**{c}**" if model.model_fields[c].is_required() else c for c in csv_columns(table)]
@@ -87,8 +89,8 @@ def states_table() -> str:
 
 
 def summaries_table() -> str:
-    """The one word that people read, and the condition that says why."""
-    rows = ["| state | means | why: the message of |", "|---|---|---|"]
+    """The state, and the condition whose message explains it."""
+    rows = ["| state | meaning | explained by the message of |", "|---|---|---|"]
     rows += [f"| {state} | {MEANS[state]} | `{DECIDES[state]}` |" for state in PodState]
     return "\n".join(rows) + "\n"
 
@@ -106,7 +108,7 @@ def blocks() -> dict[str, str]:
 
 
 def fill(page: str, texts: Mapping[str, str]) -> str:
-    """The page with every block `<!-- name --> … <!-- end -->` made new. Raises KeyError for an unknown name."""
+    """The page with every block `<!-- name --> … <!-- end -->` replaced. Raises KeyError for an unknown name."""
     return _BLOCK.sub(lambda m: f"{m[1]}\n{texts[m['name']]}\n{m[3]}", page)
 
 
@@ -125,7 +127,7 @@ def files(docs: Path) -> dict[Path, str]:
 def main() -> int:
     docs = Path("docs")
     if not docs.is_dir():
-        print("run it in the project's folder: there is no docs/ here", file=sys.stderr)
+        print("no docs/ here: run this in the project's root directory", file=sys.stderr)
         return 2
     for path, text in files(docs).items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +146,7 @@ def _inside(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _default(info: FieldInfo) -> str:
     if info.is_required():
-        return "needed"
+        return "required"
     default = info.get_default(call_default_factory=True, validated_data={})
     if (
         default is None
@@ -179,6 +181,8 @@ def _type(annotation: Any) -> str:
         return f"list of {_type(arguments[0])}"
     if origin is dict:
         return f"by name: {_type(arguments[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return ", ".join(f"`{a}`" for a in annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (
             "`{csv: FILE}`"

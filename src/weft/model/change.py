@@ -1,4 +1,4 @@
-"""What a changed order makes different: fields, nodes and resources. A document that doors show; stored nowhere."""
+"""The difference that a changed order makes: fields, nodes and resources. Returned by the API, stored nowhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FieldChange(Document):
 
 
 class SpecChange(Document):
-    """A field of a resource that stays, changed in place."""
+    """A field of a resource that is changed in place."""
 
     key: str
     field: str
@@ -26,35 +26,39 @@ class SpecChange(Document):
 
 
 class Impossible(Document):
-    """A field that can't be changed while the pod is there."""
+    """A field that can't be changed on an existing pod."""
 
     field: str
-    value: str = Field(description="What the order says.")
-    was: str = Field(description="What the pod has.")
-    allowed: str = Field(description="Why it stays so, and what to do instead: the end of a sentence.")
+    value: str = Field(description="Value in the order.")
+    was: str = Field(description="Value of the pod.")
+    allowed: str = Field(description="Why it can't be changed, and what to do instead.")
 
 
 class PodChange(Document):
-    """The difference between what a pod is and what an order wants of it."""
+    """The difference between a pod and an order."""
 
     generation: int = Field(
-        ge=1, description="Generation that this would be; the one in force if nothing is to be done."
+        ge=1,
+        description="Generation that the change would create; the current one if there is nothing to do.",
     )
     fields: tuple[FieldChange, ...] = ()
     nodes_added: tuple[str, ...] = Field(default=(), description="Spares included.")
     nodes_removed: tuple[str, ...] = Field(
-        default=(), description="Given back once they were read back clean."
+        default=(), description="Nodes that are released once they are read back clean."
     )
-    spares_used: tuple[str, ...] = Field(default=(), description="Spares of the pod that become nodes.")
+    spares_used: tuple[str, ...] = Field(
+        default=(), description="Spares of the pod that become working nodes."
+    )
     added: tuple[str, ...] = Field(default=(), description="Keys of resources that would be created.")
-    removed: tuple[Resource, ...] = Field(default=(), description="What would be removed, as it was planned.")
+    removed: tuple[Resource, ...] = Field(default=(), description="Resources that would be removed.")
     changed: tuple[SpecChange, ...] = ()
     impossible: tuple[Impossible, ...] = Field(
         default=(),
-        description="The difference is shown without them; an order with any of them is not taken.",
+        description="Fields that can't be changed; an order with any of them is refused. The rest of the difference "
+        "ignores them.",
     )
 
     @property
     def nothing(self) -> bool:
-        """Whether the pod is as the order wants it."""
+        """Whether the pod already matches the order."""
         return not (self.fields or self.impossible or self.nodes_added or self.nodes_removed)

@@ -1,8 +1,8 @@
 """The error hierarchy; the retry policy *is* the hierarchy.
 
-`InputError` and its kin are the caller's: they become exit code 2 or an HTTP 4xx and nothing was changed.
+`InputError` and similar are the caller's: they become exit code 2 or an HTTP 4xx, and nothing was changed.
 `TemporaryError` and `PermanentError` come from outside (cloud, fabric, database): they say what was asked,
-of whom, and what to do next; the loop retries the first after `delay` and stops for the second.
+of whom, and what happens next; the loop retries the first after `delay` and stops for the second.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 
 
 class WeftError(Exception):
-    """Base of everything that weft raises on purpose; `str()` is one sentence fit for a user."""
+    """Base of all errors that weft raises on purpose; `str()` is one sentence for users."""
 
 
 class InputError(WeftError):
-    """A value somebody gave can't be taken. HTTP 400, exit code 2.
+    """Invalid input. HTTP 400, exit code 2.
 
     Args:
         field: dotted name of the field (`nodes.count`, `hcas[3].guid`).
-        value: what was given; None if nothing was, and something must be.
+        value: what was given; None if a required value is missing.
         allowed: what would have been right, as the end of a sentence.
         where: file and line (`site.yaml:12`), if it came from a file.
     """
@@ -27,7 +27,7 @@ class InputError(WeftError):
     def __init__(self, field: str, value: object, allowed: str, where: str | None = None) -> None:
         self.field, self.value, self.allowed, self.where = field, value, allowed, where
         place = f"{where}: " if where else ""
-        what = "nothing is given" if value is None else f"{value!r} is not allowed"
+        what = "missing" if value is None else f"{value!r} is not allowed"
         super().__init__(f"{place}{field}: {what}: {allowed}")
 
 
@@ -35,7 +35,7 @@ class InputErrors(InputError):  # noqa: N818 - the plural says what it is
     """Several `InputError`s of one document, in the order of its lines; `str()` has one line each.
 
     Args:
-        more: how many there are beside these; nobody reads thousands of them.
+        more: how many were left out; nobody reads thousands of them.
     """
 
     def __init__(self, errors: list[InputError], more: int = 0) -> None:
@@ -48,23 +48,23 @@ class InputErrors(InputError):  # noqa: N818 - the plural says what it is
 
 
 class NotFoundError(WeftError):
-    """There is no such thing, or the caller may not know that there is. HTTP 404, exit code 2."""
+    """Not found, or not visible to the caller. HTTP 404, exit code 2."""
 
 
 class ConflictError(WeftError):
-    """It can't be done in the present state (name taken, wrong state, stale generation). HTTP 409, exit code 2."""
+    """Not possible in the current state (name taken, wrong state, stale generation). HTTP 409, exit code 2."""
 
 
 class UnauthenticatedError(WeftError):
-    """No token, or one that is not valid any more. HTTP 401, exit code 2."""
+    """No token, or an expired or invalid one. HTTP 401, exit code 2."""
 
 
 class ForbiddenError(WeftError):
-    """The caller's roles don't allow it. HTTP 403, exit code 2."""
+    """Not allowed by the caller's roles. HTTP 403, exit code 2."""
 
 
 class RefusedError(WeftError):
-    """An order that can't be served as it stands: no room, over quota, not possible on this fabric. HTTP 422.
+    """An order that can't be served: no capacity, over quota, not possible on this fabric. HTTP 422.
 
     `detail` is a JSON object that explains (filters, quota rows, the smallest change that would fit).
     """
@@ -75,13 +75,13 @@ class RefusedError(WeftError):
 
 
 class OutsideError(WeftError):
-    """Something outside of weft failed.
+    """An external service failed.
 
     Args:
         asked: what was asked, e.g. `create port weft-1a2b-port-gpu01`.
         of: whom, e.g. `neutron at http://…` or `fabric agent sm1`.
-        answer: what came back, in short.
-        then: what happens or must be done next.
+        answer: the response, in short.
+        then: what happens next, or must be done.
     """
 
     def __init__(self, asked: str, of: str, answer: str, then: str) -> None:
@@ -90,15 +90,15 @@ class OutsideError(WeftError):
 
 
 LONGEST_DELAY = 3600.0
-"""Seconds: what others say how long to wait is advice, and has a bound."""
+"""Seconds: delays that others ask for are advice, and bounded."""
 
 
 class TemporaryError(OutsideError):
-    """Worth trying again after `delay` seconds. HTTP 503, exit code 1.
+    """A failure that may resolve itself; retry after `delay` seconds. HTTP 503, exit code 1.
 
     Args:
-        delay: 0 to `LONGEST_DELAY`; what lies beyond is cut, what is no number is the default.
-        alarming: a person must look, although it may pass by itself: weft isn't let in.
+        delay: clamped to 0 to `LONGEST_DELAY`; NaN means the default.
+        alarming: someone should look at it although it may resolve itself, such as denied access.
     """
 
     def __init__(
@@ -116,24 +116,24 @@ class TemporaryError(OutsideError):
 
 
 class UnknownError(TemporaryError):
-    """The state of the outside can't be read. Unknown is not the same as fine: never take it for absent."""
+    """The state of an external service can't be read. Unknown is not healthy, and never means absent."""
 
 
 class PermanentError(OutsideError):
-    """Trying again won't help: `then` says what a person must change. HTTP 502, exit code 1."""
+    """Retrying won't help: `then` says what someone must change. HTTP 502, exit code 1."""
 
 
 class NotYetError(TemporaryError):
-    """Nothing is wrong: it comes up, or goes, by itself and is looked at again soon. No pod's reason tells of it."""
+    """Nothing is wrong: it appears or disappears by itself and is checked again soon. Never part of a pod's reason."""
 
 
 class TakenError(PermanentError):
-    """A number that was allotted is in use outside by somebody else: another one helps.
+    """An allocated number is in use by someone else: another one is needed.
 
     Args:
-        key: the resource that can't be made with it.
+        key: the resource that can't be created with it.
     """
 
     def __init__(self, asked: str, of: str, answer: str, key: str) -> None:
-        super().__init__(asked, of, answer, "free it there, or let the pod have another")
+        super().__init__(asked, of, answer, "free it there, or let the pod use another one")
         self.key = key

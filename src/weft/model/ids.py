@@ -1,4 +1,4 @@
-"""Identifiers and units of the field, parsed once at the door and plain integers or strings inside.
+"""Identifiers and units, parsed once on input and plain integers or strings inside.
 
 Sources: InfiniBand Architecture Specification 1.4 §4.1.1 (GUID), §10.9.1 (P_Key: 15 bits of key, the top bit is
 the membership: 1 full, 0 limited; 0x7fff is the default partition, 0x0000 is invalid).
@@ -39,7 +39,7 @@ def parse_guid(value: Any) -> int:
 
 
 def format_guid(guid: int) -> str:
-    """`0x` and 16 hex digits, as every InfiniBand tool prints it."""
+    """`0x` and 16 hex digits, as InfiniBand tools print it."""
     return f"0x{guid:016x}"
 
 
@@ -102,6 +102,7 @@ PciAddress = Annotated[
     WithJsonSchema({"type": "string", "description": "PCI address domain:bus:slot.function"}),
 ]
 _NAME = r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"
+NAMES = "letters, digits, '.', '_' and '-', starting and ending with a letter or digit, at most 63 characters"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=_NAME)]
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
 
@@ -115,26 +116,26 @@ def is_uuid(text: str) -> bool:
 
 
 def check_name(field: str, value: str) -> None:
-    """Raises InputError for what is no `Name`."""
+    """Raises InputError unless the value is a `Name`."""
     if len(value) > 63 or not re.fullmatch(_NAME, value):
-        raise InputError(field, value, "letters, digits, '.', '_' and '-', not at an end, at most 63")
+        raise InputError(field, value, NAMES)
 
 
 def _words(value: Any) -> Any:
-    """A cell of a table holds one text."""
+    """A cell of a CSV file is a single string."""
     return tuple(value.split()) if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[Name, ...], BeforeValidator(_words)]
-"""Several names; in a cell of a table with spaces between them."""
+"""Several names; in a CSV cell separated by spaces."""
 
 DURATION = r"^[1-9][0-9]{0,6}[smhd]$"
 LONGEST = timedelta(days=36_500)
 FIRST_INSTANT, LAST_INSTANT = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""Nobody may give a date outside of these."""
+"""Dates outside of these are refused."""
 LAST_MOMENT = datetime(2400, 1, 1, tzinfo=UTC)
-"""Nor is a later one ever computed or stored: the last instant and the longest duration make 2300, and what is
-forecast for orders behind orders stops here."""
+"""No later time is ever computed or stored: the last instant plus the longest duration is in 2300, and forecasts for
+the queue stop here."""
 
 
 def _bounded(value: str) -> str:
@@ -154,7 +155,7 @@ Duration = Annotated[
 
 def _instant(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("give the time with its zone, such as 2027-01-31T18:00:00Z")
+        raise ValueError("a time with time zone, such as 2027-01-31T18:00:00Z")
     try:
         moment = value.astimezone(UTC)
     except OverflowError:
@@ -165,11 +166,11 @@ def _instant(value: datetime) -> datetime:
 
 
 Instant = Annotated[datetime, AfterValidator(_instant)]
-"""A moment, in UTC whatever its zone was, within the bounds that the database and all arithmetic can hold."""
+"""A moment, converted to UTC, within bounds that the database and all arithmetic can handle."""
 
 
 def moment(seconds: float) -> datetime:
-    """A POSIX time in UTC; what lies after `LAST_MOMENT` is that."""
+    """A POSIX time in UTC, capped at `LAST_MOMENT`."""
     return LAST_MOMENT if seconds >= LAST_MOMENT.timestamp() else datetime.fromtimestamp(seconds, UTC)
 
 

@@ -1,4 +1,4 @@
-"""What an order says of IPUs."""
+"""What an order says about IPUs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from weft.model.ipusite import IPUS_PER_MACHINE
 
 
 class IpusOrder(Document):
-    """IPUs in whole IPU-Machines, neighbours on IPU-Links, with a V-IPU controller of the pod's own.
+    """IPUs in whole, adjacent IPU-Machines, with a V-IPU controller of the pod's own.
 
     Then `nodes` are its Poplar servers: virtual machines with a virtual function on the pod's data network.
     """
 
     count: int = Field(
-        ge=4, le=64, description="Number of IPUs: a power of two, since partitions are; four a machine."
+        ge=4,
+        le=64,
+        description="Number of IPUs, four per IPU-Machine: a power of two, as V-IPU partitions are.",
     )
-    ipu_pod: Name | None = Field(default=None, description="IPU-POD by name; none: where it fits best.")
+    ipu_pod: Name | None = Field(
+        default=None, description="IPU-POD by name. Default: the one that fits best."
+    )
 
     @field_validator("count")
     @classmethod
     def _whole_runs(cls, count: int) -> int:
         if count & (count - 1):
-            raise ValueError("a power of two from 4 to 64: IPUs are given in runs of whole machines")
+            raise ValueError("a power of two from 4 to 64: IPUs are assigned in runs of whole machines")
         return count
 
     @property

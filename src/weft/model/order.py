@@ -1,4 +1,4 @@
-"""What a tenant orders: the pod file. Each field is documented here and nowhere else; the schema is made from it."""
+"""What a tenant orders: the pod file. Each field is documented only here; the schema is generated from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PodName = Annotated[
 
 
 def _text(value: Any) -> Any:
-    """ipaddress takes whole numbers and even booleans for addresses; nobody means that."""
+    """ipaddress accepts integers and even booleans as addresses, which is never meant."""
     if isinstance(value, bool | int):
         raise ValueError("an IPv4 network such as 10.1.0.0/24, without host bits")
     return value
@@ -31,7 +31,7 @@ def _text(value: Any) -> Any:
 Network = Annotated[IPv4Network, BeforeValidator(_text)]
 
 ProjectRef = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-"""A project by its id in Keystone; operators may give its name there."""
+"""A project by its id in Keystone; operators may use its name."""
 
 SshPublicKey = Annotated[
     str,
@@ -40,69 +40,72 @@ SshPublicKey = Annotated[
         pattern=r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$",
     ),
 ]
-"""One line as in `authorized_keys` (RFC 4253 §6.6): type, base64, perhaps a comment. What Nova can import."""
+"""One line as in `authorized_keys` (RFC 4253 §6.6): type, base64, optional comment. What Nova can import."""
 
 
 KEY_PAIR_NAME = r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$"
 KEY_PAIR_NAMES = "letters, digits, '@', '.', '_', '-' and spaces, and not only dots"
-"""What Nova takes for the name of a key pair (nova.api.validation, microversion 2.92), less what is a path."""
+"""What Nova accepts as the name of a key pair (nova.api.validation, microversion 2.92), without paths."""
 
 
 class NodesOrder(Document):
     """The servers."""
 
-    count: int = Field(ge=1, le=10_000, description="Number of nodes; all or none.")
+    count: int = Field(ge=1, le=10_000, description="Number of nodes; the order gets all of them or none.")
     flavor: Name | None = Field(default=None, description="Nova flavor of each server.")
     accelerators: AcceleratorCount | None = Field(
         default=None,
-        description="Accelerators of each node, instead of a flavor: the smallest flavor that has them.",
+        description="Accelerators of each node, instead of a flavor; weft picks the smallest flavor that has them.",
     )
     sharing: Literal["dedicated", "shared"] = Field(
         default="dedicated",
-        description="dedicated: each server has its node alone. shared: a server takes the accelerators, cores and "
-        "memory of its flavor, and others may be on the same node; several of the pod's own, too.",
+        description="dedicated: each server gets a whole node. shared: a server gets the accelerators, cores and "
+        "memory "
+        "of its flavor, and may share its node with other servers, of the same pod or others.",
     )
     image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
     spare: int = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="So many nodes more are held idle for the pod, to replace one that fails: inside the required "
-        "level too, without a server; a multiple of the slice.",
+        description="Number of spare nodes, held idle for the pod to replace nodes that fail. They count for "
+        "`locality.required`; a multiple of `locality.slice`.",
     )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.flavor is None) == (self.accelerators is None):
-            raise ValueError("give exactly one of flavor and accelerators")
+            raise ValueError("exactly one of flavor and accelerators is required")
         return self
 
 
 class FabricOrder(Document):
     """The RDMA network."""
 
-    name: Name | None = Field(default=None, description="Fabric by name; none: the only fabric of the nodes.")
+    name: Name | None = Field(
+        default=None, description="Fabric by name; may be omitted if the nodes have only one."
+    )
     isolation: Literal["partition", "none"] = Field(
         default="partition",
-        description="partition: a P_Key of the pod's own, all members full. none: no RDMA network, "
-        "the management network alone, on nodes with or without adapters; `fabric: none` is short for it.",
+        description="partition: the pod has its own partition, with full membership. none: no RDMA network, only the "
+        "management network, on nodes with or without adapters; `fabric: none` is short for it.",
     )
     hcas: Literal["dedicated", "shared"] = Field(
         default="dedicated",
-        description="dedicated: whole adapters (physical functions), one server a node. "
-        "shared: virtual functions; refused on a fabric whose manager can't partition them.",
+        description="dedicated: whole adapters (physical functions), one server per node. "
+        "shared: virtual functions; refused on fabrics whose manager can't partition them.",
     )
     hcas_per_node: int | None = Field(
         default=None,
         ge=1,
         le=16,
-        description="Adapters of each node that the pod uses; none: all on the fabric.",
+        description="Adapters of each node that the pod uses. Default: all on the fabric.",
     )
     bisection_gbps: int = Field(
         default=0,
         ge=0,
         le=100_000,
-        description="Gb/s of each node that the uplinks of its leaf keep for the pod; 0: no guarantee.",
+        description="Gb/s per node that are reserved for the pod on its leaves' uplinks; 0: no guarantee.",
     )
 
     @property
@@ -114,53 +117,54 @@ class FabricOrder(Document):
     def _nothing_of_no_fabric(self) -> Self:
         asked = self.name or self.hcas_per_node or self.bisection_gbps or self.hcas != "dedicated"
         if not self.rdma and asked:
-            raise ValueError(
-                "with isolation none there is no RDMA network: leave everything else of fabric out"
-            )
+            raise ValueError("with isolation none there is no RDMA network: omit all other fields of fabric")
         return self
 
 
 class Preference(Document):
-    """Nodes that an order would rather have, or not: a cost that is weighed against leaves and blocks."""
+    """Nodes that an order prefers or avoids: a cost that is weighed against using more leaves and blocks."""
 
     kind: Literal["node", "rack", "leaf", "block", "label", "accelerator"] = Field(
-        description="What `name` is the name of."
+        description="Type of the object named by `name`."
     )
     name: str = Field(
-        min_length=1, description="Nodes of this name, rack, leaf, block, label or accelerator type."
+        min_length=1, description="Name of the node, rack, leaf, block, label or accelerator type."
     )
     cost: int = Field(
         ge=-1_000_000,
         le=1_000_000,
-        description="Of each such node, in thousandths of a leaf: above 0 avoided, below 0 preferred.",
+        description="Cost per matching node, in thousandths of a leaf: positive to avoid, negative to prefer.",
     )
 
 
 class LocalityOrder(Document):
-    """How near the nodes must be, and should be, to one another."""
+    """How close to each other the nodes must be, and should be."""
 
     required: Level = Field(
-        default="site", description="All nodes inside one of these, or the order is refused."
+        default="site",
+        description="All nodes must be within one domain of this level, or the order is refused.",
     )
-    preferred: Level = Field(default="leaf", description="Tried first; not refused for it.")
+    preferred: Level = Field(
+        default="leaf", description="Level that is tried first; never a reason to refuse the order."
+    )
     slice: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Groups of so many nodes stay inside one leaf; the count is a multiple of it.",
+        description="Nodes are assigned in groups of this size, each on one leaf; `nodes.count` must be a multiple.",
     )
     exclusive: bool = Field(
         default=False,
-        description="The pod's leaves are shared with no other project: it goes where none has anything, and none is "
-        "put beside it as long as it lives.",
+        description="The pod shares its leaves with no other project: it is placed on leaves without any, and none is "
+        "placed there during its lifetime.",
     )
     apart_from: tuple[ProjectRef, ...] = Field(
         default=(),
         max_length=64,
-        description="Projects by id that the pod shares no leaf with, from either side; operators may give names.",
+        description="Ids of projects that the pod shares no leaf with, in both directions; operators may use names.",
     )
     preferences: tuple[Preference, ...] = Field(
-        default=(), max_length=64, description="Nodes to prefer or avoid, each at a cost."
+        default=(), max_length=64, description="Nodes to prefer or avoid, with a cost."
     )
 
     @model_validator(mode="after")
@@ -173,26 +177,26 @@ class LocalityOrder(Document):
 
 
 class AccessOrder(Document):
-    """Who gets in, and how."""
+    """Access to the servers."""
 
     key_pair: str | None = Field(
         default=None,
         max_length=255,
         pattern=KEY_PAIR_NAME,
-        description="Nova key pair of the ordering user; read when it is ordered.",
+        description="Nova key pair of the user who orders; read at that time.",
     )
     ssh_key: SshPublicKey | None = Field(
-        default=None, description="Public key in OpenSSH's form, instead of a key pair."
+        default=None, description="Public key in OpenSSH format, instead of a key pair."
     )
     ssh_from: tuple[Network, ...] = Field(
-        default=(), description="Networks that may reach SSH; none: only the pod's own nodes."
+        default=(), description="Networks with access to SSH. Default: only the pod's own nodes."
     )
     floating_ip: Literal["none", "first", "each"] = Field(
         default="none",
-        description="Floating IPs: none, one on the first node, or one on each. Needs a router.",
+        description="Floating IPs: none, one for the first server, or one for each. Implies a router.",
     )
     user_data: str | None = Field(
-        default=None, description="cloud-init user data of each server; at most 49149 bytes (Nova's limit)."
+        default=None, description="cloud-init user data for each server; at most 49149 bytes (Nova's limit)."
     )
 
     @model_validator(mode="after")
@@ -204,35 +208,35 @@ class AccessOrder(Document):
     @field_validator("user_data")
     @classmethod
     def _fits_nova(cls, text: str | None) -> str | None:
-        # Nova takes 65535 bytes of base64 (its schema of `user_data`), which is three quarters of that in plain.
+        # Nova accepts 65535 bytes of base64 (its schema of `user_data`): three quarters of that before encoding.
         if text is not None and len(text.encode()) > 49_149:
-            raise ValueError(f"it has {len(text.encode())} bytes; Nova takes at most 49149")
+            raise ValueError(f"at most 49149 bytes (Nova's limit); it has {len(text.encode())}")
         return text
 
 
 class NetworkOrder(Document):
-    """Addresses; left out: cut automatically from the site's blocks."""
+    """Subnets; allocated from the site's address ranges by default."""
 
     rdma: Network | None = Field(default=None, description="Subnet on the RDMA network.")
     management: Network | None = Field(default=None, description="Subnet on the management network.")
     router: bool = Field(
-        default=False, description="A router to the external network; a floating IP implies it."
+        default=False, description="Router to the external network; implied by floating IPs."
     )
 
 
 class LeaseOrder(Document):
-    """From when, and how long."""
+    """Start and end of the pod."""
 
     start: Instant | None = Field(
         default=None,
-        description="Not before this time, with time zone; none: now. Nodes are promised for it when it is ordered.",
+        description="Start, with time zone. Default: now. Nodes for a later start are booked when it is ordered.",
     )
     end: Instant | None = Field(
-        default=None, description="When the pod is released by itself, with time zone."
+        default=None, description="Time, with time zone, at which the pod is released automatically."
     )
     duration: Duration | None = Field(
         default=None,
-        description="How long from its start, such as 90m, 12h or 7d, instead of an end.",
+        description="Duration from the start, such as 90m, 12h or 7d, instead of an end.",
     )
 
     @model_validator(mode="after")
@@ -244,7 +248,7 @@ class LeaseOrder(Document):
         return self
 
     def ends(self, start: datetime) -> datetime | None:
-        """When a lease that begins at `start` ends; None: never by itself."""
+        """When a lease that begins at `start` ends; None: it has no end."""
         return start + span(self.duration) if self.duration is not None else self.end
 
 
@@ -255,22 +259,26 @@ def _no_fabric(value: Any) -> Any:
 class Order(Document):
     """A pod as a tenant orders it."""
 
-    name: PodName = Field(description="Name of the pod, unique in the project: a-z, 0-9 and -, at most 40.")
-    cloud: Name | None = Field(default=None, description="Cloud by name; none: the only one.")
-    nodes: NodesOrder = Field(description="The servers.")
-    ipus: IpusOrder | None = Field(default=None, description="IPUs; the servers are Poplar servers then.")
+    name: PodName = Field(
+        description="Name of the pod, unique in the project: a-z, 0-9 and -, at most 40 characters."
+    )
+    cloud: Name | None = Field(
+        default=None, description="Cloud by name; may be omitted if the site has only one."
+    )
+    nodes: NodesOrder = Field(description="Nodes and their servers.")
+    ipus: IpusOrder | None = Field(default=None, description="IPUs; `nodes` are then Poplar servers.")
     fabric: Annotated[FabricOrder, BeforeValidator(_no_fabric)] = Field(
-        default=FabricOrder(), description="The RDMA network; `none`: the pod has none."
+        default=FabricOrder(), description="RDMA network; `none`: the pod has none."
     )
     locality: LocalityOrder = Field(
-        default=LocalityOrder(), description="How near the nodes are to one another."
+        default=LocalityOrder(), description="How close to each other the nodes are."
     )
-    access: AccessOrder = Field(default=AccessOrder(), description="Who gets in, and how.")
-    network: NetworkOrder = Field(default=NetworkOrder(), description="Addresses and router.")
-    lease: LeaseOrder = Field(default=LeaseOrder(), description="From when, and how long.")
+    access: AccessOrder = Field(default=AccessOrder(), description="Access to the servers.")
+    network: NetworkOrder = Field(default=NetworkOrder(), description="Subnets and router.")
+    lease: LeaseOrder = Field(default=LeaseOrder(), description="Start and end of the pod.")
     queue: bool = Field(
         default=False,
-        description="Wait in the queue where it can't be served at once, instead of being refused.",
+        description="Wait in the queue instead of being refused if there is no capacity.",
     )
 
     @model_validator(mode="after")
@@ -285,7 +293,5 @@ class Order(Document):
             "lease.start": self.lease.start is not None,
         }
         if wrong := [name for name, given in refused.items() if given]:
-            raise ValueError(
-                f"with nodes.sharing shared leave out {', '.join(wrong)}: that is for whole nodes"
-            )
+            raise ValueError(f"with nodes.sharing shared, omit {', '.join(wrong)}: only for whole nodes")
         return self

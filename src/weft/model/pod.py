@@ -1,6 +1,6 @@
-"""How far a pod is in its life (`Phase`) and how it is (`Condition`): two things. `summary` makes one word of them.
+"""How far a pod is in its life (`Phase`) and how healthy it is (`Condition`) are separate; `summary` combines them.
 
-A pod that FAILED has come to no end: its phase goes on, and what it has is looked at as before.
+A FAILED pod has not ended: it keeps its phase, and is observed as before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.model.errors import ConflictError
 
 
 class Phase(StrEnum):
-    """Where a pod is in its life; it only goes forward."""
+    """Phase of a pod's life; it only moves forward."""
 
     ORDERED = "ordered"
     BUILDING = "building"
@@ -29,17 +29,17 @@ class Phase(StrEnum):
 TRANSITIONS: Mapping[Phase, Mapping[Phase, str]] = {
     Phase.ORDERED: {
         Phase.BUILDING: "nodes and numbers claimed",
-        Phase.RELEASED: "released before it had anything, or its lease ended",
+        Phase.RELEASED: "released before anything was claimed, or the lease ended",
     },
     Phase.BUILDING: {
-        Phase.SERVING: "everything was made and read back once",
-        Phase.RELEASING: "release asked, or lease ended",
+        Phase.SERVING: "everything was created and read back once",
+        Phase.RELEASING: "release requested, or lease ended",
     },
     Phase.SERVING: {
-        Phase.RELEASING: "release asked, or lease ended",
+        Phase.RELEASING: "release requested, or lease ended",
     },
     Phase.RELEASING: {
-        Phase.RELEASED: "every plane read back clean, receipt signed; or abandoned by an operator",
+        Phase.RELEASED: "every plane read back clean and receipt signed, or abandoned by an operator",
     },
     Phase.RELEASED: {},
 }
@@ -58,25 +58,25 @@ class Aspect(StrEnum):
     PLACED = "Placed"
     """Nodes and numbers are claimed."""
     WIRED = "Wired"
-    """What servers need before they boot was made: networks, ports, the fabric's segment."""
+    """Everything that servers need to boot exists: networks, ports, the fabric's segment."""
     BOOTED = "Booted"
-    """All servers were seen ACTIVE."""
+    """All servers have been seen ACTIVE."""
     PROVED = "Proved"
-    """It was tried out as its tenant would use it, where that can be done."""
+    """It was tested the way its tenant will use it, if possible."""
     READY = "Ready"
-    """Everything was read back as wanted, on every plane."""
+    """Everything was read back as desired, on every plane."""
     REPAIRING = "Repairing"
-    """What differed is being made right."""
+    """Differences are being repaired."""
     CHANGING = "Changing"
-    """A newer generation of the order is being made true; what there was before goes on meanwhile."""
+    """A newer generation of the order is being realized; the rest of the pod keeps running."""
     FAILED = "Failed"
-    """A person must change something before it can go on; what it has is watched meanwhile."""
+    """Someone must change something before it can continue; it is still observed."""
     CLEAN = "Clean"
-    """Everything was read back and is gone."""
+    """Everything was read back as gone."""
 
 
 class Cause(StrEnum):
-    """Why a condition is as it is, in one word for programs; `message` is for people."""
+    """Machine-readable reason of a condition; `message` is for people."""
 
     DONE = "Done"
     UNDER_WAY = "UnderWay"
@@ -84,7 +84,7 @@ class Cause(StrEnum):
     DIFFERENT = "Different"
     UNREADABLE = "Unreadable"
     TRIED_AGAIN = "TriedAgain"
-    """It failed in a way that may pass by itself."""
+    """It failed in a way that may resolve itself."""
     PERSON_NEEDED = "PersonNeeded"
     ABANDONED = "Abandoned"
 
@@ -93,20 +93,20 @@ Truth = Literal["true", "false", "unknown"]
 
 
 class Condition(Document):
-    """One aspect of how a pod is."""
+    """One aspect of a pod's health."""
 
     type: Aspect
     status: Truth
     reason: Cause
-    message: str = Field(default="", description="One sentence; empty if there is nothing to say.")
-    since: datetime = Field(description="Since when the status is what it is.")
+    message: str = Field(default="", description="One sentence, or empty.")
+    since: datetime = Field(description="When the status last changed.")
 
 
 Conditions = tuple[Condition, ...]
 
 
 def find(conditions: Iterable[Condition], aspect: Aspect) -> Condition | None:
-    """The condition of an aspect; None: nothing is known of it yet."""
+    """The condition of an aspect; None: nothing is known about it yet."""
     return next((c for c in conditions if c.type is aspect), None)
 
 
@@ -116,7 +116,7 @@ def is_true(conditions: Iterable[Condition], aspect: Aspect) -> bool:
 
 
 def changed(conditions: Conditions, *news: Condition, without: Collection[Aspect] = ()) -> Conditions:
-    """The conditions with others in their places; one whose status stays keeps its time. In the order of `Aspect`."""
+    """The conditions with some replaced; one with an unchanged status keeps its time. In the order of `Aspect`."""
     known = {c.type: c for c in conditions if c.type not in without}
     for new in news:
         old = known.get(new.type)
@@ -127,7 +127,7 @@ def changed(conditions: Conditions, *news: Condition, without: Collection[Aspect
 
 
 class PodState(StrEnum):
-    """Phase and conditions in one word, for people."""
+    """Phase and conditions summed up in one word, for people."""
 
     PENDING = "PENDING"
     PLACED = "PLACED"
@@ -142,7 +142,7 @@ class PodState(StrEnum):
 
 
 def summary(phase: Phase, conditions: Conditions) -> PodState:
-    """The one word for how far a pod is and how it is."""
+    """Phase and conditions in one word."""
     match phase:
         case Phase.RELEASED:
             return PodState.RELEASED
@@ -174,11 +174,11 @@ DECIDES: Mapping[PodState, Aspect] = {
     PodState.RELEASING: Aspect.CLEAN,
     PodState.RELEASED: Aspect.CLEAN,
 }
-"""The condition whose message says why a pod is in a state."""
+"""The condition whose message explains a state."""
 
 
 def why(phase: Phase, conditions: Conditions) -> str:
-    """The one sentence for why a pod is in its state; of one that serves, also how far a change of it is."""
+    """One sentence on why a pod is in its state, and on the progress of a change of a serving pod."""
     about = [DECIDES[summary(phase, conditions)]]
     if phase is Phase.SERVING and is_true(conditions, Aspect.CHANGING):
         about.insert(0, Aspect.CHANGING)
@@ -186,18 +186,18 @@ def why(phase: Phase, conditions: Conditions) -> str:
 
 
 MEANS: Mapping[PodState, str] = {
-    PodState.PENDING: "it waits for its nodes, or for its start",
-    PodState.PLACED: "nodes and numbers are claimed; nothing was made yet",
-    PodState.WIRING: "networks, ports and the fabric's segment are made",
-    PodState.BOOTING: "its servers boot",
-    PodState.VERIFYING: "everything is read back for the first time",
-    PodState.READY: "everything was read back as wanted",
-    PodState.DEGRADED: "something is not as wanted, or can't be read; what may be repaired is repaired",
-    PodState.FAILED: "a person must change something; what it has is watched, and its problems are told",
-    PodState.RELEASING: "everything is taken away and read back",
-    PodState.RELEASED: "nothing of it is left; its receipt is signed",
+    PodState.PENDING: "waiting for nodes, or for its start",
+    PodState.PLACED: "nodes and numbers are claimed, nothing is created yet",
+    PodState.WIRING: "networks, ports and the fabric's segment are being created",
+    PodState.BOOTING: "servers are booting",
+    PodState.VERIFYING: "everything is being read back for the first time",
+    PodState.READY: "everything was read back as desired",
+    PodState.DEGRADED: "something differs from the desired state or can't be read; weft repairs what it may",
+    PodState.FAILED: "someone must change something; the pod is still observed and its problems are reported",
+    PodState.RELEASING: "everything is being removed and read back",
+    PodState.RELEASED: "nothing of it is left and its receipt is signed",
 }
 
 
 ENDED = frozenset({PodState.RELEASED})
-"""States in which nothing of the pod is left outside and its name may be used again."""
+"""States in which nothing of the pod is left outside and its name may be reused."""

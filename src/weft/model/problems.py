@@ -47,16 +47,16 @@ class Row:
 
 
 TABLE: tuple[Row, ...] = (  # subclasses first: the first row that fits counts
-    Row(InputError, "input", 400, "A value is not allowed", 2),
+    Row(InputError, "input", 400, "Invalid input", 2),
     Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2),
     Row(ForbiddenError, "forbidden", 403, "Not allowed", 2),
     Row(NotFoundError, "not-found", 404, "Not found", 2),
-    Row(ConflictError, "conflict", 409, "Not possible in the present state", 2),
+    Row(ConflictError, "conflict", 409, "Not possible in the current state", 2),
     Row(RefusedError, "refused", 422, "The order can't be served", 1),
-    Row(UnknownError, "unknown", 503, "The state outside can't be read", 1),
-    Row(TemporaryError, "temporary", 503, "Failed outside, worth trying again", 1),
-    Row(PermanentError, "permanent", 502, "Failed outside", 1),
-    Row(OutsideError, "outside", 502, "Failed outside", 1),
+    Row(UnknownError, "unknown", 503, "State can't be read", 1),
+    Row(TemporaryError, "temporary", 503, "Temporary failure of an external service", 1),
+    Row(PermanentError, "permanent", 502, "An external service failed", 1),
+    Row(OutsideError, "outside", 502, "An external service failed", 1),
     Row(WeftError, "internal", 500, "weft failed", 1),
 )
 _BY_SLUG = {row.slug: row for row in TABLE}

@@ -1,4 +1,4 @@
-"""Ranges of numbers that weft may give out: P_Keys and VLANs."""
+"""Ranges of numbers that weft may allocate: P_Keys and VLANs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model.base import Document
 
 
 def _number(value: Any) -> Any:
-    """P_Keys are written in hex by everybody: `0x65` is 101."""
+    """P_Keys are usually written in hex: `0x65` is 101."""
     if isinstance(value, str) and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", value.strip()):
         return int(value, 16)
     return value
@@ -21,10 +21,10 @@ Number = Annotated[int, BeforeValidator(_number)]
 
 
 class Range(Document):
-    """A range of numbers, both ends included; decimal, or hex with 0x."""
+    """An inclusive range of numbers, decimal or in hex with 0x."""
 
     first: Number = Field(ge=1, description="First number of the range.")
-    last: Number = Field(ge=1, description="Last number of the range, included.")
+    last: Number = Field(ge=1, description="Last number of the range (inclusive).")
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and self.first <= number <= self.last

@@ -1,4 +1,4 @@
-"""The receipt: what was read back when a pod was taken back, signed."""
+"""The receipt: what was read back when a pod was released, signed."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from weft.model.base import Document
 
 
 class ReceiptItem(Document):
-    """One thing that the pod had, or one plane where traces could be."""
+    """One thing that the pod had, or one plane that could still have traces of it."""
 
     plane: str = Field(
-        description="server, guest, host, port, network, database …, and what a fabric's driver calls its planes, such "
-        "as partition, p_key host, p_key leaf, p_key elsewhere."
+        description="server, guest, host, port, network, database …, or a plane of the fabric, such as partition, "
+        "p_key host, p_key leaf, p_key elsewhere."
     )
-    subject: str = Field(description="Name and id, or the id of a port.")
+    subject: str = Field(description="Name and id, or port id.")
     result: Literal["clean", "not clean", "unknown"]
-    seen: str = Field(description="What was read, and from where.")
+    seen: str = Field(description="What was read, and where.")
     at: datetime = Field(description="When the reading began.")
     unread: tuple[str, ...] = Field(
         default=(),
-        # What was signed before there was this field must read the same forever.
+        # What was signed before this field existed must always read the same.
         exclude_if=lambda unread: not unread,
-        description="What the result does not cover, because it could not be read or is not yet up to date, each with "
-        "the reason; left out if there is nothing.",
+        description="What the result doesn't cover, because it could not be read or is not yet up to date, with "
+        "reasons; omitted if empty.",
     )
 
 
 class Abandoned(Document):
-    """An operator ended a release that did not come to an end: what the items say is not clean may still be there."""
+    """An operator ended a release that could not finish: whatever the items don't report as clean may still exist."""
 
     by: str = Field(description="Name of the operator.")
-    at: datetime = Field(description="When it was asked for.")
+    at: datetime = Field(description="When it was requested.")
     reason: str
     kept: tuple[str, ...] = Field(
         default=(),
-        description="Numbers that are given to nobody until they are seen free, such as `segment/ib0 101`.",
+        description="Numbers that aren't allocated again until they are seen free, such as `segment/ib0 101`.",
     )
 
 
 class Correction(Document):
-    """Something that was found after the receipt was signed, though an item of it says that it was gone."""
+    """Something found after the receipt was signed that contradicts one of its items."""
 
     kind: str
     where: str
@@ -51,12 +51,12 @@ class Correction(Document):
     found: str = Field(description="What was seen.")
     found_at: datetime
     gone_at: datetime | None = Field(
-        default=None, description="When it was seen gone; null: it is still there."
+        default=None, description="When it was seen gone; null if it still exists."
     )
 
 
 class Receipt(Document):
-    """What the signature is over, as canonical JSON (sorted keys, no spaces, UTF-8)."""
+    """What is signed, as canonical JSON (sorted keys, no spaces, UTF-8)."""
 
     version: Literal[1] = 1
     site: str
@@ -68,42 +68,42 @@ class Receipt(Document):
     nodes: tuple[str, ...]
     spares: tuple[str, ...] = Field(
         default=(),
-        # What was signed before there were spares must read the same forever.
+        # What was signed before there were spares must always read the same.
         exclude_if=lambda spares: not spares,
-        description="Nodes that were held idle for the pod; left out if there were none.",
+        description="Spare nodes; omitted if there were none.",
     )
     given_back: tuple[str, ...] = Field(
         default=(),
         exclude_if=lambda nodes: not nodes,
-        description="Nodes that the pod gave back before its end; what was read of them then is among the items, with "
-        "its time. Left out if there were none.",
+        description="Nodes that were released before the pod's end; the items include what was read about them then. "
+        "Omitted if there were none.",
     )
     segment: str | None = Field(
         default=None,
-        # What was signed before fabrics of other types must read the same forever: it has `pkey`.
+        # What was signed before there were fabrics of other types must always read the same: it has `pkey`.
         exclude_if=lambda segment: segment is None,
-        description="Segment on the fabric as its type writes it; empty: the pod had none (IPUs).",
+        description="P_Key or VLAN on the fabric; empty if the pod had none (IPUs).",
     )
     pkey: str | None = Field(
         default=None,
         exclude_if=lambda pkey: pkey is None,
-        description="What is `segment` now, in receipts of an earlier weft.",
+        description="The same in receipts of earlier versions.",
     )
     items: tuple[ReceiptItem, ...]
     clean: bool
     quarantined: tuple[str, ...] = Field(
-        default=(), description="Nodes kept back because they weren't seen clean."
+        default=(), description="Nodes quarantined because they weren't read back clean."
     )
     abandoned: Abandoned | None = Field(
         default=None,
         exclude_if=lambda abandoned: abandoned is None,
-        description="An operator gave up on seeing all of it gone; left out otherwise. Never with `clean`.",
+        description="Set if an operator abandoned the release; omitted otherwise. Never with `clean`.",
     )
     late_until: datetime | None = Field(
         default=None,
         exclude_if=lambda late_until: late_until is None,
-        description="A worker lost the pod with a request perhaps under way; what that could still have made was "
-        "waited for until then, and the items were read after it. Left out if no worker did.",
+        description="Set if a worker lost its hold on the pod while a request may have been in flight: the items were "
+        "read after this time, when such a request could no longer take effect. Omitted otherwise.",
     )
 
 
@@ -117,5 +117,5 @@ class SignedReceipt(Document):
     corrections: tuple[Correction, ...] = Field(
         default=(),
         exclude_if=lambda corrections: not corrections,
-        description="What has turned out to be wrong since; not covered by the signature. Left out if nothing has.",
+        description="What has turned out to be wrong since; not covered by the signature. Omitted if empty.",
     )

@@ -1,4 +1,4 @@
-"""What an operator sets aside: nodes that only one project may have for some time."""
+"""Reservations: nodes that an operator sets aside for one project for some time."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from weft.model.ids import Instant, Name
 
 
 class Reservation(Document):
-    """Nodes for one project; whoever else has them then is in the way, and it is refused."""
+    """Nodes set aside for one project; refused if another project has one of them at that time."""
 
     name: Name = Field(description="Name of the reservation.")
     project_id: str = Field(
-        min_length=1, max_length=64, description="Id or name of the project that may have the nodes."
+        min_length=1, max_length=64, description="Id or name of the project that the nodes are for."
     )
     nodes: tuple[Name, ...] = Field(default=(), description="Nodes and IPU-Machines by name.")
-    leaves: tuple[Name, ...] = Field(default=(), description="Leaves all of whose compute nodes are meant.")
-    start: Instant | None = Field(default=None, description="From when, with time zone; none: now.")
+    leaves: tuple[Name, ...] = Field(default=(), description="Leaves by name: all of their compute nodes.")
+    start: Instant | None = Field(default=None, description="Start, with time zone. Default: now.")
     end: Instant | None = Field(
-        default=None, description="Until when, with time zone; none: until it is deleted."
+        default=None, description="End, with time zone. Default: until it is deleted."
     )
-    reason: str = Field(default="", max_length=500, description="Why.")
+    reason: str = Field(default="", max_length=500, description="Reason.")
 
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.nodes and not self.leaves:
-            raise ValueError("give nodes or leaves")
+            raise ValueError("nodes or leaves are required")
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError("end must be later than start")
         return self
 
 
 class ReservationView(Document):
-    """A reservation that is in force, or will be."""
+    """A current or future reservation."""
 
     name: str
     project_id: str

@@ -1,4 +1,4 @@
-"""How long records are kept that nothing needs any more."""
+"""How long records that are no longer needed are kept."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ from weft.model.base import Document
 from weft.model.ids import Duration, span
 
 SHORTEST_TOMBSTONES = timedelta(days=2)
-"""The sweep looks for what a released pod had for a day after its release, by its rows."""
+"""For a day after a release the sweep looks for remains of the pod, using its rows."""
 
 
 class RetentionPolicy(Document):
-    """How long records are kept. Receipts, corrections of receipts and the rows of pods themselves stay forever."""
+    """How long records are kept. Receipts, their corrections and the pods' own rows are kept forever."""
 
     events: Duration = Field(
-        default="90d", description="Events of a released pod, from its release; older ones of a live pod."
+        default="90d", description="Events of released pods, counted from the release, and of live pods."
     )
     events_of_live_pods: int = Field(
         default=1000,
         ge=100,
         le=100_000,
-        description="The last events of a live pod stay, however old they are.",
+        description="Number of latest events that are kept for each live pod regardless of age.",
     )
     tombstones: Duration = Field(
         default="30d",
-        description="What a released pod had outside, row by row, from its release; at least 2d, while the sweep "
-        "looks for it.",
+        description="Resource rows of released pods, counted from the release; at least 2d, since the sweep uses them.",
     )
     traces: Duration = Field(
         default="365d",
-        description="What the sweep found of others on a released pod's nodes, from when it was seen gone.",
+        description="Foreign objects that the sweep found on a released pod's nodes, counted from when they were gone.",
     )
-    audit_log: Duration = Field(default="365d", description="Entries of the audit log.")
+    audit_log: Duration = Field(default="365d", description="Audit log entries.")
     site_generations: Duration = Field(
-        default="365d", description="Earlier generations of the site, from when they were replaced."
+        default="365d", description="Earlier generations of the site, counted from when they were replaced."
     )
 
     @model_validator(mode="after")
     def _long_enough(self) -> Self:
         if span(self.tombstones) < SHORTEST_TOMBSTONES:
-            raise ValueError("tombstones: at least 2d, while the sweep looks for what released pods had")
+            raise ValueError("tombstones: at least 2d, since the sweep uses them")
         return self

@@ -21,81 +21,93 @@ from weft.model.retention import RetentionPolicy
 
 
 class Hca(Document):
-    """A host channel adapter or RDMA NIC with one port to the fabric (one rail)."""
+    """A host channel adapter or RDMA NIC with one port on the fabric (one rail)."""
 
-    name: Name = Field(description="Name on the host, such as mlx5_0.")
-    fabric: Name = Field(description="Name of the fabric that the port is cabled to.")
+    name: Name = Field(description="Device name on the host, such as mlx5_0.")
+    fabric: Name = Field(description="Fabric that the port is cabled to.")
     guid: Guid = Field(description="Node GUID of the adapter.")
-    port_guid: Guid = Field(description="GUID of the port: what a partition has as its member.")
+    port_guid: Guid = Field(description="Port GUID, which is what partitions list as members.")
     pci: PciAddress = Field(description="PCI address of the physical function.")
     numa: int = Field(default=0, ge=0, description="NUMA node.")
-    switch: str | None = Field(default=None, max_length=64, description="PCIe switch that it is behind.")
-    mac: Mac | None = Field(default=None, description="MAC address, for Ethernet or IPoIB.")
+    switch: str | None = Field(
+        default=None, max_length=64, description="PCIe switch that the adapter is behind."
+    )
+    mac: Mac | None = Field(default=None, description="MAC address (Ethernet or IPoIB).")
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
     switch_port: str | None = Field(
         default=None,
         pattern=r"^[^\s/]+/\S+$",
-        description="Ethernet fabrics: the port that it is cabled to, by the switch's name and the vendor's name of "
-        "the port, such as leaf01/Ethernet7.",
+        description="Ethernet fabrics: switch port that the adapter is cabled to, as switch/port with the vendor's "
+        "port "
+        "name, such as leaf01/Ethernet7.",
     )
 
     @property
     def port_id(self) -> str:
-        """Id of the port that is a member of segments, as the fabric's driver knows it."""
+        """Id under which the fabric's driver knows the port."""
         return self.switch_port or format_guid(self.port_guid)
 
 
 class Accelerator(Document):
     """One accelerator of a node."""
 
-    type: Name = Field(description="Type as orders name it, such as h100.")
+    type: Name = Field(description="Accelerator type that orders use, such as h100.")
     pci: PciAddress = Field(description="PCI address.")
     numa: int = Field(default=0, ge=0, description="NUMA node.")
     switch: str | None = Field(
         default=None,
         max_length=64,
-        description="PCIe switch that it is behind: what has the same on a host is nearest.",
+        description="PCIe switch that the accelerator is behind; devices behind the same switch are closest to each "
+        "other.",
     )
 
 
 class Node(Document):
-    """A host. Only `compute` nodes are ever given to a pod whole."""
+    """A host. Only `compute` nodes are ever assigned to a pod whole."""
 
-    name: Name = Field(description="Name of the node; also Nova's host name unless `host` is given.")
+    name: Name = Field(description="Name of the node; also its host name in Nova unless `host` is set.")
     rack: Name | None = Field(default=None, description="Rack.")
     role: Literal["compute", "poplar", "controller", "subnet-manager", "service"] = Field(
         default="compute",
-        description="compute: may be ordered; poplar: a Poplar server of an IPU-POD; controller: a generic compute "
-        "node for V-IPU controllers; the others are only part of the fabric.",
+        description="compute: can be ordered; poplar: Poplar server of an IPU-POD; controller: generic compute node "
+        "for "
+        "V-IPU controllers; the other roles are only attached to the fabric.",
     )
-    cloud: Name | None = Field(default=None, description="Name of the cloud that the host belongs to.")
-    host: str | None = Field(default=None, description="Nova's name of the host, if it is not the node's.")
-    maintenance: str | None = Field(default=None, description="Why the node may not be ordered now.")
+    cloud: Name | None = Field(
+        default=None, description="Cloud that the host belongs to; may be omitted if the site has only one."
+    )
+    host: str | None = Field(
+        default=None, description="Host name in Nova, if it differs from the node's name."
+    )
+    maintenance: str | None = Field(
+        default=None, description="Set while the node must not be assigned: the reason."
+    )
     labels: Words = Field(
         default=(),
-        description="Words that orders may prefer or avoid nodes by; in a table with spaces between them.",
+        description="Labels that orders can prefer or avoid; separated by spaces in a CSV file.",
     )
     ipu_pod: Name | None = Field(
-        default=None, description="Poplar server: IPU-POD whose data network it is on."
+        default=None, description="Poplar server: IPU-POD whose data network it is connected to."
     )
     servers: int = Field(
         default=8,
         ge=1,
         le=256,
-        description="Poplar server or controller node: pods that may have a virtual machine on it at a time.",
+        description="Poplar server or controller node: maximum number of pods with a virtual machine on it at a time.",
     )
     cores: int | None = Field(
         default=None,
         ge=1,
-        description="Virtual cores that servers may have on it in all, as Nova counts them; none: not counted. "
-        "For nodes that are given in parts.",
+        description="vCPUs available to servers on a shared node, as Nova counts them; not limited by default.",
     )
     memory_mib: int | None = Field(
-        default=None, ge=1, description="The same of memory, in MiB; none: not counted."
+        default=None,
+        ge=1,
+        description="Memory in MiB available to servers on a shared node; not limited by default.",
     )
-    hcas: tuple[Hca, ...] = Field(default=(), description="Its adapters; or rows of the table hcas.")
+    hcas: tuple[Hca, ...] = Field(default=(), description="Adapters; may also be listed in the table `hcas`.")
     accelerators: tuple[Accelerator, ...] = Field(
-        default=(), description="Its accelerators; or rows of the table accelerators."
+        default=(), description="Accelerators; may also be listed in the table `accelerators`."
     )
 
     @property
@@ -109,56 +121,67 @@ class Node(Document):
 class Switch(Document):
     """A switch of a fabric."""
 
-    name: Name = Field(description="Name (InfiniBand: the node description).")
-    fabric: Name = Field(description="Name of its fabric.")
-    level: Literal["leaf", "spine", "core"] = Field(description="Leaf switches have hosts on them.")
+    name: Name = Field(description="Name of the switch; on InfiniBand its node description.")
+    fabric: Name = Field(description="Fabric that the switch belongs to.")
+    level: Literal["leaf", "spine", "core"] = Field(
+        description="Level of the switch; hosts connect to leaf switches."
+    )
     ports: int = Field(ge=1, le=254, description="Number of external ports.")
     guid: Guid | None = Field(default=None, description="Node GUID; InfiniBand only.")
     rack: Name | None = Field(default=None, description="Rack.")
     block: Name | None = Field(
-        default=None, description="Group of leaves with their own spines; none: all are one."
+        default=None,
+        description="Block: a group of leaves with spines of their own. Default: the whole fabric is one block.",
     )
-    hall: Name | None = Field(default=None, description="Hall that its block stands in; none: all are one.")
+    hall: Name | None = Field(
+        default=None, description="Hall that the block is in. Default: the whole site is one hall."
+    )
     building: Name | None = Field(
-        default=None, description="Building that its hall is in; none: all are one."
+        default=None, description="Building that the hall is in. Default: the whole site is one building."
     )
     project: str | None = Field(
         default=None,
         min_length=1,
         max_length=64,
-        description="Leaf switch: id of the project that alone may have nodes on it. Pods that are there stay.",
+        description="Leaf switch: id of the project that it is dedicated to. Existing pods of other projects stay.",
     )
 
 
 class Link(Document):
-    """A cable. An end is a switch's name, or `node/hca`."""
+    """A cable. Each end is the name of a switch, or `node/hca`."""
 
-    a: str = Field(description="One end: a switch, or node/hca.")
+    a: str = Field(description="One end: switch or node/hca.")
     a_port: int = Field(ge=1, le=254, description="Port number at that end.")
-    b: str = Field(description="The other end: a switch, or node/hca.")
+    b: str = Field(description="The other end: switch or node/hca.")
     b_port: int = Field(ge=1, le=254, description="Port number at that end.")
     rate_gbps: int | None = Field(
-        default=None, ge=1, description="Line rate in Gb/s; none: that of the fabric's fastest adapter."
+        default=None, ge=1, description="Line rate in Gb/s. Default: that of the fabric's fastest adapter."
     )
 
 
 class FabricAgent(Document):
-    """`weft fabric-agent` beside one subnet manager."""
+    """`weft fabric-agent` next to one subnet manager."""
 
     name: Name = Field(description="Name of the agent, as in its certificate.")
-    url: str = Field(pattern=r"^https://", description="Where it listens; mutual TLS.")
-    node: Name | None = Field(default=None, description="Node (role subnet-manager) that the SM runs on.")
+    url: str = Field(pattern=r"^https://", description="URL that it listens on, with mutual TLS.")
+    node: Name | None = Field(
+        default=None, description="Node (role `subnet-manager`) that the subnet manager runs on."
+    )
 
 
 class FabricManager(Document):
-    """How the fabric is ruled."""
+    """How the fabric is managed."""
 
     driver: Literal["opensm", "switches"] = Field(
-        description="What weft speaks to. opensm: the subnet managers of an InfiniBand fabric, by their agents. "
-        "switches: each switch of an Ethernet fabric; weft can plan for it, and not wire it yet."
+        description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
+        "switches: the switches of an Ethernet fabric; weft can plan on it, but can't configure it yet."
     )
-    agents: tuple[FabricAgent, ...] = Field(default=(), description="Agents beside each subnet manager.")
-    ca: str | None = Field(default=None, description="PEM file of the authority that signed the agents.")
+    agents: tuple[FabricAgent, ...] = Field(
+        default=(), description="Agents, one next to each subnet manager."
+    )
+    ca: str | None = Field(
+        default=None, description="PEM file of the CA that signed the agents' certificates."
+    )
     certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")
     key: str | None = Field(default=None, description="PEM file of its private key.")
 
@@ -166,79 +189,89 @@ class FabricManager(Document):
 class Fabric(Document):
     """An RDMA network with its own isolation."""
 
-    type: FabricKind = Field(default=FabricKind.INFINIBAND, description="What kind of network it is.")
-    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    type: FabricKind = Field(default=FabricKind.INFINIBAND, description="Type of the fabric.")
+    physical_network: Name = Field(description="Name of the physical network in Neutron.")
     segments: Range = Field(
-        description="Numbers (P_Keys, VLANs) that weft may give out; each is also the Neutron segmentation id."
+        description="P_Keys or VLANs that weft may allocate; each is also the segmentation id of a Neutron network."
     )
-    manager: FabricManager = Field(description="How the fabric is managed.")
+    manager: FabricManager = Field(description="What manages the fabric.")
 
     @property
     def words(self) -> FabricType:
-        """What its segments are called, and how their numbers are written."""
+        """Properties of the fabric's type: what segments are called, how their numbers are written."""
         return FABRIC_TYPES[self.type]
 
 
 class AcceleratorCount(Document):
-    """So many accelerators of one type."""
+    """A number of accelerators of one type."""
 
-    type: Name = Field(description="Type of the accelerators, such as h100.")
-    count: int = Field(ge=1, le=64, description="How many.")
+    type: Name = Field(description="Accelerator type, such as h100.")
+    count: int = Field(ge=1, le=64, description="Number of accelerators.")
 
 
 class Flavor(Document):
-    """What weft must know of a Nova flavor to plan without the cloud."""
+    """What weft must know about a Nova flavor to plan without querying the cloud."""
 
-    accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of a server.")
-    cores: int = Field(
-        default=0, ge=0, description="Virtual cores of a server; counted where nodes are shared."
-    )
+    accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of each server.")
+    cores: int = Field(default=0, ge=0, description="vCPUs of each server; counted on shared nodes.")
     memory_mib: int = Field(
-        default=0, ge=0, description="Memory of a server in MiB; counted where nodes are shared."
+        default=0, ge=0, description="Memory of each server in MiB; counted on shared nodes."
     )
     one_numa: bool = Field(
         default=False,
-        description="Nova gives a server accelerators of one NUMA node or none: "
-        "`hw:pci_numa_affinity_policy: required`.",
+        description="All accelerators of a server come from one NUMA node: "
+        "the flavor has `hw:pci_numa_affinity_policy: required`.",
     )
 
 
 class ManagementNetwork(Document):
-    """The tenant's Ethernet network for SSH, DHCP and metadata; one a pod."""
+    """The tenant's Ethernet network for SSH, DHCP and metadata; one per pod."""
 
     type: Literal["provider", "self-service"] = Field(
         default="provider",
-        description="provider: each pod has a VLAN of `segments` on `physical_network`; self-service: an overlay "
-        "(Geneve, VXLAN) that Neutron itself picks, the first of its `project_network_types`; no number of weft's.",
+        description="provider: each pod gets a VLAN from `segments` on `physical_network`. self-service: an overlay "
+        "(Geneve, VXLAN) allocated by Neutron, of the first type in its `project_network_types`.",
     )
     physical_network: Name | None = Field(
-        default=None, description="Provider networks: Neutron's name of the physical network."
+        default=None, description="Provider networks: name of the physical network in Neutron."
     )
     segments: Range | None = Field(
-        default=None, description="Provider networks: VLANs that weft may give out."
+        default=None, description="Provider networks: VLANs that weft may allocate."
     )
-    addresses: IPv4Network = Field(description="Block that pods' management subnets are cut from.")
-    prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's management subnet.")
+    addresses: IPv4Network = Field(
+        description="Address range that pods' management subnets are allocated from."
+    )
+    prefix: int = Field(
+        default=24, ge=8, le=29, description="Default prefix length of a pod's management subnet."
+    )
 
     @property
     def vlans(self) -> tuple[str, Range] | None:
-        """Physical network and range of the VLANs that weft gives out there; None: it gives out none."""
+        """Physical network and range of the VLANs that weft allocates there; None: it allocates none."""
         if self.type == "self-service" or self.physical_network is None or self.segments is None:
             return None
         return self.physical_network, self.segments
 
 
 class Cloud(Document):
-    """An OpenStack cloud, by its name in clouds.yaml."""
+    """An OpenStack cloud."""
 
     profile: Name | None = Field(
-        default=None, description="Name in clouds.yaml, if it is not the cloud's name here."
+        default=None, description="Profile in clouds.yaml, if it differs from the cloud's name."
     )
-    management: ManagementNetwork = Field(description="The pods' Ethernet networks.")
-    external_network: str | None = Field(default=None, description="Network that floating IPs come from.")
-    rdma_addresses: IPv4Network = Field(description="Block that pods' RDMA subnets are cut from.")
-    rdma_prefix: int = Field(default=24, ge=8, le=29, description="Prefix length of a pod's RDMA subnet.")
-    flavors: dict[Name, Flavor] = Field(default_factory=dict, description="Flavors that pods may order.")
+    management: ManagementNetwork = Field(description="Management networks of pods.")
+    external_network: str | None = Field(
+        default=None, description="External network in Neutron that floating IPs are allocated from."
+    )
+    rdma_addresses: IPv4Network = Field(
+        description="Address range that pods' RDMA subnets are allocated from."
+    )
+    rdma_prefix: int = Field(
+        default=24, ge=8, le=29, description="Default prefix length of a pod's RDMA subnet."
+    )
+    flavors: dict[Name, Flavor] = Field(
+        default_factory=dict, description="Nova flavors that pods may use, by name."
+    )
 
 
 BOOTABLE = frozenset({"compute", "poplar", "controller"})
@@ -246,99 +279,109 @@ BOOTABLE = frozenset({"compute", "poplar", "controller"})
 
 
 class Rack(Document):
-    """A rack; `row` and `power` are only shown."""
+    """A rack; `row` and `power` are informational."""
 
     name: Name = Field(description="Name of the rack.")
-    row: str | None = Field(default=None, description="Row that it stands in.")
+    row: str | None = Field(default=None, description="Row that the rack is in.")
     power: str | None = Field(default=None, description="Power feed.")
 
 
 class ProjectLimits(Document):
-    """What a project may have of the site."""
+    """Limits of one project."""
 
-    max_nodes: int | None = Field(default=None, ge=0, description="Most nodes at once; none: no limit.")
+    max_nodes: int | None = Field(
+        default=None, ge=0, description="Maximum number of nodes at a time; not limited by default."
+    )
     share: float | None = Field(
-        default=None, gt=0, le=1e6, description="Its share relative to others', 1 unless given."
+        default=None, gt=0, le=1e6, description="Fair share relative to other projects. Default: 1."
     )
 
 
 class QueuePolicy(Document):
-    """How orders that wait are served."""
+    """How waiting orders are served."""
 
     patience: Duration | None = Field(
         default=None,
-        description="Most time that an order waits for fewer leaves; none: it starts wherever it fits.",
+        description="Longest time that an order waits for a placement on fewer leaves. Default: it starts wherever it "
+        "fits.",
     )
     promises: int = Field(
         default=1,
         ge=0,
         le=1000,
-        description="How many waiting orders of a fabric are promised a start that nobody delays.",
+        description="Number of waiting orders per fabric that get a booking: a start that no other order can delay.",
     )
     waiting: int = Field(
         default=100,
         ge=1,
         le=10_000,
-        description="Most orders of one project that wait at a time, in the queue or for a promised start.",
+        description="Maximum number of waiting orders per project, in the queue or with a booking.",
     )
-    half_life: Duration = Field(default="7d", description="After which a project's past use counts half.")
+    half_life: Duration = Field(
+        default="7d", description="Half-life of a project's past usage in the calculation of its fair share."
+    )
     projects: dict[str, ProjectLimits] = Field(
         default_factory=dict,
-        description="Limits by project id. With a share anywhere, who has used least of its share goes first; "
-        "with none, who came first.",
+        description="Limits by project id. If any project has a share, orders of the project that has used least of "
+        "its "
+        "share go first; otherwise first come, first served.",
     )
 
 
 class LeasePolicy(Document):
-    """What leases may be."""
+    """Limits on leases."""
 
     longest: Duration | None = Field(
         default=None,
-        description="How far from now a lease may end, when it is ordered and when it is extended; an order without "
-        "an end is refused then. None: no limit.",
+        description="How far in the future a lease may end, when ordered or extended; if set, an order must have an "
+        "end. "
+        "Not limited by default.",
     )
 
 
 class PlacementPolicy(Document):
-    """What it costs an order to be in a further domain, counted in leaves and rounded to thousandths of one."""
+    """What it costs an order to use another block, hall or building, in units of one leaf, rounded to thousandths."""
 
     block: float = Field(
         default=0.5,
         ge=0,
         le=1000,
-        description="Cost of a further block (β): 0.5 favours few leaves, 4 few blocks.",
+        description="Cost of another block (β): 0.5 favours fewer leaves, 4 fewer blocks.",
     )
     hall: float = Field(
-        default=1.0, ge=0, le=1000, description="Cost of a further hall (γ), beside that of its block."
+        default=1.0, ge=0, le=1000, description="Cost of another hall (γ), in addition to that of its block."
     )
     building: float = Field(
-        default=2.0, ge=0, le=1000, description="Cost of a further building (δ), beside that of its hall."
+        default=2.0,
+        ge=0,
+        le=1000,
+        description="Cost of another building (δ), in addition to that of its hall.",
     )
 
 
 class Site(Document):
     """The whole site. Equal sites give equal plans."""
 
-    name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
-    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
-    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics by name.")
+    name: Name = Field(description="Name of the site; part of the mark on everything that weft creates.")
+    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
+    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
     racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
     switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: tuple[Link, ...] = Field(default=(), description="Cables.")
     nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
-    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
-    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
-    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
-        default=RetentionPolicy(), description="How long records are kept that nothing needs any more."
+        default=RetentionPolicy(), description="How long records that are no longer needed are kept."
     )
     placement: PlacementPolicy = Field(
-        default=PlacementPolicy(), description="What decides between places that an order fits in."
+        default=PlacementPolicy(), description="What decides between possible placements."
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values, and without what was cached of the old ones."""
+        """A copy with other values, without anything cached from the old ones."""
         copied = super().model_copy(update=update, deep=deep)
         for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "port_by_id", "machine_by_name"):
             vars(copied).pop(name, None)
@@ -354,7 +397,7 @@ class Site(Document):
 
     @property
     def managers(self) -> Collection[str]:
-        """Names of what manages machines of accelerators that stand apart from hosts."""
+        """Names of what manages accelerators that are not in hosts: the IPU-PODs."""
         return self.ipu_pods.keys()
 
     @cached_property

@@ -1,5 +1,5 @@
-"""The site as it is written in a file: the same as `Site`, with tables of its own for adapters and accelerators, and
-with includes from CSV. `site.schema.json` is made from `SiteFile`; `weft.app.sitefile` reads it.
+"""The site as it is written in a file: the same as `Site`, plus separate tables for adapters and accelerators, and
+CSV includes. `site.schema.json` is generated from `SiteFile`; `weft.app.sitefile` reads it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ class AcceleratorRow(Accelerator):
 
 
 class SiteTables(Site):
-    """A site whose adapters and accelerators may stand in tables of their own."""
+    """A site whose adapters and accelerators may be in separate tables."""
 
-    hcas: tuple[HcaRow, ...] = Field(default=(), description="Adapters of all nodes, each with its `node`.")
+    hcas: tuple[HcaRow, ...] = Field(
+        default=(), description="Adapters of any nodes; each row names its `node`."
+    )
     accelerators: tuple[AcceleratorRow, ...] = Field(
-        default=(), description="Accelerators of all nodes, each with its `node`."
+        default=(), description="Accelerators of any nodes; each row names its `node`."
     )
 
 
@@ -52,24 +54,24 @@ class CsvInclude(Document):
     """Rows from a CSV file; its first line names the columns."""
 
     csv: str = Field(
-        min_length=1, description="Path of the file, relative to the site file and inside its folder."
+        min_length=1, description="Path of the file, relative to the site file and inside its directory."
     )
 
 
 class _Head(Document):
-    """What of a site is in no table."""
+    """The part of a site that is not in tables."""
 
-    name: Name = Field(description="Name of the site; part of the mark on everything weft makes.")
-    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds by name.")
-    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics by name.")
-    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs by name.")
-    queue: QueuePolicy = Field(default=QueuePolicy(), description="How orders that wait are served.")
-    leases: LeasePolicy = Field(default=LeasePolicy(), description="What leases may be.")
+    name: Name = Field(description="Name of the site; part of the mark on everything that weft creates.")
+    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
+    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
-        default=RetentionPolicy(), description="How long records are kept that nothing needs any more."
+        default=RetentionPolicy(), description="How long records that are no longer needed are kept."
     )
     placement: PlacementPolicy = Field(
-        default=PlacementPolicy(), description="What decides between places that an order fits in."
+        default=PlacementPolicy(), description="What decides between possible placements."
     )
 
 
@@ -81,10 +83,10 @@ class SiteFile(_Head):
     links: CsvInclude | tuple[Link | CsvInclude, ...] = Field(default=(), description="Cables.")
     nodes: CsvInclude | tuple[Node | CsvInclude, ...] = Field(default=(), description="Hosts.")
     hcas: CsvInclude | tuple[HcaRow | CsvInclude, ...] = Field(
-        default=(), description="Adapters of all nodes, each with its `node`."
+        default=(), description="Adapters of any nodes; each row names its `node`."
     )
     accelerators: CsvInclude | tuple[AcceleratorRow | CsvInclude, ...] = Field(
-        default=(), description="Accelerators of all nodes, each with its `node`."
+        default=(), description="Accelerators of any nodes; each row names its `node`."
     )
     ipu_machines: CsvInclude | tuple[IpuMachine | CsvInclude, ...] = Field(
         default=(), description="IPU-Machines."
@@ -92,17 +94,17 @@ class SiteFile(_Head):
 
 
 class SiteDocument(_Head):
-    """A site as the API takes it: a long table by the parts that were sent before."""
+    """A site as the API accepts it: long tables name parts that were uploaded before."""
 
     racks: PartsInclude | tuple[Rack, ...] = Field(default=(), description="Racks.")
     switches: PartsInclude | tuple[Switch, ...] = Field(default=(), description="Switches.")
     links: PartsInclude | tuple[Link, ...] = Field(default=(), description="Cables.")
     nodes: PartsInclude | tuple[Node, ...] = Field(default=(), description="Hosts.")
     hcas: PartsInclude | tuple[HcaRow, ...] = Field(
-        default=(), description="Adapters of all nodes, each with its `node`."
+        default=(), description="Adapters of any nodes; each row names its `node`."
     )
     accelerators: PartsInclude | tuple[AcceleratorRow, ...] = Field(
-        default=(), description="Accelerators of all nodes, each with its `node`."
+        default=(), description="Accelerators of any nodes; each row names its `node`."
     )
     ipu_machines: PartsInclude | tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
 
@@ -116,9 +118,9 @@ TABLES: dict[str, type[Document]] = {
     "accelerators": AcceleratorRow,
     "ipu_machines": IpuMachine,
 }
-"""Tables of a site file and what a row is."""
+"""Tables of a site file and the type of their rows."""
 
 
 def csv_columns(table: str) -> tuple[str, ...]:
-    """Columns that a CSV file for this table may have: the fields of a row that hold one value."""
+    """Columns that a CSV file for this table may have: the row's fields with a single value."""
     return tuple(name for name in TABLES[table].model_fields if name not in TABLES)

@@ -1,6 +1,6 @@
-"""What the doors show: one set of documents for the HTTP API, the CLI's `--json` and, later, the pages.
+"""What the API returns; the CLI's `--json` prints the same documents.
 
-A tenant sees its own pods with node, rack and leaf names; GUIDs, hosts' addresses and agents are the operator's.
+Tenants see their own pods with node, rack and leaf names; GUIDs, hosts' addresses and agents are for operators.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Searched = Annotated[str, StringConstraints(min_length=1, max_length=255, patter
 
 
 class ResourceView(Document):
-    """One resource of a pod and how far it is."""
+    """One resource of a pod and its state."""
 
     key: str
     kind: str
@@ -54,49 +54,49 @@ class PodSummary(Document):
     id: str
     name: str
     project_id: str
-    phase: Phase = Field(description="How far it is in its life; it only goes forward.")
-    state: PodState = Field(description="Phase and conditions in one word.")
-    reason: str = Field(default="", description="Why it is in this state, in one sentence.")
-    since: datetime = Field(description="Since when it is in this state.")
+    phase: Phase = Field(description="Phase of the pod's life; it only moves forward.")
+    state: PodState = Field(description="Phase and conditions summed up in one word.")
+    reason: str = Field(default="", description="Why the pod is in this state, in one sentence.")
+    since: datetime = Field(description="When the pod entered this state.")
     created_at: datetime
     nodes: int
     fabric: str | None = None
-    segment: str | None = Field(default=None, description="P_Key or VLAN, as the fabric's type writes it.")
+    segment: str | None = Field(default=None, description="P_Key or VLAN of the pod, as text.")
     lease_end: datetime | None = None
     position: int | None = Field(
-        default=None, description="Its place in the queue, from 1, while it waits there."
+        default=None, description="Position in the queue, from 1, while it waits there."
     )
     expected_start: datetime | None = Field(
         default=None,
-        description="When an order that waits is expected to start, if every lease ends when it says.",
+        description="When a waiting order is expected to start, if no lease is extended.",
     )
 
     @property
     def marker(self) -> str:
-        """What a list goes on after, if this was the last one of a page."""
+        """Marker for the page that follows this entry."""
         return f"{self.name}:{self.id}"
 
 
 class PodView(PodSummary):
-    """Everything of one pod."""
+    """A pod in full."""
 
-    conditions: Conditions = Field(default=(), description="How it is, one aspect each.")
+    conditions: Conditions = Field(default=(), description="Health, one condition per aspect.")
     created_by: str
-    generation: int = Field(default=1, description="Of the order; each change is the next.")
+    generation: int = Field(default=1, description="Generation of the order; each change increases it.")
     changing_since: datetime | None = Field(
         default=None,
-        description="Since when a change is under way; the pod goes on meanwhile. None: there is none.",
+        description="When the change in progress began; null if there is none. The pod keeps running meanwhile.",
     )
     site: str
     cloud: str | None = None
     flavor: str | None = None
     vlan: int | None = Field(
-        default=None, description="VLAN of the management network; none: Neutron picked it."
+        default=None, description="VLAN of the management network; null if Neutron allocated it."
     )
     order: Order
     placed: tuple[PlacedNode, ...] = ()
     spares: tuple[PlacedNode, ...] = Field(
-        default=(), description="Held idle for the pod, to replace a node that fails."
+        default=(), description="Nodes held idle for the pod, to replace nodes that fail."
     )
     servers: tuple[ServerView, ...] = ()
     resources: tuple[ResourceView, ...] = ()
@@ -104,25 +104,25 @@ class PodView(PodSummary):
 
 
 class Applied(Document):
-    """What applying an order has done."""
+    """The result of applying an order."""
 
     outcome: Literal["created", "changed", "unchanged"]
-    change: PodChange | None = Field(default=None, description="The difference; none of a pod that is new.")
+    change: PodChange | None = Field(default=None, description="The difference; null for a new pod.")
     pod: PodView
 
 
 class EventView(Document):
-    """Something that happened to a pod; `sequence` only grows."""
+    """Something that happened to a pod; `sequence` only increases."""
 
     sequence: int
     at: datetime
     type: str = Field(description="state, step, error, verified, repair, receipt …")
     message: str
-    key: str | None = Field(default=None, description="Resource that it is about.")
+    key: str | None = Field(default=None, description="Resource that the event is about.")
 
 
 class NodeView(Document):
-    """A node as the operator sees it."""
+    """A node as operators see it."""
 
     name: str
     rack: str | None
@@ -135,48 +135,50 @@ class NodeView(Document):
 
 
 class Finding(Document):
-    """One thing that isn't as it should be."""
+    """One finding of an audit."""
 
     category: Literal["orphan", "missing", "different", "foreign", "late", "unknown"] = Field(
-        description="orphan: bears weft's mark and no live pod owns it; missing or different: a pod's own; "
-        "foreign: not weft's, inside weft's range or on a pod's network; late: found by the sweep after its pod's "
-        "receipt was signed; unknown: could not be read."
+        description="orphan: has weft's mark, but belongs to no live pod; missing, different: a pod's resource; "
+        "foreign: not weft's, but within weft's ranges or on a pod's network; late: found by the sweep after the "
+        "pod's receipt was signed; unknown: could not be read."
     )
     kind: str
     where: str
     subject: str
-    id: str = Field(default="", description="Id outside of what it is about, if that has one.")
-    pod: str | None = Field(default=None, description="Name of the pod that it is about.")
-    pod_id: str | None = Field(default=None, description="Its id; of a pod that the database may not know.")
+    id: str = Field(default="", description="External id of the subject, if it has one.")
+    pod: str | None = Field(default=None, description="Name of the pod.")
+    pod_id: str | None = Field(default=None, description="Id of the pod, which the database may not know.")
     owner: str | None = Field(
-        default=None, description="Whose it is, if that is no pod: the site, or a tenant's own network."
+        default=None, description="Owner, if not a pod: the site, or a tenant's own network."
     )
-    what: str = Field(description="One sentence: what was seen and what was wanted.")
-    repair: str = Field(default="", description="What `--repair` does, or why it does nothing.")
-    repaired: bool | None = Field(default=None, description="With `--repair`: whether it was seen mended.")
+    what: str = Field(description="One sentence: what was observed and what was desired.")
+    repair: str = Field(default="", description="What `--repair` does about it, or why it does nothing.")
+    repaired: bool | None = Field(
+        default=None, description="With `--repair`: whether the repair was confirmed."
+    )
 
 
 class AuditReport(Document):
-    """What an audit saw; clean only if there are no findings at all."""
+    """The result of an audit; clean only without any findings."""
 
     at: datetime
     site: str
-    checked: dict[str, int] = Field(description="How many of each kind were looked at.")
+    checked: dict[str, int] = Field(description="Number of objects examined, by kind.")
     findings: tuple[Finding, ...] = ()
 
 
 class AuditLogEntry(Document):
-    """Who did what, when, from where, and with what outcome."""
+    """Who did what, when, from where, with what result."""
 
     sequence: int
     at: datetime
-    last_at: datetime = Field(description="When it was so for the last time; the rest tells of that time.")
+    last_at: datetime = Field(description="When it last happened; the other fields describe that occurrence.")
     times: int = Field(
         default=1,
-        description="How often in the hour; what was refused to others than operators is counted together.",
+        description="Occurrences within the hour; refused requests of non-operators are counted together.",
     )
-    user: str = Field(description="Name of the user; the id says who it is.")
-    user_id: str | None = Field(description="None in rows of an earlier weft.")
+    user: str = Field(description="Name of the user; only the id identifies them.")
+    user_id: str | None = Field(description="Null in entries of earlier versions.")
     user_domain_id: str | None
     project_id: str | None
     project_domain_id: str | None
@@ -189,20 +191,18 @@ class AuditLogEntry(Document):
 
 
 class PodSearch(Document):
-    """Which pods of a list, and which page of it; they come by name."""
+    """Filters and paging of a list of pods, which is sorted by name."""
 
-    all_projects: bool = Field(default=False, description="Of all projects (operators).")
+    all_projects: bool = Field(default=False, description="Pods of all projects (operators).")
     project: Searched | None = Field(
-        default=None, description="Only of this project, by id; with `all_projects`."
+        default=None, description="Only pods of this project, by id; with `all_projects`."
     )
-    state: PodState | None = Field(default=None, description="Only in this state.")
-    node: Searched | None = Field(
-        default=None, description="Only those that hold this node, or a place on it."
-    )
-    name: Searched | None = Field(default=None, description="Only of this name.")
-    limit: int = Field(default=100, ge=1, le=1000, description="At most so many.")
+    state: PodState | None = Field(default=None, description="Only pods in this state.")
+    node: Searched | None = Field(default=None, description="Only pods that hold this node or a part of it.")
+    name: Searched | None = Field(default=None, description="Only pods with this name.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of entries.")
     marker: Searched | None = Field(
-        default=None, description="Only those after it: `next` of the page before."
+        default=None, description="Start after this entry: `next` of the previous page."
     )
 
 
@@ -210,17 +210,24 @@ FIRST_PAGE = PodSearch()
 
 
 class AuditLogSearch(Document):
-    """Which entries of the audit log; the newest come first."""
+    """Filters and paging of the audit log, newest first."""
 
-    after: int = Field(default=0, ge=0, le=2**63 - 1, description="Only entries with a higher sequence.")
-    before: int | None = Field(
-        default=None, ge=0, le=2**63 - 1, description="Only entries with a lower sequence: the next page."
+    after: int = Field(
+        default=0, ge=0, le=2**63 - 1, description="Only entries with a higher sequence number."
     )
-    since: Instant | None = Field(default=None, description="Only entries of this time, with zone, or later.")
-    user: Searched | None = Field(default=None, description="Only of this user, by id or name.")
-    project: Searched | None = Field(default=None, description="Only of this project, by id.")
-    action: Searched | None = Field(default=None, description="Only this action, such as `pod create`.")
-    limit: int = Field(default=1000, ge=1, le=1000, description="At most so many.")
+    before: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**63 - 1,
+        description="Only entries with a lower sequence number: the next page.",
+    )
+    since: Instant | None = Field(default=None, description="Only entries since this time, with time zone.")
+    user: Searched | None = Field(default=None, description="Only entries of this user, by id or name.")
+    project: Searched | None = Field(default=None, description="Only entries of this project, by id.")
+    action: Searched | None = Field(
+        default=None, description="Only entries with this action, such as `pod create`."
+    )
+    limit: int = Field(default=1000, ge=1, le=1000, description="Maximum number of entries.")
 
 
 class SiteView(Document):
@@ -238,32 +245,32 @@ class SiteView(Document):
 
 
 class FabricComparison(Document):
-    """The active site against the fabric as its manager discovered it."""
+    """The active site compared with the fabric as its manager discovers it."""
 
     fabric: str
-    generation: int = Field(description="Of the site that was compared.")
+    generation: int = Field(description="Generation of the site that was compared.")
     discovered_nodes: int
     discovered_cables: int
     differences: tuple[FabricDifference, ...] = ()
 
 
 class Health(Document):
-    """Answer of /readyz."""
+    """Response of /readyz."""
 
     ready: bool
-    checks: dict[str, str] = Field(description="Part -> `ok`, or what is wrong.")
+    checks: dict[str, str] = Field(description="Component -> `ok`, or what is wrong.")
 
 
 class LargestView(Document):
-    """The largest order that can be had now inside one domain of a level."""
+    """The largest order that fits now within one domain of a level."""
 
     level: Level
-    count: int = Field(description="Nodes; 0: none.")
-    where: str = Field(default="", description="A domain that has them; operators only.")
+    count: int = Field(description="Number of nodes.")
+    where: str = Field(default="", description="A domain where it fits; operators only.")
 
 
 class SoonView(Document):
-    """From when an order of this size can be had, if every lease ends when it says."""
+    """When an order of this size will fit, if no lease is extended."""
 
     level: Level
     count: int
@@ -271,51 +278,55 @@ class SoonView(Document):
 
 
 class CapacityRowView(Document):
-    """One kind of node of one cloud on one fabric."""
+    """One type of node in one cloud on one fabric."""
 
     fabric: str
     cloud: str
-    accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
-    nodes: int = Field(description="Nodes that could serve if nothing were taken or out of order.")
+    accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; null: any node.")
+    nodes: int = Field(description="Number of such nodes, whether free or not.")
     free: int
     largest: tuple[LargestView, ...]
     soon: tuple[SoonView, ...] = Field(
         default=(),
-        description="Larger orders: powers of two, and the largest there could be; left out if not known.",
+        description="When larger orders will fit: powers of two, and the largest possible; omitted if not known.",
     )
 
 
 class LargestIpusView(Document):
-    """The largest order of IPUs that can be had now."""
+    """The largest order of IPUs that fits now."""
 
-    count: int = Field(description="IPUs; 0: none.")
-    where: str = Field(default="", description="IPU-POD and positions that it would get; operators only.")
+    count: int = Field(description="Number of IPUs.")
+    where: str = Field(default="", description="IPU-POD and positions where it fits; operators only.")
 
 
 class SoonIpusView(Document):
-    """From when an order of so many IPUs can be had, if every lease ends when it says."""
+    """When an order of this many IPUs will fit, if no lease is extended."""
 
     count: int
     at: datetime
 
 
 class IpuCapacityView(Document):
-    """The IPUs of one IPU-POD. An order gets neighbours, with at least one Poplar server."""
+    """The IPUs of one IPU-POD. An order gets adjacent machines and at least one Poplar server."""
 
     ipu_pod: str
     cloud: str
-    machines: int = Field(description="IPU-Machines, four IPUs each, whoever has them.")
-    free: int = Field(description="IPU-Machines that are free for that long.")
-    poplar_servers: int = Field(description="Poplar servers for it that have room for another pod.")
+    machines: int = Field(description="Number of IPU-Machines, four IPUs each.")
+    free: int = Field(description="IPU-Machines that are free for the whole duration.")
+    poplar_servers: int = Field(description="Poplar servers with capacity for another pod.")
     largest: LargestIpusView
-    soon: tuple[SoonIpusView, ...] = Field(default=(), description="Larger orders; left out if not known.")
+    soon: tuple[SoonIpusView, ...] = Field(
+        default=(), description="When larger orders will fit; omitted if not known."
+    )
 
 
 class CapacityView(Document):
-    """What could be ordered, now and later."""
+    """What can be ordered, now and later."""
 
     at: datetime
-    duration: str = Field(description="For how long an order must be able to run to count.")
+    duration: str = Field(description="How long an order must be able to run.")
     rows: tuple[CapacityRowView, ...]
-    ipus: tuple[IpuCapacityView, ...] = Field(default=(), description="IPU-PODs, unless a level is given.")
-    waiting: int = Field(default=0, description="Orders in the queue, of all projects.")
+    ipus: tuple[IpuCapacityView, ...] = Field(
+        default=(), description="IPU-PODs; omitted if a level is given."
+    )
+    waiting: int = Field(default=0, description="Number of orders in the queue, of all projects.")

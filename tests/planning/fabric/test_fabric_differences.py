@@ -253,7 +253,7 @@ def test_what_is_not_ibnetdiscovers_output_is_told(
             ["--fabric", str(text), "--fabric-name", "roce"],
             "--fabric-name: 'roce' is not allowed: fabrics of site small: ib",
         ),
-        (["--fabric-name", "ib"], "--fabric: nothing is given: the output of ibnetdiscover to compare with"),
+        (["--fabric-name", "ib"], "--fabric: missing: the output of ibnetdiscover to compare with"),
     ):
         assert main(["site", "check", str(folder.site), *arguments]) == 2
         assert sentence in capsys.readouterr().err

@@ -217,16 +217,16 @@ def test_only_leaves_are_a_projects_own() -> None:
     spine = next(s.name for s in site.switches if s.level == "spine")
     ((path, value, allowed),) = check_owner(dedicate(site, spine, "p1"))
     assert (path[0], path[2], value) == ("switches", "project", "p1")
-    assert allowed == f"left out: {spine} is a spine, and projects have leaves"
+    assert allowed == f"only for leaf switches; {spine} is a spine"
     rails = dedicate(railed(2, 2, 1), "l0-r3", "p1")
     assert check_owner(rails) == [] and check_owner(dedicate(rails, "l0-r5", "p1")) == []
     ((_, value, allowed),) = check_owner(dedicate(rails, "l0-r5", "p2"))
-    assert (value, allowed) == ("p2", "p1, as l0-r3: the same nodes hang on both")
+    assert (value, allowed) == ("p2", "p1, like l0-r3: the same nodes are connected to both")
     answer = place(build_request(2, project="p2"), rails, Occupancy())
     assert isinstance(answer, Placement) and {n.leaf for n in answer.nodes} == {"l1-r0"}
     empty = Switch(name="empty", fabric="ib0", level="leaf", ports=4, project="p1")
     told = hints(site.model_copy(update={"switches": (*site.switches, empty)}))
-    assert "leaf empty is project p1's own, and no node hangs on it: it has no effect" in told
+    assert "leaf empty is dedicated to project p1, but no node is connected to it: no effect" in told
 
 
 def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:

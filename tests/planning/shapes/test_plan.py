@@ -176,7 +176,7 @@ def test_several_fabrics_make_the_order_say_which() -> None:
     with pytest.raises(InputError) as caught:
         plan(order(1), site)
     assert str(caught.value) == (
-        "fabric.name: nothing is given: the nodes that could be had are on several fabrics: ib, ib2"
+        "fabric.name: missing: the nodes that could be had are on several fabrics: ib, ib2"
     )
     found = plan(order(2, fabric={"name": "ib2"}), site)
     assert isinstance(found, Plan)

@@ -44,7 +44,7 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "70:69:79:20:14:05",
             "0c:42:a1:75:00:01",
-            "gw_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique; it is that of lr75-ipum1 (",
+            "gw_mac: '0c:42:a1:75:00:01' is not allowed: a MAC address must be unique; lr75-ipum1 (",
         ),
         (
             "ipu_machines.csv",
@@ -56,13 +56,13 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "10.2.1.2",
             "10.2.250.7",
-            "outside of 10.2.250.0/24, which is for V-IPU controllers",
+            "outside 10.2.250.0/24, which is for V-IPU controllers",
         ),
         (
             "ipu_machines.csv",
             "10.2.1.2",
             "10.9.1.2",
-            "gw_address: '10.9.1.2' is not allowed: an address of 10.2.0.0/16",
+            "gw_address: '10.9.1.2' is not allowed: an address in 10.2.0.0/16",
         ),
         (
             "ipu_machines.csv",
@@ -75,7 +75,7 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "pod1,2,",
             "pod1,1,",
-            "a position in an IPU-POD must be unique; it is that of lr75-ipum1",
+            "a position in an IPU-POD must be unique; lr75-ipum1",
         ),
         ("ipu_machines.csv", "pod1,2,", "pod1,17,", "position: '17' is not allowed"),
         (
@@ -88,7 +88,7 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "tor75,10",
             "tor75,9",
-            "a switch port must be unique; it is that of lr75-ipum1 already",
+            "a switch port must be unique; lr75-ipum1 already has it",
         ),
         (
             "ipu_machines.csv",
@@ -100,40 +100,41 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "ipu_machines.csv",
             "lr75-ipum2",
             "controller",
-            "another name: a pod's own V-IPU controller is called so",
+            "another name: this one is reserved for the pod's V-IPU controller",
         ),
         ("site.yaml", "first: 1100", "first: 1300", "not above last, which is 1199"),
         (
             "site.yaml",
             "last: 1199}\n      addresses: 10.5",
             "last: 5000}\n      addresses: 10.5",
-            "at most 4094: it is a VLAN",
+            "at most 4094, the highest VLAN",
         ),
         (
             "site.yaml",
             "physical_network: physnet-data",
             "physical_network: physnet-mgmt",
-            "it must not overlap that of cloud main (1000 to 1199)",
+            "must not overlap the range of cloud main (1000 to 1199)",
         ),
         (
             "site.yaml",
             "physical_network: physnet-1g\n      vlan: 13",
             "physical_network: physnet-data\n      vlan: 1150",
-            "gateway.vlan: 1150 is not allowed: a VLAN outside of IPU-POD pod1 (1100 to 1199): tenants get those",
+            "gateway.vlan: 1150 is not allowed: a VLAN outside the range of IPU-POD pod1 (1100 to 1199), which is for "
+            "tenants",
         ),
         (
             "site.yaml",
             "vlan: 13, addresses: 10.1.0.0/16",
             "vlan: 13, addresses: 10.64.0.0/16",
-            "bmc.addresses: '10.64.0.0/16' is not allowed: it must not overlap cloud main's management addresses",
+            "bmc.addresses: '10.64.0.0/16' is not allowed: must not overlap cloud main's management addresses",
         ),
         (
             "site.yaml",
             "vlan: 13, addresses: 10.1.0.0/16",
             "vlan: 13, addresses: 10.2.0.0/16",
-            "another subnet than the gateways'",
+            "must differ from the gateways' subnet",
         ),
-        ("site.yaml", "controllers: 10.2.250.0/24", "controllers: 10.3.0.0/24", "a block inside 10.2.0.0/16"),
+        ("site.yaml", "controllers: 10.2.250.0/24", "controllers: 10.3.0.0/24", "a subnet of 10.2.0.0/16"),
         (
             "site.yaml",
             "addresses: 10.5.1.0/24",
@@ -150,10 +151,15 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
             "site.yaml",
             "role: poplar, ipu_pod: pod1",
             "role: poplar",
-            "ipu_pod: nothing is given: a Poplar server needs it",
+            "ipu_pod: missing: required for a Poplar server",
         ),
-        ("site.yaml", "role: controller}", "role: controller, ipu_pod: pod1}", "only a Poplar server has it"),
-        ("site.yaml", "ipu_pods:\n  pod1:", "ipu_pods:\n  main:", "another name: a cloud or a fabric has it"),
+        ("site.yaml", "role: controller}", "role: controller, ipu_pod: pod1}", "only for Poplar servers"),
+        (
+            "site.yaml",
+            "ipu_pods:\n  pod1:",
+            "ipu_pods:\n  main:",
+            "another name: a cloud or fabric has this one",
+        ),
         (
             "site.yaml",
             "topology: torus",
@@ -179,7 +185,7 @@ def test_a_site_needs_something_to_order(tmp_path: Path) -> None:
     start, end = lines.index("ipu_pods:"), lines.index("racks:")
     kept = [*lines[:start], *lines[end:-1]]
     (tmp_path / "site.yaml").write_text("\n".join(kept).replace(", ipu_pod: pod1", "") + "\n")
-    assert any("a site has at least one fabric or one of ipu_pods" in line for line in errors(tmp_path))
+    assert any("a site needs at least one fabric, or ipu_pods" in line for line in errors(tmp_path))
 
 
 def test_hints_name_what_is_missing_to_order(tmp_path: Path) -> None:
@@ -200,18 +206,18 @@ def test_keys_in_the_clear_are_said_in_so_many_words(tmp_path: Path) -> None:
     start, end = text.index("      agents_ca:"), text.index("    bmc:")
     (tmp_path / "site.yaml").write_text(text[:start] + text[end:])
     (told,) = errors(tmp_path)
-    assert "agents_ca: nothing is given" in told or "agents_ca" in told
-    assert "or keys_in_clear: true, and every key of agents can be read on the gateways' network" in told
+    assert "agents_ca: missing" in told or "agents_ca" in told
+    assert "or keys_in_clear: true, and all keys of agents can be sniffed on the gateway network" in told
     (tmp_path / "site.yaml").write_text(text[:start] + "      keys_in_clear: true\n" + text[end:])
     site = load_site(tmp_path / "site.yaml")
     assert [h for h in hints(site) if "keys_in_clear" in h] == [
-        "IPU-POD pod1 has keys_in_clear: keys of agents and of controllers without TLS can be read on the "
-        "gateways' network"
+        "IPU-POD pod1 has keys_in_clear: keys of agents and of controllers without TLS can be sniffed on the "
+        "gateway network"
     ]
     authority.create(tmp_path / "tls", [])
     for pem, sentence in (
-        ("nonsense", "one certificate or more in PEM"),
-        ((tmp_path / "tls" / "agent.crt").read_text(), "an authority's certificate, which may sign others"),
+        ("nonsense", "one or more certificates in PEM format"),
+        ((tmp_path / "tls" / "agent.crt").read_text(), "a CA certificate"),
     ):
         block = "".join(f"        {line}\n" for line in pem.splitlines())
         (tmp_path / "site.yaml").write_text(f"{text[:start]}      agents_ca: |\n{block}{text[end:]}")

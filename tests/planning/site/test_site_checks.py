@@ -21,7 +21,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "a rack twice": (
         "racks.csv", "rack2,row-a,A", "rack1,row-a,A\nrack2,row-a,A",
         ["racks.csv:3: racks[1].name: 'rack1' is not allowed: a rack's name must be unique; "
-         "it is that of rack rack1 already"],
+         "rack rack1 already has it"],
     ),
     "an unknown rack": (
         "nodes.csv", "gpu07,rack2", "gpu07,rack9",
@@ -35,48 +35,49 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "a node twice, in other letters": (
         "nodes.csv", "gpu02,rack1,compute", "gpu02,rack1,compute\nGPU02,rack1,service",
         ["nodes.csv:4: nodes[2].name: 'GPU02' is not allowed: a name of a switch or node must be unique; "
-         "it is that of node gpu02 already"],
+         "node gpu02 already has it"],
     ),
     "a node named as a switch": (
         "nodes.csv", "gpu02,rack1,compute", "gpu02,rack1,compute\nleaf01,rack1,service",
         ["nodes.csv:4: nodes[2].name: 'leaf01' is not allowed: a name of a switch or node must be unique; "
-         "it is that of switch leaf01 already"],
+         "switch leaf01 already has it"],
     ),
     "a port GUID twice": (
         "hcas.csv", "0xb8599f0300000201,0000:0c", "0xb8599f0300000101,0000:0c",
         ["hcas.csv:6: hcas[4].port_guid: '0xb8599f0300000101' is not allowed: a port GUID must be unique; "
-         "it is that of gpu01/mlx5_0 already"],
+         "gpu01/mlx5_0 already has it"],
     ),
     "an adapter with a switch's GUID": (
         "hcas.csv", "ib,0xb8599f0300000200,", "ib,0xb8599f0300100001,",
         ["hcas.csv:6: hcas[4].guid: '0xb8599f0300100001' is not allowed: a node GUID must be unique; "
-         "it is that of switch leaf01 already"],
+         "switch leaf01 already has it"],
     ),
     "an unknown fabric": (
         "hcas.csv", "gpu02,mlx5_0,ib,", "gpu02,mlx5_0,roce,",
         ["hcas.csv:6: hcas[4].fabric: 'roce' is not allowed: fabrics of the site: ib",
-         "links.csv:6: links[4].b: 'leaf01' is not allowed: it must be on fabric roce as gpu02/mlx5_0 is"],
+         "links.csv:6: links[4].b: 'leaf01' is not allowed: must be on fabric roce, like gpu02/mlx5_0"],
     ),
     "an unknown node in the table of adapters": (
         "hcas.csv", "gpu02,mlx5_0,", "gpu20,mlx5_0,",
         ["hcas.csv:6: hcas[4].node: 'gpu20' is not allowed: it must be a node of the site",
-         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site"],
+         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter"],
     ),
     "a PCI address twice in one node": (
         "accelerators.csv", "gpu02,h100,0000:0b:00.0", "gpu02,h100,0000:0c:00.0",
         ["accelerators.csv:11: accelerators[9].pci: '0000:0c:00.0' is not allowed: "
-         "a PCI address in node gpu02 must be unique; it is that of gpu02/mlx5_0 already"],
+         "a PCI address in node gpu02 must be unique; gpu02/mlx5_0 already has it"],
     ),
     "an adapter named management": (
         "hcas.csv", "gpu02,mlx5_0,", "gpu02,management,",
-        ["hcas.csv:6: hcas[4].name: 'management' is not allowed: another name: this one is that of the management port",
-         "hcas.csv:6: hcas[4].name: 'gpu02/management' is not allowed: every adapter needs a link to a leaf; "
-         "it has none",
-         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter of the site"],
+        ["hcas.csv:6: hcas[4].name: 'management' is not allowed: another name: this one is reserved for the management "
+            "port",
+         "hcas.csv:6: hcas[4].name: 'gpu02/management' is not allowed: every adapter needs a link to a leaf, and this "
+         "one has none",
+         "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter"],
     ),
     "a cable to nowhere": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf09,5",
-        ["links.csv:6: links[4].b: 'leaf09' is not allowed: a switch of the site, or node/adapter of the site"],
+        ["links.csv:6: links[4].b: 'leaf09' is not allowed: a switch of the site, or node/adapter"],
     ),
     "a port that the switch doesn't have": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,41",
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     ),
     "a port used twice": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,6",
-        ["links.csv:7: links[5].b_port: 6 is not allowed: port 6 of leaf01 is used already, by links[4]"],
+        ["links.csv:7: links[5].b_port: 6 is not allowed: port 6 of leaf01 is already used by links[4]"],
     ),
     "an adapter with two cables": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,leaf01,5\ngpu02/mlx5_0,2,leaf01,18",
@@ -94,20 +95,22 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
         "links.csv", "gpu02/mlx5_0,1,leaf01,5\n", "gpu02/mlx5_0,1,gpu03/mlx5_3,1\n",
         ["links.csv:6: links[4].b: 'gpu03/mlx5_3' is not allowed: one end must be a switch, "
          "and gpu02/mlx5_0 isn't one either",
-         "links.csv:13: links[11].a_port: 1 is not allowed: port 1 of gpu03/mlx5_3 is used already, by links[4]"],
+         "links.csv:13: links[11].a_port: 1 is not allowed: port 1 of gpu03/mlx5_3 is already used by links[4]"],
     ),
     "a host on a spine": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5", "gpu02/mlx5_0,1,spine01,40",
-        ["links.csv:6: links[4].b: 'spine01' is not allowed: gpu02/mlx5_0 must hang on a leaf; this is a spine"],
+        ["links.csv:6: links[4].b: 'spine01' is not allowed: gpu02/mlx5_0 must be connected to a leaf; this is a "
+            "spine"],
     ),
     "a cable that bites its tail": (
         "links.csv", "leaf01,25,spine01,1\n", "leaf01,25,leaf01,26\n",
-        ["links.csv:68: links[66].b: 'leaf01' is not allowed: the two ends of a cable can't be the same thing",
-         "links.csv:69: links[67].a_port: 26 is not allowed: port 26 of leaf01 is used already, by links[66]"],
+        ["links.csv:68: links[66].b: 'leaf01' is not allowed: the two ends of a cable must differ",
+         "links.csv:69: links[67].a_port: 26 is not allowed: port 26 of leaf01 is already used by links[66]"],
     ),
     "a node without a leaf": (
         "links.csv", "gpu02/mlx5_0,1,leaf01,5\n", "",
-        ["hcas.csv:6: hcas[4].name: 'gpu02/mlx5_0' is not allowed: every adapter needs a link to a leaf; it has none"],
+        ["hcas.csv:6: hcas[4].name: 'gpu02/mlx5_0' is not allowed: every adapter needs a link to a leaf, and this one "
+            "has none"],
     ),
     "P_Keys beyond VLAN ids": (
         "site.yaml", "last: 0xe2", "last: 0x1fff",
@@ -121,38 +124,38 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "VLANs that are P_Keys of the same physical network": (
         "site.yaml", "physical_network: physnet-mgmt\n      segments: {first: 1000, last: 1199}",
         "physical_network: physnet-ib\n      segments: {first: 200, last: 300}",
-        ["site.yaml:9: clouds.main.management.segments.first: '200 to 300' is not allowed: it must not overlap "
-         "that of fabric ib (101 to 226): both are on physical network physnet-ib"],
+        ["site.yaml:9: clouds.main.management.segments.first: '200 to 300' is not allowed: must not overlap "
+         "the range of fabric ib (101 to 226): both are on physical network physnet-ib"],
     ),
     "a provider network without its numbers": (
         "site.yaml", "      segments: {first: 1000, last: 1199}\n", "",
-        ["site.yaml:7: clouds.main.management.segments: nothing is given: "
-         "provider networks need it; of type self-service Neutron itself picks a network"],
+        ["site.yaml:7: clouds.main.management.segments: missing: "
+         "required for provider networks; with type self-service Neutron allocates the network"],
     ),
     "a self-service network with numbers": (
         "site.yaml", "      physical_network: physnet-mgmt\n", "      type: self-service\n",
         ["site.yaml:9: clouds.main.management.segments: '1000 to 1199' is not allowed: "
-         "left out: of type self-service Neutron picks the network and its number"],
+         "must be omitted: with type self-service Neutron allocates the network and its number"],
     ),
     "a self-service network on a physical one": (
         "site.yaml", "      segments: {first: 1000, last: 1199}\n", "      type: self-service\n",
         ["site.yaml:8: clouds.main.management.physical_network: 'physnet-mgmt' is not allowed: "
-         "left out: of type self-service Neutron picks the network and its number"],
+         "must be omitted: with type self-service Neutron allocates the network and its number"],
     ),
     "blocks that overlap": (
         "site.yaml", "10.128.0.0/16", "10.16.128.0/17",
         ["site.yaml:12: clouds.main.rdma_addresses: '10.16.128.0/17' is not allowed: "
-         "it must not overlap management.addresses 10.16.0.0/16"],
+         "must not overlap management.addresses 10.16.0.0/16"],
     ),
     "a block too small for one subnet": (
         "site.yaml", "10.128.0.0/16", "10.128.0.0/28",
         ["site.yaml:13: clouds.main.rdma_prefix: 24 is not allowed: "
-         "a subnet must fit into the block 10.128.0.0/28: 28 or more"],
+         "28 or more, to fit into 10.128.0.0/28"],
     ),
     "a block that is for multicast": (
         "site.yaml", "10.128.0.0/16", "224.0.0.0/16",
         ["site.yaml:12: clouds.main.rdma_addresses: '224.0.0.0/16' is not allowed: "
-         "a block for hosts; this one is for multicast"],
+         "a network for hosts; this one is for multicast"],
     ),
     "an agent beside a node that is no subnet manager": (
         "site.yaml", "node: sm2", "node: gpu01",
@@ -162,12 +165,12 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "two agents beside one node": (
         "site.yaml", "node: sm2", "node: sm1",
         ["site.yaml:27: fabrics.ib.manager.agents[1].node: 'sm1' is not allowed: an agent's node must be unique; "
-         "it is that of agent sm1 of fabric ib already"],
+         "agent sm1 of fabric ib already has it"],
     ),
     "a flavor that no node can serve": (
         "site.yaml", "{type: h100, count: 4}", "{type: h100, count: 16}",
         ["site.yaml:16: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
-         "no node of cloud main has them; the most on one node: 8 x h100"],
+         "no node of cloud main has that many; the most on one node: 8 x h100"],
     ),
 }  # fmt: skip
 
@@ -208,7 +211,7 @@ def test_a_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
     (folder.path / "links.csv").write_text("\n".join(links) + "\n")
     assert folder.errors() == [
         "switches.csv:4: switches[2].name: 'leaf03' is not allowed: "
-        "no way of cables leads from it to leaf01; a fabric is in one piece"
+        "no path of cables connects it to leaf01; a fabric must be connected"
     ]
 
 
@@ -220,10 +223,7 @@ def test_two_clouds_make_nodes_say_theirs(folder: Folder) -> None:
     folder.site.write_text(text.replace(cloud, f"{cloud}\n{other}"))
     errors = folder.errors()
     assert len(errors) == 18 - 2 + 2
-    assert (
-        errors[0]
-        == "nodes.csv:2: nodes[0].cloud: nothing is given: it must be given where the site has several clouds"
-    )
+    assert errors[0] == "nodes.csv:2: nodes[0].cloud: missing: required if the site has several clouds"
     assert "no node of cloud main has them" in errors[-1]
 
 
@@ -236,7 +236,7 @@ def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
     (folder.path / "nodes.csv").write_text("\n".join(rows) + "\n")
     assert folder.errors() == [
         "nodes.csv:3: nodes[1].host: 'gpu01' is not allowed: a host of cloud main must be unique; "
-        "it is that of node gpu01 already"
+        "node gpu01 already has it"
     ]
 
 
@@ -250,7 +250,7 @@ def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
     folder.site.write_text(text[:start] + text[end:])
     folder.append("nodes.csv", "gpu99,rack1,compute")
     assert hints(load_site(folder.site)) == (
-        "fabric ib has no agents: weft can plan for it, and not wire it",
+        "fabric ib has no agents: weft can plan on it, but can't configure it",
         "1 compute nodes have no adapters and can't be ordered: gpu99 …",
         "cloud main has no flavors: nothing can be ordered there",
     )

@@ -223,8 +223,8 @@ def test_a_site_whose_pod_is_in_two_halls_is_told_so() -> None:
     )
     found = check_site(site.model_copy(update={"switches": switches}))
     assert [p for p in found if p[0][-1] in ("hall", "building")] == [
-        (("switches", 1, "hall"), "h1", "h0, where other leaves of block p0 are"),
-        (("switches", 2, "building"), "b1", "b0, where others of hall h0 are"),
+        (("switches", 1, "hall"), "h1", "h0, like other leaves of block p0"),
+        (("switches", 2, "building"), "b1", "b0, like other leaves of hall h0"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Checks of a site's cables: ends exist, ports are used once, hosts connect to leaves, a fabric is in one piece."""
+"""Checks of a site's cables: ends exist, ports are used once, hosts connect to leaves, fabrics are connected."""
 
 from __future__ import annotations
 
@@ -34,18 +34,22 @@ def _ends(
         end: str = getattr(link, side)
         if end not in fabric_of:
             known = False
-            yield (*path, side), end, "a switch of the site, or node/adapter of the site"
+            yield (*path, side), end, "a switch of the site, or node/adapter"
     if not known:
         return
     if link.a == link.b:
-        yield (*path, "b"), link.b, "the two ends of a cable can't be the same thing"
+        yield (*path, "b"), link.b, "the two ends of a cable must differ"
     elif fabric_of[link.a] != fabric_of[link.b]:
-        yield (*path, "b"), link.b, f"it must be on fabric {fabric_of[link.a]} as {link.a} is"
+        yield (*path, "b"), link.b, f"must be on fabric {fabric_of[link.a]}, like {link.a}"
     elif link.a not in switches and link.b not in switches:
         yield (*path, "b"), link.b, f"one end must be a switch, and {link.a} isn't one either"
     for host, side, other in ((link.a, "b", link.b), (link.b, "a", link.a)):
         if host not in switches and other in switches and switches[other].level != "leaf":
-            yield (*path, side), other, f"{host} must hang on a leaf; this is a {switches[other].level}"
+            yield (
+                (*path, side),
+                other,
+                f"{host} must be connected to a leaf; this is a {switches[other].level}",
+            )
 
 
 def _port(
@@ -59,16 +63,16 @@ def _port(
         yield path, port, f"switch {end} has ports 1 to {switch.ports}"
     first = used.setdefault((end, port), index)
     if first != index:
-        yield path, port, f"port {port} of {end} is used already, by links[{first}]"
+        yield path, port, f"port {port} of {end} is already used by links[{first}]"
     if switch is None:
-        # An adapter here is one port: a second cable on another of its port numbers is a mistake too.
+        # An adapter is one port here: a second cable on another port number is a mistake, too.
         other = used.setdefault((end, 0), index)
         if other != index and first == index:
             yield path, port, f"{end} has one port, and links[{other}] uses it"
 
 
 def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
-    """A subnet manager rules one connected subnet: leaves with hosts that can't reach the others are a mistake."""
+    """A subnet manager manages one connected subnet: leaves with hosts that can't reach the others are a mistake."""
     neighbours: dict[str, list[str]] = {}
     with_hosts: set[str] = set()
     for link in site.links:
@@ -93,7 +97,7 @@ def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
                 yield (
                     ("switches", i, "name"),
                     leaf.name,
-                    f"no way of cables leads from it to {leaves[0][1].name}; a fabric is in one piece",
+                    f"no path of cables connects it to {leaves[0][1].name}; a fabric must be connected",
                 )
 
 
@@ -103,4 +107,8 @@ def _without_leaf(site: Site) -> Iterator[WrongValue]:
         for j, hca in enumerate(node.hcas):
             if f"{node.name}/{hca.name}" not in ends:
                 path = ("nodes", i, "hcas", j, "name")
-                yield path, f"{node.name}/{hca.name}", "every adapter needs a link to a leaf; it has none"
+                yield (
+                    path,
+                    f"{node.name}/{hca.name}",
+                    "every adapter needs a link to a leaf, and this one has none",
+                )

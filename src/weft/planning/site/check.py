@@ -1,4 +1,4 @@
-"""Checks across a whole site: what no single row can show. Pure; the reader adds file and line.
+"""Checks across a whole site that no single row allows. Pure; the reader adds file and line.
 
 Every problem is a path in the `Site`, the value there, and what is allowed, as the end of a sentence.
 """
@@ -25,7 +25,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
     """Everything that is wrong, table by table.
 
     Args:
-        links_needed: False: adapters without a cable are no problem (cables are yet to be taken in).
+        links_needed: False: adapters without a cable are accepted (the cabling is about to be adopted).
     """
     return [
         *_clouds(site),
@@ -44,13 +44,15 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
 
 
 def hints(site: Site) -> tuple[str, ...]:
-    """What is no error, but worth knowing: one sentence each."""
+    """Hints that aren't errors, one sentence each."""
     found: list[str] = []
     for name, fabric in sorted(site.fabrics.items()):
         if fabric.type is FabricKind.ETHERNET:
-            found.append(f"fabric {name} is an Ethernet fabric: weft can plan for it, and not wire it yet")
+            found.append(
+                f"fabric {name} is an Ethernet fabric: weft can plan on it, but can't configure it yet"
+            )
         elif not fabric.manager.agents:
-            found.append(f"fabric {name} has no agents: weft can plan for it, and not wire it")
+            found.append(f"fabric {name} has no agents: weft can plan on it, but can't configure it")
     bare = [n.name for n in site.nodes if n.role == "compute" and not n.hcas]
     if bare:
         found.append(
@@ -60,7 +62,8 @@ def hints(site: Site) -> tuple[str, ...]:
         topology = Topology.of(site, switch.fabric) if switch.project is not None else None
         if topology and switch.name not in topology.rails:
             found.append(
-                f"leaf {switch.name} is project {switch.project}'s own, and no node hangs on it: it has no effect"
+                f"leaf {switch.name} is dedicated to project {switch.project}, but no node is connected to it: no "
+                "effect"
             )
     for name in sorted(site.ipu_pods):
         if site.ipu_pods[name].gateway.keys_in_clear:
@@ -70,7 +73,7 @@ def hints(site: Site) -> tuple[str, ...]:
                 else "controllers"
             )
             found.append(
-                f"IPU-POD {name} has keys_in_clear: keys of {whose} without TLS can be read on the gateways' network"
+                f"IPU-POD {name} has keys_in_clear: keys of {whose} without TLS can be sniffed on the gateway network"
             )
         for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
             if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):
@@ -82,7 +85,7 @@ def hints(site: Site) -> tuple[str, ...]:
 
 
 def canonical(site: Site) -> Site:
-    """The same site with rows in natural order (gpu2 before gpu10): the order of rows in files means nothing.
+    """The same site with rows in natural order (gpu2 before gpu10): the order of rows in files doesn't matter.
 
     Adapters of a node by name, accelerators by PCI address; that is also the order of a server's devices.
     """
@@ -102,7 +105,7 @@ def canonical(site: Site) -> Site:
 
 
 def _canonical_node(node: Node) -> Node:
-    """The node itself if its devices are in order: a copy takes longer than to look."""
+    """The node itself if its devices are in order: copying takes longer than checking."""
     hcas = tuple(sorted(node.hcas, key=lambda h: natural(h.name)))
     accelerators = tuple(sorted(node.accelerators, key=lambda a: a.pci))
     if hcas == node.hcas and accelerators == node.accelerators:
@@ -129,7 +132,7 @@ def _clouds(site: Site) -> Iterator[WrongValue]:
     if len(site.clouds) > 1:
         for i, node in enumerate(site.nodes):
             if node.role in BOOTABLE and node.cloud is None:
-                yield ("nodes", i, "cloud"), None, "it must be given where the site has several clouds"
+                yield ("nodes", i, "cloud"), None, "required if the site has several clouds"
 
 
 def _agents(site: Site) -> Iterator[WrongValue]:
@@ -167,7 +170,7 @@ def _racks_and_switches(site: Site) -> Iterator[WrongValue]:
 
 
 def _halls(site: Site) -> Iterator[WrongValue]:
-    """A block is in one hall, a hall in one building: by the leaves, which is where nodes stand."""
+    """A block is in one hall and a hall in one building; leaves decide, since nodes connect to them."""
     hall_of: dict[tuple[str, str], str | None] = {}
     building_of: dict[tuple[str, str], str | None] = {}
     for i, switch in enumerate(site.switches):
@@ -176,15 +179,15 @@ def _halls(site: Site) -> Iterator[WrongValue]:
         block = switch.block or NO_BLOCK
         first = hall_of.setdefault((switch.fabric, block), switch.hall)
         if first != switch.hall:
-            yield ("switches", i, "hall"), switch.hall, f"{first}, where other leaves of block {block} are"
+            yield ("switches", i, "hall"), switch.hall, f"{first}, like other leaves of block {block}"
         hall = switch.hall or NO_BLOCK
         other = building_of.setdefault((switch.fabric, hall), switch.building)
         if other != switch.building:
-            yield ("switches", i, "building"), switch.building, f"{other}, where others of hall {hall} are"
+            yield ("switches", i, "building"), switch.building, f"{other}, like other leaves of hall {hall}"
 
 
 def _dedicated(site: Site) -> Iterator[WrongValue]:
-    """Only leaves can be a project's own, and all rails of a group of nodes are the same project's."""
+    """Only leaves can be dedicated to a project, and all rails of a group of nodes to the same one."""
     wanted = [(i, s) for i, s in enumerate(site.switches) if s.project is not None]
     for i, switch in wanted:
         if switch.level != "leaf":
@@ -192,20 +195,20 @@ def _dedicated(site: Site) -> Iterator[WrongValue]:
             yield (
                 path,
                 switch.project,
-                f"left out: {switch.name} is a {switch.level}, and projects have leaves",
+                f"only for leaf switches; {switch.name} is a {switch.level}",
             )
     for fabric in sorted({s.fabric for _, s in wanted} & site.fabrics.keys()):
         try:
             rails = Topology.of(site, fabric).rails
         except InputError:
-            continue  # a block in two halls: that is told by itself
+            continue  # a block in two halls, which is reported separately
         first: dict[str, Switch] = {}
         for i, switch in wanted:
             if switch.level != "leaf" or switch.fabric != fabric:
                 continue
             other = first.setdefault(rails.get(switch.name, switch.name), switch)
             if other.project != switch.project:
-                allowed = f"{other.project}, as {other.name}: the same nodes hang on both"
+                allowed = f"{other.project}, like {other.name}: the same nodes are connected to both"
                 yield ("switches", i, "project"), switch.project, allowed
 
 
@@ -238,7 +241,7 @@ def _adapters(site: Site) -> Iterator[WrongValue]:
                 yield from macs.check(hca.mac, owner, (*path, "mac"))
             if hca.name in {h.name for h in node.hcas[:j]}:
                 continue
-            # Names of ports outside are made of both: a-b/c and a/b-c would be one.
+            # Neutron port names are made of both: a-b/c and a/b-c would collide.
             yield from resources.check(f"{node.name}-{hca.name}", owner, (*path, "name"))
 
 
@@ -247,7 +250,7 @@ def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[WrongValue
     for j, hca in enumerate(node.hcas):
         inner = (*path, "hcas", j)
         if hca.name == RESERVED_HCA:
-            yield (*inner, "name"), hca.name, "another name: this one is that of the management port"
+            yield (*inner, "name"), hca.name, "another name: this one is reserved for the management port"
         yield from names.check(hca.name, f"{node.name}/{hca.name}", (*inner, "name"))
         yield from pci.check(hca.pci, f"{node.name}/{hca.name}", (*inner, "pci"))
     for j, accelerator in enumerate(node.accelerators):
@@ -275,5 +278,5 @@ def _flavors(site: Site) -> Iterator[WrongValue]:
                 yield (
                     path,
                     f"{wanted.count} x {wanted.type}",
-                    (f"no node of cloud {name} has them; the most on one node: {has or 'none'}"),
+                    (f"no node of cloud {name} has that many; the most on one node: {has or 'none'}"),
                 )

@@ -1,4 +1,4 @@
-"""Checks of what a site says of each fabric for its type: numbers, manager, and how adapters name their ports. Pure."""
+"""Checks of each fabric against its type: numbers, manager, and how adapters identify their ports. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DRIVERS = {FabricKind.INFINIBAND: "opensm", FabricKind.ETHERNET: "switches"}
 
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
-    """Everything that doesn't fit the type of its fabric."""
+    """Everything that doesn't match the type of its fabric."""
     for name, fabric in site.fabrics.items():
         if fabric.manager.driver != DRIVERS[fabric.type]:
             allowed = f"{DRIVERS[fabric.type]} on a fabric of type {fabric.type}"
@@ -31,15 +31,15 @@ def _switch_ports(site: Site) -> Iterator[WrongValue]:
         for j, hca in enumerate(node.hcas):
             path, fabric = ("nodes", i, "hcas", j, "switch_port"), site.fabrics.get(hca.fabric)
             if fabric is None:
-                continue  # told elsewhere
+                continue  # reported elsewhere
             given, end = hca.switch_port, f"{node.name}/{hca.name}"
             if fabric.type is not FabricKind.ETHERNET:
                 if given is not None:
-                    allowed = f"nothing: its port is known by its GUID on fabric {hca.fabric} ({fabric.type})"
+                    allowed = f"must be omitted: on fabric {hca.fabric} ({fabric.type}) ports are identified by GUID"
                     yield path, given, allowed
                 continue
             if given is None:
-                yield path, None, "the switch and its port that it is cabled to, such as leaf01/Ethernet7"
+                yield path, None, "the switch port that it is cabled to, such as leaf01/Ethernet7"
                 continue
             yield from taken.check(given, end, path)
             name = given.partition("/")[0]
@@ -47,4 +47,4 @@ def _switch_ports(site: Site) -> Iterator[WrongValue]:
             if switch is None or switch.fabric != hca.fabric:
                 yield path, given, f"a port of a switch of fabric {hca.fabric}"
             elif end in cabled and (end, name) not in leaves:
-                yield path, given, "a port of the switch that its cable ends at, by the table of links"
+                yield path, given, "a port of the switch that it is cabled to in the table links"

@@ -1,4 +1,4 @@
-"""Checks of a site's ranges of P_Keys and VLANs and of its blocks of addresses."""
+"""Checks of a site's P_Key, VLAN and address ranges."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_VLAN = 4094
 
 
 def check_ranges(site: Site) -> list[WrongValue]:
-    """Everything that is wrong with ranges and blocks."""
+    """Everything that is wrong with ranges."""
     return [*_networks(site), *_ranges(site), *_blocks(site)]
 
 
 def _networks(site: Site) -> Iterator[WrongValue]:
-    """Provider networks have a physical network and numbers, self-service networks have neither of weft's."""
+    """Provider networks have a physical network and numbers; self-service networks have neither."""
     for name, cloud in site.clouds.items():
         management = cloud.management
         for field in ("physical_network", "segments"):
@@ -28,11 +28,15 @@ def _networks(site: Site) -> Iterator[WrongValue]:
                 yield (
                     path,
                     None,
-                    "provider networks need it; of type self-service Neutron itself picks a network",
+                    "required for provider networks; with type self-service Neutron allocates the network",
                 )
             elif management.type == "self-service" and value is not None:
                 shown = f"{value.first} to {value.last}" if isinstance(value, Range) else value
-                yield path, shown, "left out: of type self-service Neutron picks the network and its number"
+                yield (
+                    path,
+                    shown,
+                    "must be omitted: with type self-service Neutron allocates the network and its number",
+                )
 
 
 def _ranges(site: Site) -> Iterator[WrongValue]:
@@ -50,14 +54,14 @@ def _ranges(site: Site) -> Iterator[WrongValue]:
             )
         if numbers.first > numbers.last:
             yield (*path, "first"), numbers.first, f"not above last, which is {numbers.last}"
-    # Two clouds may well use the same VLANs on networks of the same name: those are two Neutrons.
+    # Two clouds may use the same VLANs on networks of the same name: those are separate Neutrons.
     for count, (path, network, numbers, _) in enumerate(places + _management(site)):
         for _, its_network, its, other in places[:count]:
             if network == its_network and numbers.first <= its.last and its.first <= numbers.last:
                 yield (
                     (*path, "first"),
                     f"{numbers.first} to {numbers.last}",
-                    f"it must not overlap that of {other} ({its.first} to {its.last}): "
+                    f"must not overlap the range of {other} ({its.first} to {its.last}): "
                     f"both are on physical network {network}",
                 )
 
@@ -83,7 +87,7 @@ def _blocks(site: Site) -> Iterator[WrongValue]:
             yield (
                 (*outer, "rdma_addresses"),
                 str(cloud.rdma_addresses),
-                f"it must not overlap management.addresses {management.addresses}",
+                f"must not overlap management.addresses {management.addresses}",
             )
 
 
@@ -91,6 +95,6 @@ def _block(
     path: tuple[str | int, ...], block: IPv4Network, prefix: int, prefix_path: tuple[str | int, ...]
 ) -> Iterator[WrongValue]:
     if reason := unusable(block):
-        yield path, str(block), f"a block for hosts; this one is {reason}"
+        yield path, str(block), f"a network for hosts; this one is {reason}"
     if prefix < block.prefixlen:
-        yield prefix_path, prefix, f"a subnet must fit into the block {block}: {block.prefixlen} or more"
+        yield prefix_path, prefix, f"{block.prefixlen} or more, to fit into {block}"

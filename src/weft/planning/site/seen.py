@@ -1,4 +1,4 @@
-"""What the checks of a site share: values that must be unique, names that must be there."""
+"""Shared by the checks of a site: values that must be unique, names that must exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WrongValue = tuple[tuple[str | int, ...], object, str]
 
 
 class Seen:
-    """Values that must be unique: the second one is a problem that names the first."""
+    """Values that must be unique: a duplicate is a problem that names the first owner."""
 
     def __init__(self, what: str, fold: Callable[[object], object] = lambda v: v) -> None:
         self.what, self.fold = what, fold
@@ -22,7 +22,7 @@ class Seen:
         key = self.fold(value)
         if key in self.first:
             shown = format_guid(value) if isinstance(value, int) else value
-            yield path, shown, f"{self.what} must be unique; it is that of {self.first[key]} already"
+            yield path, shown, f"{self.what} must be unique; {self.first[key]} already has it"
         else:
             self.first[key] = owner
 
@@ -30,7 +30,7 @@ class Seen:
 def known(
     path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
 ) -> Iterator[WrongValue]:
-    """A problem if the value is a name that isn't there."""
+    """A problem if the value is a name that doesn't exist."""
     if value is not None and value not in names:
         listed = sorted(names, key=natural)
         text = ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "there are none"
@@ -38,5 +38,5 @@ def known(
 
 
 def casefold(value: object) -> object:
-    """Nova and Neutron compare names in MariaDB without regard to case."""
+    """Nova and Neutron compare names in MariaDB case-insensitively."""
     return str(value).casefold()

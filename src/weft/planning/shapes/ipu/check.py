@@ -27,13 +27,13 @@ def check_ipus(site: Site) -> list[WrongValue]:
 
 def _pods(site: Site) -> Iterator[WrongValue]:
     if not site.fabrics and not site.ipu_pods:
-        yield ("fabrics",), None, "a site has at least one fabric or one of ipu_pods"
+        yield ("fabrics",), None, "a site needs at least one fabric, or ipu_pods"
     for name, pod in site.ipu_pods.items():
         path: Path = ("ipu_pods", name)
         if name in site.clouds or name in site.fabrics:
-            yield path, name, "another name: a cloud or a fabric has it"
+            yield path, name, "another name: a cloud or fabric has this one"
         if pod.cloud is None:
-            yield (*path, "cloud"), None, "it must be given where the site has several clouds"
+            yield (*path, "cloud"), None, "required if the site has several clouds"
         yield from known((*path, "cloud"), pod.cloud, site.clouds, "clouds of the site")
         if pod.cloud in site.clouds:
             flavors = site.clouds[pod.cloud].flavors
@@ -45,20 +45,20 @@ def _pods(site: Site) -> Iterator[WrongValue]:
 
 
 def _keys(pod: IpuPod, path: Path) -> Iterator[WrongValue]:
-    """Keys that own machines go to agents in TLS, unless the site says in so many words that they needn't."""
+    """The keys that control machines are sent to agents over TLS, unless the site explicitly allows otherwise."""
     text = pod.gateway.agents_ca
     if text is None:
         if not pod.gateway.keys_in_clear:
             allowed = (
-                "the text of the PEM file of the V-IPU agents' authority; or keys_in_clear: true, and every key of "
-                "agents can be read on the gateways' network"
+                "the CA of the V-IPU agents' certificates as PEM text; or keys_in_clear: true, and all keys of agents "
+                "can be sniffed on the gateway network"
             )
             yield (*path, "agents_ca"), None, allowed
         return
     try:
         found = x509.load_pem_x509_certificates(text.encode())
     except ValueError:
-        yield (*path, "agents_ca"), "…", "one certificate or more in PEM"
+        yield (*path, "agents_ca"), "…", "one or more certificates in PEM format"
         return
     for certificate in found:
         name = certificate.subject.rfc4514_string()
@@ -67,32 +67,38 @@ def _keys(pod: IpuPod, path: Path) -> Iterator[WrongValue]:
         except x509.ExtensionNotFound:
             is_authority = False
         if not is_authority:
-            yield (*path, "agents_ca"), name, "an authority's certificate, which may sign others"
+            yield (*path, "agents_ca"), name, "a CA certificate"
 
 
 def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[WrongValue]:
-    """A VLAN that a tenant may get is nobody else's on that physical network."""
+    """A VLAN that a tenant may get must not be used for anything else on that physical network."""
     numbers, path = pod.data.segments, ("ipu_pods", name, "data", "segments")
     if numbers.last > MAX_VLAN:
-        yield (*path, "last"), numbers.last, f"at most {MAX_VLAN}: it is a VLAN"
+        yield (*path, "last"), numbers.last, f"at most {MAX_VLAN}, the highest VLAN"
     if numbers.first > numbers.last:
         yield (*path, "first"), numbers.first, f"not above last, which is {numbers.last}"
-    for network, its, owner in _given_out(site, but=name):
+    for network, its, owner in _tenant_vlans(site, before=name):
         if network == pod.data.physical_network and numbers.first <= its.last and its.first <= numbers.last:
             shown = f"{numbers.first} to {numbers.last}"
-            yield (*path, "first"), shown, f"it must not overlap that of {owner} ({its.first} to {its.last})"
+            yield (
+                (*path, "first"),
+                shown,
+                f"must not overlap the range of {owner} ({its.first} to {its.last})",
+            )
     for part, net in (("gateway", pod.gateway), ("bmc", pod.bmc)):
-        for network, its, owner in _given_out(site):
+        for network, its, owner in _tenant_vlans(site):
             if network == net.physical_network and net.vlan in its:
-                allowed = f"a VLAN outside of {owner} ({its.first} to {its.last}): tenants get those"
+                allowed = (
+                    f"a VLAN outside the range of {owner} ({its.first} to {its.last}), which is for tenants"
+                )
                 yield ("ipu_pods", name, part, "vlan"), net.vlan, allowed
 
 
-def _given_out(site: Site, but: str = "") -> Iterator[tuple[str, Range, str]]:
-    """Physical network and range of every VLAN that tenants may get, and whose range it is.
+def _tenant_vlans(site: Site, before: str = "") -> Iterator[tuple[str, Range, str]]:
+    """Physical network, range and owner of all VLANs that tenants may get.
 
     Args:
-        but: an IPU-POD; of the others only those before it are told, so that each clash is told once.
+        before: an IPU-POD; only IPU-PODs before it are included, so that each conflict is reported once.
     """
     for name, fabric in site.fabrics.items():
         yield fabric.physical_network, fabric.segments, f"fabric {name}"
@@ -100,7 +106,7 @@ def _given_out(site: Site, but: str = "") -> Iterator[tuple[str, Range, str]]:
         if cloud.management.vlans is not None:
             yield *cloud.management.vlans, f"cloud {name}"
     for name, pod in site.ipu_pods.items():
-        if name == but:
+        if name == before:
             return
         yield pod.data.physical_network, pod.data.segments, f"IPU-POD {name}"
 
@@ -108,7 +114,7 @@ def _given_out(site: Site, but: str = "") -> Iterator[tuple[str, Range, str]]:
 def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
     inner = pod.gateway.controllers
     if not inner.subnet_of(pod.gateway.addresses):
-        yield (*path, "gateway", "controllers"), str(inner), f"a block inside {pod.gateway.addresses}"
+        yield (*path, "gateway", "controllers"), str(inner), f"a subnet of {pod.gateway.addresses}"
     if pod.data.addresses.num_addresses < 4 * KEPT:
         yield (*path, "data", "addresses"), str(pod.data.addresses), "a /25 or larger"
     tenants: list[tuple[IPv4Network, str]] = [(pod.data.addresses, "the data network's")]
@@ -118,13 +124,13 @@ def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
     for part, block in (("gateway", pod.gateway.addresses), ("bmc", pod.bmc.addresses)):
         for other, what in tenants:
             if block.overlaps(other):
-                yield (*path, part, "addresses"), str(block), f"it must not overlap {what} {other}"
+                yield (*path, part, "addresses"), str(block), f"must not overlap {what} {other}"
     for other, what in tenants[1:]:
         if pod.data.addresses.overlaps(other):
             shown = str(pod.data.addresses)
-            yield (*path, "data", "addresses"), shown, f"it must not overlap {what} {other}"
+            yield (*path, "data", "addresses"), shown, f"must not overlap {what} {other}"
     if pod.gateway.addresses.overlaps(pod.bmc.addresses):
-        allowed = f"another subnet than the gateways' {pod.gateway.addresses}"
+        allowed = f"must differ from the gateways' subnet {pod.gateway.addresses}"
         yield (*path, "bmc", "addresses"), str(pod.bmc.addresses), allowed
 
 
@@ -158,7 +164,7 @@ def _machines(site: Site) -> Iterator[WrongValue]:
 
 
 def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
-    """Each address is in its network, and not where weft gives out others."""
+    """Each address is in its network, and outside the ranges that weft allocates from."""
     data, gateway = pod.data.addresses, pod.gateway
     for field, address, network in (
         ("rnic_address", machine.rnic_address, data),
@@ -166,12 +172,12 @@ def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[WrongValue
         ("bmc_address", machine.bmc_address, pod.bmc.addresses),
     ):
         if address not in network or address in (network[0], network[-1]):
-            yield (*path, field), str(address), f"an address of {network}"
+            yield (*path, field), str(address), f"an address in {network}"
     if machine.rnic_address in data and int(data[-1]) - int(machine.rnic_address) < KEPT:
         allowed = f"below {data[-KEPT]}: the last {KEPT} of {data} are for Poplar servers and DHCP"
         yield (*path, "rnic_address"), str(machine.rnic_address), allowed
     if machine.gw_address in gateway.controllers:
-        allowed = f"outside of {gateway.controllers}, which is for V-IPU controllers"
+        allowed = f"outside {gateway.controllers}, which is for V-IPU controllers"
         yield (*path, "gw_address"), str(machine.gw_address), allowed
 
 
@@ -180,12 +186,16 @@ def _servers(site: Site) -> Iterator[WrongValue]:
     named += [("ipu_machines", i, m.name) for i, m in enumerate(site.ipu_machines)]
     for table, i, name in named:
         if name == RESERVED:
-            yield (table, i, "name"), name, "another name: a pod's own V-IPU controller is called so"
+            yield (
+                (table, i, "name"),
+                name,
+                "another name: this one is reserved for the pod's V-IPU controller",
+            )
     for i, node in enumerate(site.nodes):
         path: Path = ("nodes", i, "ipu_pod")
         if node.role == "poplar":
             if node.ipu_pod is None:
-                yield path, None, "a Poplar server needs it"
+                yield path, None, "required for a Poplar server"
             yield from known(path, node.ipu_pod, site.ipu_pods, "IPU-PODs of the site")
         elif node.ipu_pod is not None:
-            yield path, node.ipu_pod, f"only a Poplar server has it; the role of {node.name} is {node.role}"
+            yield path, node.ipu_pod, f"only for Poplar servers; the role of {node.name} is {node.role}"
