@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from weft.api.app import create_app
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
 from weft.testing.callers import by, tokens
 from weft.testing.serving import served
 from weft.testing.verbs import FakeIdentity, FakeVerbs
@@ -37,6 +37,6 @@ def server() -> Iterator[tuple[FastAPI, str]]:
 def api(server: tuple[FastAPI, str], verbs: FakeVerbs, identity: FakeIdentity) -> Iterator[httpx.Client]:
     """A client that is alice of team-a, unless a request says otherwise."""
     app, url = server
-    app.state.verbs, app.state.identity = RedactedVerbs(verbs, verbs.policy), identity
+    app.state.verbs, app.state.identity = redacted(verbs, verbs.policy), identity
     with httpx.Client(base_url=url, headers=by("a-member"), trust_env=False, timeout=60) as client:
         yield client

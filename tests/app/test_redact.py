@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.app import redact, sayings
+from weft.app.shown import shown as shown_to_tenants
 from weft.model.errors import (
     ConflictError,
     InputError,
@@ -281,7 +282,7 @@ def test_a_plan_shows_what_the_table_has(owner: str) -> None:
     made = made.model_copy(update={"graph": made.graph.model_copy(update={"resources": resources})})
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # pydantic warns of a value that its field doesn't take
-        shown = type(made).model_validate_json(redact.plan(made).model_dump_json())
+        shown = type(made).model_validate_json(shown_to_tenants(made).model_dump_json())
     rows = {kind: kind.row for kind in every_kind()}
     table = {k: r.shown if owner == "tenant" else r.shown_of_site for k, r in rows.items()}
     before = made.graph.by_key()
@@ -298,7 +299,7 @@ def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> No
         assert (
             told == value
             if name in table or name == "kind" or door
-            else told in (redact.HIDDEN, (), "", None, 0)
+            else told in (sayings.HIDDEN, (), "", None, 0)
         )
 
 
@@ -310,5 +311,5 @@ def test_times_of_others_are_rounded() -> None:
     own = view.model_copy(
         update={"expected_start": at, "reason": "starts at 2026-11-21T16:01Z, nodes promised: 2"}
     )
-    assert redact.summary(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
-    assert redact.summary(own).expected_start == at
+    assert shown_to_tenants(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
+    assert shown_to_tenants(own).expected_start == at

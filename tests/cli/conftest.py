@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from weft.api.app import create_app
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
 from weft.testing.callers import tokens
 from weft.testing.desk import USERS, Desk, sign_in
 from weft.testing.keystone import FakeKeystone
@@ -36,7 +36,7 @@ def desk(
 ) -> Desk:
     app, url, keystone = servers
     verbs = FakeVerbs()
-    app.state.verbs = RedactedVerbs(verbs, verbs.policy)
+    app.state.verbs = redacted(verbs, verbs.policy)
     keystone.identity.tokens = tokens()
     keystone.users = {name: ("secret", tokens()[name]) for name in USERS}
     keystone.weft_url = url

@@ -10,8 +10,9 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.app import redact
 from weft.app.offline import static_capabilities
+from weft.app.sayings import HIDDEN
+from weft.app.shown import shown as shown_to_tenants
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify
@@ -252,9 +253,9 @@ def test_its_words_quota_and_secrets_are_its_rows_and_specs(house: House) -> Non
     assert "1 share, 1 export." in text and "500 GiB" in text
     needed = needed_quota(plan.graph, vcpus=8, ram=1024)
     assert (needed["shares"], needed["gigabytes"]) == (1, 500)
-    shown = redact.plan(plan)
+    shown = shown_to_tenants(plan)
     share = shown.graph.by_key()["share"].spec
-    assert share == ShareSpec(size=500, network="network/management", filer=redact.HIDDEN)
+    assert share == ShareSpec(size=500, network="network/management", filer=HIDDEN)
     told = shown.model_dump_json() + plan_text(shown)
     assert "10.9.9.9" not in told and "export" not in told
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
@@ -267,9 +268,9 @@ def test_tenants_see_rows_of_told_kinds_only(house: House, filer: Filer) -> None
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
     view = house.service.show_pod(house.request(), str(pod.id))
     assert {r.kind for r in view.resources} >= {"share", "export"}
-    assert "export" not in {r.kind for r in redact.pod(view).resources}
+    assert "export" not in {r.kind for r in shown_to_tenants(view).resources}
     unknown = view.resources[0].model_copy(update={"kind": "of-a-later-weft"})
-    assert not redact.pod(view.model_copy(update={"resources": (unknown,)})).resources
+    assert not shown_to_tenants(view.model_copy(update={"resources": (unknown,)})).resources
 
 
 def test_a_kind_of_no_table_is_not_read() -> None:

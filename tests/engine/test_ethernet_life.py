@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.house import House
-from weft.app.redact import plan as redacted
+from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.engine.sweep import Sweeper, SweepSettings
@@ -85,7 +85,7 @@ def test_from_order_to_receipt(house: EthernetHouse) -> None:
     assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
     view = house.service.show_pod(house.request(), str(pod.id))
     assert view.segment == str(number)
-    told = redacted(pod.plan).model_dump_json()
+    told = shown(pod.plan).model_dump_json()
     assert not any(port in told for port in ports(house, pod))
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.engine.house import House
-from weft.app import redact
+from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.records import PodRecord
 from weft.model.errors import InputError, PermanentError, RefusedError
@@ -163,9 +163,9 @@ def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: Hous
 def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:
     """Which ones a server gets is Nova's to say; of others' nothing follows from the view."""
     house.order(small("p", 2))
-    view = redact.pod(house.service.show_pod(house.request(), "p"))
+    view = shown(house.service.show_pod(house.request(), "p"))
     assert len(view.placed) == 2 and all(n.part is None for n in view.placed)
-    plan = redact.plan(house.service.plan_pod(house.request(), small("q")))
+    plan = shown(house.service.plan_pod(house.request(), small("q")))
     assert plan.placement.nodes[0].part is None
     assert plan.placement.explanation.chosen == "1 server on 1 node."
 

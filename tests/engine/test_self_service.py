@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.app.policy import Policy
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -100,9 +100,9 @@ def test_tenants_see_neither_type_nor_number(house: House) -> None:
     """What the cloud picked is the operators'."""
     apply(house, SELF_SERVICE)
     pod = house.ready()
-    shown = RedactedVerbs(house.service, Policy()).show_pod(house.request(), pod.name).model_dump_json()
+    shown = redacted(house.service, Policy()).show_pod(house.request(), pod.name).model_dump_json()
     assert "geneve" not in shown and "physnet" not in shown
-    planned = RedactedVerbs(house.service, Policy()).plan_pod(house.request(), named("next"))
+    planned = redacted(house.service, Policy()).plan_pod(house.request(), named("next"))
     assert "self-service" in plan_text(planned)
 
 

@@ -15,7 +15,7 @@ from tests.engine.house import House
 from tests.engine.projects import give_back, leaves, order, refused
 from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, release
 from weft.app.policy import Policy
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
@@ -118,7 +118,7 @@ def test_apart_from_tells_nobody_which_projects_there_are(house: House) -> None:
     tokens = house.cloud.offers.tokens
     someone = next(iter(tokens.values()))
     tokens["x"] = replace(someone, project_id=theirs, project_name="research")
-    verbs = RedactedVerbs(house.service, Policy())
+    verbs = redacted(house.service, Policy())
     order(house, "team-b", "theirs", 4)
 
     def planned(*apart: str) -> object:

@@ -8,7 +8,8 @@ from tests.engine.house import House
 from tests.engine.timehouse import make, queue
 from weft.app import sayings
 from weft.app.policy import Policy
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
+from weft.app.verbs import Verbs
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.database
 SECRET = "sesame"
 
 
-def verbs(house: House) -> RedactedVerbs:
-    return RedactedVerbs(house.service, Policy())
+def verbs(house: House) -> Verbs:
+    return redacted(house.service, Policy())
 
 
 def test_a_whole_life_is_told(house: House) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.engine.house import House
-from weft.app.redact import pod as told_to_tenants
+from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.pod import Aspect, Phase, PodState, find
@@ -76,10 +76,7 @@ def test_a_pod_that_failed_goes_on_being_looked_at(house: House) -> None:
     assert port in subjects(house, pod)
     findings = [f for f in house.service.audit(house.operator, repair=True).findings if f.subject == port]
     assert [f.repair for f in findings] and "FAILED" in findings[0].repair
-    told = {
-        c.type: c.message
-        for c in told_to_tenants(house.service.show_pod(house.operator, str(pod.id))).conditions
-    }
+    told = {c.type: c.message for c in shown(house.service.show_pod(house.operator, str(pod.id))).conditions}
     assert told[Aspect.PLACED] == "" and "192.0.2.1" not in told[Aspect.READY]
 
 

@@ -23,7 +23,7 @@ from weft.api.edge import Edge
 from weft.api.metrics import Metrics
 from weft.app.explain import in_words
 from weft.app.policy import Policy
-from weft.app.redact import RedactedVerbs
+from weft.app.redact import redacted
 from weft.app.verbs import Verbs
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.order import Order
@@ -65,7 +65,7 @@ def create_app(
         redirect_slashes=False,
         responses={"default": {"model": Problem, "description": "An error (RFC 9457)."}},
     )
-    app.state.verbs = RedactedVerbs(verbs, policy or Policy())
+    app.state.verbs = redacted(verbs, policy or Policy())
     app.state.identity = identity
     app.state.public_url = public_url
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"

@@ -35,6 +35,25 @@ from weft.model.views import (
 )
 from weft.ports.cloud import Caller
 
+TENANTS = frozenset(
+    {
+        "may",
+        "plan_pod",
+        "apply_pod",
+        "create_pod",
+        "list_pods",
+        "show_pod",
+        "pod_events",
+        "release_pod",
+        "extend_pod",
+        "retry_pod",
+        "abandon_pod",
+        "pod_receipt",
+        "capacity",
+    }
+)
+"""Verbs that answer others than operators, as far as the policy lets them ask."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, order, small_site
-from weft.app import redact
 from weft.app.offline import static_capabilities
 from weft.app.orderfile import load_order
+from weft.app.shown import shown as shown_to_tenants
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
@@ -252,7 +252,7 @@ def test_a_tenants_plan_has_a_text_too() -> None:
     """Without GUIDs, hosts and other nodes' reasons nothing false is said; what is taken is one sum."""
     found = plan(order(2), occupancy=BUSY)
     assert isinstance(found, Plan)
-    shown = plan_text(redact.plan(found))
+    shown = plan_text(shown_to_tenants(found))
     assert "0x65 on fabric ib\n" in shown
     assert "0 full members" not in shown
     assert re.search(r"busy +6 +12\n", shown)
@@ -294,7 +294,7 @@ def test_spares_have_no_part_in_the_graph() -> None:
     assert with_spare.placement.held == (*(n.node for n in with_spare.placement.nodes), spare.node)
     again = Plan.model_validate(with_spare.model_dump(mode="json"))
     assert again == with_spare
-    assert redact.plan(with_spare).placement.spares == (spare,)
+    assert shown_to_tenants(with_spare).placement.spares == (spare,)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,310 @@
+"""What a tenant is shown of each document: a table, closed by default.
+
+A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of what is planned and built it
+sees the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.sayings` has them;
+of a refusal how many nodes are taken, not by whom or why. Times that follow from others' leases are rounded. A receipt
+is shown whole: it is signed, and a pod's servers saw the ports' ids in it.
+
+A field that a row doesn't name, and a document that has no row, is hidden, wherever it stands in an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel
+
+from weft.app import sayings
+from weft.app.sayings import HIDDEN
+from weft.model.change import FieldChange, Impossible, PodChange
+from weft.model.kinds import kind_named
+from weft.model.order import Order
+from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
+from weft.model.plan import Allotment, Plan
+from weft.model.pod import Condition
+from weft.model.receipt import SignedReceipt
+from weft.model.resources import Difference, Graph, PortSpec, Resource, Spec
+from weft.model.site import AcceleratorCount
+from weft.model.views import (
+    Applied,
+    CapacityRowView,
+    CapacityView,
+    EventView,
+    Health,
+    IpuCapacityView,
+    LargestIpusView,
+    LargestView,
+    PodSummary,
+    PodView,
+    ResourceView,
+    ServerView,
+    SoonIpusView,
+    SoonView,
+)
+
+OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
+"""Filters that go by what the order asks for. What any other removes is taken, in one sum: busy, kept for others, kept
+apart, out of order or in maintenance are the same to a tenant."""
+TAKEN = "busy"
+_TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
+"""Fields of resources whose change is told with its values: of a partition's members only how many they are."""
+_UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
+_T = TypeVar("_T")
+_D = TypeVar("_D", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is shown of one document.
+
+    Attributes:
+        fields: shown as they are; documents in them by their own rows.
+        otherwise: field -> makes what is shown in its place, from the whole document.
+    """
+
+    fields: frozenset[str]
+    otherwise: Mapping[str, Callable[[Any], object]]
+
+
+def shown(value: _T) -> _T:
+    """An answer as a tenant may see it: a document, several of them, or a plain value."""
+    return cast(_T, _shown(value))
+
+
+def _shown(value: object) -> object:
+    match value:
+        case None | str() | bool() | int() | float() | datetime():
+            return value
+        case BaseModel():
+            return _document(value)
+        case tuple() | list():
+            values = cast(Sequence[object], value)
+            told = [s for one in values if (s := _shown(one)) is not None]
+            return told if isinstance(value, list) else tuple(told)
+        case Mapping():
+            plain = cast(Mapping[str, object], value)
+            return {name: _shown(one) for name, one in plain.items()}
+        case _:
+            return None
+
+
+def _document(value: BaseModel) -> BaseModel | None:
+    if isinstance(value, WHOLE):
+        return value
+    row = _row_of(type(value))
+    if row is None:
+        return None
+    changes: dict[str, object] = {}
+    for name, field in type(value).model_fields.items():
+        was = getattr(value, name)
+        if name in row.otherwise:
+            now = row.otherwise[name](value)
+        elif name in row.fields:
+            now = _shown(was)
+        elif field.is_required():
+            now = nothing(was)
+        else:
+            now = field.get_default(call_default_factory=True)
+        if now is not was:
+            changes[name] = now
+    return value.model_copy(update=changes) if changes else value
+
+
+@cache
+def _row_of(model: type[BaseModel]) -> Row | None:
+    """The row of a document: what it has of its own, and what its bases have."""
+    rows = [TABLE[base] for base in model.__mro__ if base in TABLE]
+    if not rows:
+        return None
+    otherwise = {name: make for row in reversed(rows) for name, make in row.otherwise.items()}
+    return Row(frozenset().union(*(row.fields for row in rows)), otherwise)
+
+
+def nothing(value: object) -> object:
+    """What stands where a value is hidden: of its type, and always the same."""
+    match value:
+        case str():
+            return HIDDEN if value else ""
+        case tuple():
+            return ()
+        case bool():
+            return False
+        case int():
+            return 0
+        case _:
+            return None
+
+
+# -- pods ------------------------------------------------------------------------------------------------------------
+
+
+def _expected(pod: PodSummary) -> datetime | None:
+    """A start that follows from others' leases is rounded; one's own stays."""
+    start = pod.expected_start
+    return start if start is None or pod.reason.startswith("starts at ") else sayings.later(start)
+
+
+def _conditions(pod: PodView) -> tuple[Condition, ...]:
+    return tuple(
+        c.model_copy(update={"message": sayings.reason(c.message, pod.state)}) for c in shown(pod.conditions)
+    )
+
+
+def _is_told(resource: ResourceView) -> bool:
+    """Whether tenants may know that there is such a thing at all."""
+    kind = kind_named(resource.kind)
+    return kind is not None and kind.row.shown is not None
+
+
+def _applied_change(applied: Applied) -> PodChange | None:
+    there = {r.key for r in applied.pod.resources if _is_told(r)}
+    return applied.change and _change(applied.change, there)
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+
+def _planned_change(plan: Plan) -> PodChange | None:
+    there = {r.key for r in plan.graph.resources if _shown_fields(r) is not None}
+    return plan.change and _change(plan.change, there)
+
+
+def _change(change: PodChange, there: Collection[str]) -> PodChange:
+    """A difference, with those resources in it that are shown. `there`: their keys."""
+    return PodChange(
+        generation=change.generation,
+        fields=shown(change.fields),
+        nodes_added=change.nodes_added,
+        nodes_removed=change.nodes_removed,
+        spares_used=change.spares_used,
+        added=tuple(key for key in change.added if key in there),
+        removed=_resources(change.removed),
+        changed=tuple(
+            c if c.field in _TOLD else c.model_copy(update=_UNTOLD) for c in change.changed if c.key in there
+        ),
+        impossible=shown(change.impossible),
+    )
+
+
+def _graph(graph: Graph) -> tuple[Resource, ...]:
+    resources = _resources(graph.resources)
+    there = {r.key for r in resources}
+    return tuple(r.model_copy(update={"needs": tuple(n for n in r.needs if n in there)}) for r in resources)
+
+
+def _resources(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    return tuple(shown(r) for r in resources if _shown_fields(r) is not None)
+
+
+def _shown_fields(resource: Resource) -> frozenset[str] | None:
+    """Fields of its spec by the table of kinds; None: tenants aren't told of it."""
+    row = resource.kind.row
+    fields = row.shown_of_site if resource.owner == "site" else row.shown
+    spec = resource.spec
+    if (
+        fields is not None
+        and resource.owner == "site"
+        and isinstance(spec, PortSpec)
+        and spec.site_network is None
+    ):
+        fields |= {"address"}  # on the tenant's own network: there its users' door is
+    return fields
+
+
+def _spec(resource: Resource) -> Spec:
+    """A spec with the fields of the table; the others say that they are hidden, or nothing."""
+    fields = _shown_fields(resource) or frozenset()
+    hidden = {name: nothing(v) for name, v in resource.spec if name not in fields and name != "kind"}
+    return resource.spec.model_copy(update=hidden)
+
+
+def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
+    """What the order's own wishes removed, then everything else as one row."""
+    rows = explanation.filters
+    left = rows[0].left + rows[0].removed if rows else 0
+    told: list[FilterReport] = []
+    for row in rows:
+        if row.filter in OWN_FILTERS:
+            left -= row.removed
+            told.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
+    if taken := sum(row.removed for row in rows if row.filter not in OWN_FILTERS):
+        told.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
+    return tuple(told)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> tuple[type[BaseModel], Row]:
+    row = Row(frozenset(fields.split()), otherwise)
+    unknown = (row.fields | otherwise.keys()) - model.model_fields.keys()
+    assert not unknown, f"{model.__name__} has no {unknown}"
+    return model, row
+
+
+WHOLE = (Order, SignedReceipt)
+"""Shown with all that is in them: the tenant's own words, and what is signed."""
+TABLE: Mapping[type[BaseModel], Row] = dict(
+    (
+        _row(
+            PodSummary,
+            "id name project_id phase state since created_at nodes fabric segment lease_end position",
+            reason=lambda pod: sayings.reason(pod.reason, pod.state),
+            expected_start=_expected,
+        ),
+        _row(
+            PodView,
+            "created_by generation changing_since site cloud flavor vlan order placed spares servers has_receipt",
+            conditions=_conditions,
+            resources=lambda pod: shown(tuple(r for r in pod.resources if _is_told(r))),
+        ),
+        _row(Condition, "type status reason message since"),
+        _row(ServerView, "name node management_address rdma_addresses floating_ip"),
+        _row(
+            ResourceView,
+            "key kind name where state id started_at finished_at differences",
+            reason=lambda one: sayings.step(one.reason, at_rest=one.state in ("settled", "absent")),
+        ),
+        _row(
+            Difference,
+            "",
+            field=lambda d: sayings.difference(d.field, d.wanted, d.observed)[0],
+            wanted=lambda d: sayings.difference(d.field, d.wanted, d.observed)[1],
+            observed=lambda d: sayings.difference(d.field, d.wanted, d.observed)[2],
+        ),
+        _row(EventView, "sequence at type key", message=lambda event: sayings.event(event.message)),
+        _row(Applied, "outcome pod", change=_applied_change),
+        _row(
+            Plan,
+            "generation pod_id project site order cloud fabric flavor placement allotment graph",
+            change=_planned_change,
+        ),
+        _row(Placement, "nodes spares level explanation"),
+        # Which accelerators of a shared node weft counts as whose is nobody's business but the operator's.
+        _row(PlacedNode, "node rack leaf block"),
+        _row(Explanation, "considered", filters=_filters, chosen=lambda told: sayings.chosen(told.chosen)),
+        _row(Allotment, "segment rdma_cidr management_cidr numbers hosts rails"),
+        _row(Graph, "", resources=_graph),
+        _row(Resource, "key name where owner needs node", spec=_spec),
+        _row(FieldChange, "field was becomes"),
+        _row(Impossible, "field value was allowed"),
+        _row(CapacityView, "at duration rows ipus waiting"),
+        _row(CapacityRowView, "fabric cloud accelerators nodes free largest soon"),
+        _row(AcceleratorCount, "type count"),
+        _row(LargestView, "level count"),
+        _row(SoonView, "level count", at=lambda soon: sayings.later(soon.at)),
+        _row(IpuCapacityView, "ipu_pod cloud machines free poplar_servers largest soon"),
+        _row(LargestIpusView, "count"),
+        _row(SoonIpusView, "count", at=lambda soon: sayings.later(soon.at)),
+        # Which part fails, never how: anybody may ask.
+        _row(
+            Health,
+            "ready",
+            checks=lambda health: {part: sayings.health(said) for part, said in health.checks.items()},
+        ),
+    )
+)

@@ -1,0 +1,135 @@
+"""The table of documents is closed: a new field, a new document and a new verb are hidden until somebody decides."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+import pytest
+from pydantic import BaseModel, create_model
+
+from weft.app.policy import Policy
+from weft.app.redact import redacted
+from weft.app.service import Service
+from weft.app.shown import TABLE, WHOLE, shown
+from weft.app.verbs import TENANTS, Request
+from weft.model.base import Document
+from weft.model.errors import ForbiddenError
+from weft.model.order import Order
+from weft.model.placement import PlacedNode
+from weft.model.resources import Difference
+from weft.model.views import Applied, EventView, Health, SoonIpusView, SoonView
+from weft.testing import examples
+from weft.testing.callers import caller
+
+SECRET = "sesame"
+
+
+_ORDER = examples.order()
+_POD = examples.pod("id", _ORDER, "id-of-team-a", "alice")
+VALUES: tuple[BaseModel, ...] = (
+    examples.plan(_ORDER, "id-of-team-a"),
+    _POD,
+    Applied(outcome="created", pod=_POD),
+    Difference(field="members", wanted="a", observed="b"),
+    EventView(sequence=1, at=examples.NOW, type="state", message="READY"),
+    SoonView(level="leaf", count=1, at=examples.NOW),
+    SoonIpusView(count=1, at=examples.NOW),
+    Health(ready=True, checks={}),
+)
+"""Documents of which something is told otherwise; others need no values."""
+
+
+@pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)
+def test_a_field_that_is_added_is_hidden(model: type[BaseModel]) -> None:
+    """Of any document in the table: required or not, a text or a document, and whatever else the row shows."""
+    new: dict[str, Any] = {"new": (str, ...), "also": (str, ""), "document": (Order, ...)}
+    grown = create_model(f"Grown{model.__name__}", __base__=model, **new)
+    known = next((dict(one) for v in VALUES for one in _within(v) if isinstance(one, model)), {})
+    secret = {"new": SECRET, "also": SECRET, "document": _ORDER.model_copy(update={"name": SECRET})}
+    told = shown(grown.model_construct(None, **dict.fromkeys(grown.model_fields) | known | secret))
+    assert SECRET not in repr(told)
+    assert [getattr(told, name) for name in new] == ["(hidden)", "", None]
+
+
+def _within(value: object) -> Iterator[BaseModel]:
+    """A document and all those in it."""
+    if isinstance(value, BaseModel):
+        yield value
+        for _, inner in value:
+            yield from _within(inner)
+    elif isinstance(value, list | tuple):
+        for one in cast(Sequence[object], value):
+            yield from _within(one)
+
+
+def test_a_document_without_a_row_is_hidden() -> None:
+    """Alone, in a list, and in a field that is shown."""
+
+    class News(Document):
+        text: str
+
+    news = News(text=SECRET)
+    assert shown(news) is None
+    assert shown([news]) == []
+    told = shown(_POD.model_copy(update={"servers": (news,), "vlan": news}))
+    assert (told.servers, told.vlan) == ((), None)
+    assert shown(SECRET.encode()) is None  # a site's part
+
+
+def test_a_kind_without_a_row_is_hidden() -> None:
+    """A resource whose kind no table has; its name says what it is."""
+    strange = _POD.resources[0].model_copy(update={"kind": SECRET, "key": f"{SECRET}/1"})
+    assert SECRET not in repr(shown(_POD.model_copy(update={"resources": (strange, *_POD.resources)})))
+
+
+def _answers(hint: Any) -> Iterator[type[BaseModel]]:
+    """The documents that a type is made of, with those in their fields that the table shows."""
+    todo: list[Any] = [hint]
+    seen: set[Any] = set()
+    while todo:
+        one = todo.pop()
+        if get_origin(one) is not None:
+            todo += [a for a in get_args(one) if a is not Ellipsis]
+        elif isinstance(one, types.UnionType) or get_origin(one) is Union:
+            todo += get_args(one)
+        elif isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
+            seen.add(one)
+            yield one
+            row = TABLE.get(one)
+            rows = [TABLE[b] for b in one.__mro__ if b in TABLE] if row else []
+            todo += [f.annotation for n, f in one.model_fields.items() if any(n in r.fields for r in rows)]
+
+
+@pytest.mark.parametrize("verb", sorted(TENANTS - {"may"}))
+def test_whatever_a_tenants_verb_answers_has_a_row(verb: str) -> None:
+    """Down to the last field that is shown: nothing is hidden only because it was forgotten."""
+    answer = get_type_hints(getattr(Service, verb))["return"]
+    models = list(_answers(answer))
+    assert models
+    missing = [m.__name__ for m in models if m not in TABLE and not issubclass(m, WHOLE)]
+    assert not missing
+
+
+def test_verbs_that_are_not_in_the_table_answer_operators_only() -> None:
+    """Even where a site's policy lets others ask; nothing is done for them, so that no answer is kept back after it."""
+    asked: list[str] = []
+
+    class Nodes:
+        def nodes(self, request: Request) -> Sequence[PlacedNode]:
+            asked.append(request.caller.user_name)
+            return [PlacedNode(node="gpu01", rack=None, leaf="leaf1", block="-")]
+
+    verbs: Any = redacted(Nodes(), Policy())  # type: ignore[arg-type]
+    tenant = Request(caller("alice", "team-a", "member"), "127.0.0.1", "req")
+    with pytest.raises(ForbiddenError, match="details:show"):
+        verbs.nodes(tenant)
+    assert not asked
+    operator = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req")
+    assert [n.node for n in verbs.nodes(operator)] == ["gpu01"]
+
+
+def test_every_verb_of_a_tenant_is_one() -> None:
+    """The table has no name that the service doesn't have."""
+    assert not [name for name in TENANTS if not callable(getattr(Service, name, None))]
