@@ -43,7 +43,7 @@ class PodWatch:
     @property
     def signed(self) -> bool:
         """Whether there is a receipt."""
-        sql = "SELECT count(*) AS n FROM receipt WHERE pod_id = %s"
+        sql = "SELECT count(*) AS n FROM receipt WHERE owner_id = %s"
         return bool(self._row(sql)["n"])
 
     def ids(self) -> set[tuple[str, str]]:
@@ -113,7 +113,7 @@ class PodWatch:
         return self._row(sql)
 
     def _resources(self) -> list[dict[str, Any]]:
-        sql = "SELECT kind, outside_id FROM resource WHERE pod_id = %s"
+        sql = "SELECT kind, outside_id FROM resource WHERE owner_id = %s"
         return self._database.execute(sql, [self.pod_id]).fetchall()
 
     def _row(self, sql: Any) -> dict[str, Any]:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.database
 
 FORGET = (
     "DELETE FROM node_hold WHERE pod_id = %s",
-    "DELETE FROM number_hold WHERE pod_id = %s",
-    "DELETE FROM resource WHERE pod_id = %s",
+    "DELETE FROM number_hold WHERE owner_id = %s",
+    "DELETE FROM resource WHERE owner_id = %s",
     "DELETE FROM pod WHERE id = %s",
 )
 """What an older dump of the database doesn't have of a pod."""

@@ -29,7 +29,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 def take(house: House, worker: str = "w1") -> Held | None:
     with house.database.transaction() as tx:
-        row = tx.row("take_pod", worker=worker, hold=30.0, late=0.0)
+        row = tx.row("take_owner", worker=worker, hold=30.0, late=0.0)
     return Held(house.database, PodRecord.of(row)) if row else None
 
 

@@ -69,6 +69,15 @@ def test_pods_of_the_first_version_are_taken_over(
         taken_over.close()
 
 
+def test_numbers_of_migrations_are_unique() -> None:
+    """Two that were written at once under one number could be applied in either order. Those of before are what
+    databases remember.
+    """
+    numbers = [name[:4] for name, _ in migrations()]
+    twice = {n for n in numbers if numbers.count(n) > 1}
+    assert twice == {"0012", "0015", "0016"}, "give the newer one the next free number"
+
+
 def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url: str, postgres: str) -> None:
     """A date of the year 10000, durations of millennia: they are cut to what is allowed, and everything is read."""
     house = House(database, database_url)

@@ -360,8 +360,9 @@ def test_what_cannot_be_read_of_guests_or_hosts_is_not_clean(house: House) -> No
 def restore_before(house: House, pod: PodRecord) -> None:
     """What a dump from before that order would leave: nothing of the pod, and one claim less."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
-        for table in ("resource", "node_hold", "number_hold", "event"):
-            connection.execute(f"DELETE FROM {table} WHERE pod_id = %s", [pod.id])  # type: ignore[arg-type]
+        connection.execute("DELETE FROM node_hold WHERE pod_id = %s", [pod.id])
+        for table in ("resource", "number_hold", "event"):
+            connection.execute(f"DELETE FROM {table} WHERE owner_id = %s", [pod.id])  # type: ignore[arg-type]
         connection.execute("DELETE FROM pod WHERE id = %s", [pod.id])
         connection.execute("UPDATE epoch SET number = number - 1")
 

@@ -92,7 +92,7 @@ def test_a_resource_that_can_not_be_read_parks_its_pod(house: House) -> None:
     pod, fine = house.ready(), house.ready(ORDER.model_copy(update={"name": "fine"}))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "UPDATE resource SET state = 'odd' WHERE pod_id = %s AND kind = 'server'", [pod.id]
+            "UPDATE resource SET state = 'odd' WHERE owner_id = %s AND kind = 'server'", [pod.id]
         )
     before = {t.id for t in house.cloud.things()}
     house.store.wake(pod.id)

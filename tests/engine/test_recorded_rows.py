@@ -158,8 +158,12 @@ def test_a_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> No
     )
     assert not [t for t in house.cloud.things() if t.mark and t.mark.owner.id == str(pod_id)]
     with psycopg.connect(house.database.url) as connection:
-        for table in ("node_hold", "number_hold", "subnet_hold"):
-            held = connection.execute(f"SELECT 1 FROM {table} WHERE pod_id = %s".encode(), [pod_id])
+        for table, owner in (
+            ("node_hold", "pod_id"),
+            ("number_hold", "owner_id"),
+            ("subnet_hold", "owner_id"),
+        ):
+            held = connection.execute(f"SELECT 1 FROM {table} WHERE {owner} = %s".encode(), [pod_id])
             assert held.fetchall() == [], table
 
 

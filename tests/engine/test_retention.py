@@ -49,7 +49,7 @@ def prune(
 
 
 def rows(house: House, table: str, pod: PodRecord | None = None) -> int:
-    where = "" if pod is None else f" WHERE pod_id = '{pod.id}'"
+    where = "" if pod is None else f" WHERE owner_id = '{pod.id}'"
     with psycopg.connect(house.database.url) as connection:
         found = connection.execute(f"SELECT count(*) FROM {table}{where}".encode()).fetchone()
     assert found is not None
@@ -87,7 +87,7 @@ def test_the_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO event (pod_id, at, type, message) SELECT %s, '2026-11-22', 'step', 'n ' || n"
+            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2026-11-22', 'step', 'n ' || n"
             " FROM generate_series(1, 150) n",
             [pod.id],
         )

@@ -122,9 +122,9 @@ class ChangeVerbs(PodVerbs):
                     found = self._next(pod, order, self._blank(), capacity, ())
                     write_change(tx, pod, found.plan, site, found.lease_end, by)
                 message = f"extended until {when(until.timestamp())} by {by}"
-                tx.run("insert_event", pod_id=pod.id, at=at, type="lease", message=message, key=None)
+                tx.run("insert_event", owner_id=pod.id, at=at, type="lease", message=message, key=None)
                 tx.run("touch_queue", at=at)
-                tx.run("notify", pod_id=str(pod.id))
+                tx.run("notify", owner_id=str(pod.id))
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------

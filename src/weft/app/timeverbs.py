@@ -116,7 +116,7 @@ class TimeVerbs(Desk):
             with self._store.database.transaction() as tx:
                 gone = tx.run("delete_reservation", name=name)
                 tx.run("touch_queue", at=tx.now())
-                tx.run("notify", pod_id="")
+                tx.run("notify", owner_id="")
             if not gone or not found:
                 raise NotFoundError(f"there is no reservation {name!r}")
             return found[0]

@@ -269,7 +269,7 @@ class Auditor:
                 f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
                 id=f"trace {row['id']}",
                 pod=row["pod"],
-                pod_id=str(row["pod_id"]),
+                pod_id=str(row["owner_id"]),
                 repair="the sweep takes it back" if gone is None else "none is needed: it was taken back",
                 repaired=True if gone else None,
             )

@@ -57,7 +57,7 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
     now = PodRecord.of(row)
     if now.state is PodState.FAILED:
         message = f"{revive(tx, now, _CHANGED, tx.now())}: {_CHANGED}"
-        tx.run("insert_event", pod_id=pod.id, at=tx.now(), type="state", message=message, key=None)
+        tx.run("insert_event", owner_id=pod.id, at=tx.now(), type="state", message=message, key=None)
     _resources(tx, pod.id, plan)
     _nodes(tx, pod, plan, site, change)
     remember(tx, pod.id, plan.generation, plan.order, by, said(change))
@@ -67,11 +67,11 @@ def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
     """Rows of the graph, and of what isn't in it any more."""
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
-    rows = {row["key"]: row for row in tx.rows("resource_keys", pod_id=pod_id)}
+    rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
     changed = {c.key for c in change.changed}
     for position, resource in enumerate(graph.resources):
         values = {
-            "pod_id": pod_id,
+            "owner_id": pod_id,
             "key": resource.key,
             "position": position,
             "document": written(resource),
@@ -86,7 +86,7 @@ def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
             tx.run("change_resource", at=tx.now(), **values)
     wanted = {r.key for r in graph.resources}
     for key in rows.keys() - wanted:
-        tx.run("expunge_resource", pod_id=pod_id, key=key, generation=generation)
+        tx.run("expunge_resource", owner_id=pod_id, key=key, generation=generation)
 
 
 def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) -> None:
@@ -128,9 +128,9 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
         "insert_generation", pod_id=pod_id, generation=generation, ordered=document, at=now, by=by, what=what
     )
     message = f"generation {generation} by {by}: {what}"
-    tx.run("insert_event", pod_id=pod_id, at=now, type="change", message=message, key=None)
+    tx.run("insert_event", owner_id=pod_id, at=now, type="change", message=message, key=None)
     tx.run("touch_queue", at=now)
-    tx.run("notify", pod_id=str(pod_id))
+    tx.run("notify", owner_id=str(pod_id))
 
 
 def overtaken(tx: Tx, pod: PodRecord) -> str:

@@ -242,8 +242,8 @@ class Dispatcher:
             )
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-        tx.run("insert_event", pod_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
-        tx.run("notify", pod_id=str(pod_id))
+        tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
+        tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
         """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""

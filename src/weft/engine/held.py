@@ -141,7 +141,7 @@ class Held:
     def resources(self) -> list[ResourceRecord]:
         with self._database.transaction() as tx:
             self.at = tx.now()
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=self.pod.id)]
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=self.pod.id)]
 
     def change(
         self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()
@@ -150,7 +150,7 @@ class Held:
         with self.write() as tx:
             rows = [
                 {
-                    "pod_id": self.pod.id,
+                    "owner_id": self.pod.id,
                     "key": c.key,
                     "state": c.state,
                     "outside_id": c.outside_id,
@@ -208,7 +208,7 @@ class Held:
         state = summary(phase, conditions)
         reason = why(phase, conditions)
         stored = Jsonb([c.model_dump(mode="json") for c in conditions])
-        tx.run("set_pod", id=self.pod.id, phase=phase, conditions=stored, state=state, reason=reason, at=at)
+        tx.run("set_owner", id=self.pod.id, phase=phase, conditions=stored, state=state, reason=reason, at=at)
         if (state, reason) != before:
             self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
         self.since = self.since if state is before[0] else at
@@ -223,7 +223,7 @@ class Held:
     def mended(self) -> None:
         """What an operator asked to repair was repaired, or tried."""
         with self.write() as tx:
-            tx.run("mended_pod", id=self.pod.id)
+            tx.run("mended_owner", id=self.pod.id)
 
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""
@@ -252,7 +252,7 @@ class Held:
             if partition is not None:
                 tx.run(
                     "rewrite_resource",
-                    pod_id=self.pod.id,
+                    owner_id=self.pod.id,
                     key=partition.key,
                     document=written(partition),
                     at=tx.now(),
@@ -326,7 +326,7 @@ class Held:
     def numbers(self) -> dict[str, int]:
         """Space -> number that the pod holds."""
         with self._database.transaction() as tx:
-            return {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=self.pod.id)}
+            return {r["space"]: r["number"] for r in tx.rows("numbers_of", owner_id=self.pod.id)}
 
     def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
         """Numbers that no other pod may be given, though this one's segment is gone: `weft.engine.fabrickeeper` frees
@@ -339,7 +339,7 @@ class Held:
                     fabric=key.fabric,
                     manager=key.manager,
                     number=key.number,
-                    pod_id=self.pod.id,
+                    owner_id=self.pod.id,
                     reason=key.reason,
                 )
                 text = f"segment {self.pod.plan.allotment.segment} stays held: {key.manager}: {key.reason}"
@@ -354,10 +354,10 @@ class Held:
         """
         with self.write() as tx:
             now = tx.now()
-            tx.run("insert_receipt", pod_id=self.pod.id, document=written(receipt), at=now)
+            tx.run("insert_receipt", owner_id=self.pod.id, document=written(receipt), at=now)
             tx.run("give_back_nodes", pod_id=self.pod.id)
-            tx.run("give_back_numbers", pod_id=self.pod.id, kept=list(kept))
-            tx.run("give_back_subnets", pod_id=self.pod.id)
+            tx.run("give_back_numbers", owner_id=self.pod.id, kept=list(kept))
+            tx.run("give_back_subnets", owner_id=self.pod.id)
             tx.run("set_released_at", id=self.pod.id, at=now)
             tx.run("touch_queue", at=now)
             self._events(tx, [("receipt", "receipt signed", None)])
@@ -369,7 +369,7 @@ class Held:
         """Let go; look again after `delay` seconds, or at once if somebody woke the pod meanwhile."""
         with self._database.transaction() as tx:
             tx.run(
-                "give_up_pod",
+                "give_up_owner",
                 id=self.pod.id,
                 token=self.pod.token,
                 failures=failures,
@@ -379,9 +379,9 @@ class Held:
 
     def _events(self, tx: Tx, events: Iterable[tuple[str, str, str | None]]) -> None:
         rows = [
-            {"pod_id": self.pod.id, "at": tx.now(), "type": kind, "message": message, "key": key}
+            {"owner_id": self.pod.id, "at": tx.now(), "type": kind, "message": message, "key": key}
             for kind, message, key in events
         ]
         if rows:
             tx.many("insert_event", rows)
-            tx.run("notify", pod_id=str(self.pod.id))
+            tx.run("notify", owner_id=str(self.pod.id))

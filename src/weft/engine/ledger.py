@@ -39,11 +39,13 @@ class FabricLedger:
             try:
                 if row["site"] is None:
                     raise ValueError("its plan names no site")
-                mark = Mark(row["site"], Owner(row["owner_kind"], str(row["pod_id"])), row["key"])
+                mark = Mark(row["site"], Owner(row["owner_kind"], str(row["owner_id"])), row["key"])
                 wanted[mark] = _spec(row["document"])
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
-                log.error("%s", unreadable(f"segment {row['key']} of pod {row['pod_id']}", error))
+                log.error(
+                    "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
+                )
         return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
@@ -52,7 +54,9 @@ class FabricLedger:
             return {}
         with self._database.transaction() as tx:
             rows = tx.rows("segments_of", owners=list(owners))
-        over = {(Owner(row["owner_kind"], str(row["pod_id"])), row["key"]): bool(row["over"]) for row in rows}
+        over = {
+            (Owner(row["owner_kind"], str(row["owner_id"])), row["key"]): bool(row["over"]) for row in rows
+        }
         return {m: over[m.owner, m.key] for m in marks if (m.owner, m.key) in over}
 
     def waiting(self) -> Sequence[str]:
@@ -72,9 +76,9 @@ class FabricLedger:
 
     def tell(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
-            tx.run("tell_pod", pod_id=owner.id, message=message)
-            tx.run("wake_pod", id=owner.id)
-            tx.run("notify", pod_id=owner.id)
+            tx.run("tell_owner", owner_id=owner.id, message=message)
+            tx.run("wake_owner", id=owner.id)
+            tx.run("notify", owner_id=owner.id)
 
 
 def _uuid(text: str) -> UUID | None:

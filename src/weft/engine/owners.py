@@ -175,7 +175,7 @@ def _owner(row: Row) -> Owner:
 
 def _owner_of(row: Row) -> Owner:
     """Of a row of `owners_of`."""
-    return Owner(row["owner_kind"], str(row["pod_id"]))
+    return Owner(row["owner_kind"], str(row["owner_id"]))
 
 
 def _released(row: Row) -> str:

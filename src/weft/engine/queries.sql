@@ -80,14 +80,14 @@ VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s
 -- name: servers_on
 -- Servers of pods that share these nodes: by their ids, and by name while Nova's answer isn't written down yet.
 SELECT h.node, coalesce(r.outside_id, r.document->>'name') AS server
-FROM node_hold h JOIN resource r ON r.pod_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
+FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
 WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
 
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
-SELECT h.space || '/' || h.number AS node, h.pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
+SELECT h.space || '/' || h.number AS node, h.owner_id AS pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
     p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, NULL AS leaving, p.apart_from, p.exclusive, p.bisection_gbps
-FROM number_hold h JOIN pod p ON p.id = h.pod_id WHERE starts_with(h.space, 'host/');
+FROM number_hold h JOIN pod p ON p.id = h.owner_id WHERE starts_with(h.space, 'host/');
 
 -- name: servers_gone
 -- Servers that were seen to be gone lately: a listing that is a little older may still show them.
@@ -106,25 +106,25 @@ SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start
 
 -- name: number_holds
 -- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
-SELECT space, number, pod_id FROM number_hold
-UNION ALL SELECT 'segment/' || fabric, number, pod_id FROM stale_number;
+SELECT space, number, owner_id FROM number_hold
+UNION ALL SELECT 'segment/' || fabric, number, owner_id FROM stale_number;
 
 -- name: subnet_holds
 -- Subnets that were cut from the site's blocks, by cloud and plane.
 SELECT cloud, plane, cidr FROM subnet_hold;
 
 -- name: hold_subnet
-INSERT INTO subnet_hold (cloud, plane, cidr, pod_id) VALUES (%(cloud)s, %(plane)s, %(cidr)s, %(pod_id)s);
+INSERT INTO subnet_hold (cloud, plane, cidr, owner_id) VALUES (%(cloud)s, %(plane)s, %(cidr)s, %(owner_id)s);
 
 -- name: give_back_subnets
-DELETE FROM subnet_hold WHERE pod_id = %(pod_id)s;
+DELETE FROM subnet_hold WHERE owner_id = %(owner_id)s;
 
 -- name: hold_node
 INSERT INTO node_hold (node, pod_id, since, spare, whole)
 VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s, %(whole)s);
 
 -- name: hold_number
-INSERT INTO number_hold (space, number, pod_id) VALUES (%(space)s, %(number)s, %(pod_id)s);
+INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s, %(owner_id)s);
 
 -- name: withhold
 -- Why a node's adapters are out of its pod's segment; empty: they are in.
@@ -132,7 +132,7 @@ UPDATE node_hold SET withheld = %(reason)s
 WHERE node = %(node)s AND pod_id = %(pod_id)s AND withheld <> %(reason)s;
 
 -- name: set_watched
-UPDATE pod SET watched_at = %(at)s WHERE id = %(id)s;
+UPDATE owner SET watched_at = %(at)s WHERE id = %(id)s;
 
 -- name: nodes_withheld
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
@@ -141,7 +141,7 @@ SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
 -- What is wanted of a resource has changed; what was settled is to be looked at again.
 UPDATE resource SET document = %(document)s, since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
     state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
-WHERE pod_id = %(pod_id)s AND key = %(key)s;
+WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: give_back_node
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
@@ -151,7 +151,7 @@ DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
 -- But for those of spaces in `kept`.
-DELETE FROM number_hold WHERE pod_id = %(pod_id)s AND space <> ALL(%(kept)s);
+DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space <> ALL(%(kept)s);
 
 -- name: quarantines
 SELECT node, reason, since, pod_id FROM quarantine;
@@ -185,10 +185,10 @@ UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING id;
 
 -- name: drop_events
-DELETE FROM event WHERE pod_id = %(pod_id)s;
+DELETE FROM event WHERE owner_id = %(owner_id)s;
 
 -- name: drop_resources
-DELETE FROM resource WHERE pod_id = %(pod_id)s;
+DELETE FROM resource WHERE owner_id = %(owner_id)s;
 
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.
@@ -221,12 +221,12 @@ SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND 
 
 -- name: park
 -- It can't be read: it is set apart with its reason and an alarm, and tried again later. No row: that was said before.
-UPDATE pod SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
+UPDATE owner SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
     next_at = now() + %(delay)s * interval '1 second'
-WHERE id = %(id)s RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
+WHERE id = %(id)s RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: unpark
-UPDATE pod SET parked = NULL, alarmed = false WHERE id = %(id)s AND parked IS NOT NULL;
+UPDATE owner SET parked = NULL, alarmed = false WHERE id = %(id)s AND parked IS NOT NULL;
 
 -- name: late_waiting_pods
 -- Orders that wait although their lease is over.
@@ -296,22 +296,22 @@ UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 
 -- name: forget_attempts
-UPDATE resource SET attempts = 0 WHERE pod_id = %(pod_id)s AND state <> 'settled';
+UPDATE resource SET attempts = 0 WHERE owner_id = %(owner_id)s AND state <> 'settled';
 -- name: renumber_resource
 -- Seen to be absent, and to be made anew with other numbers. Its last id outside stays known until it has another.
 UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0
-WHERE pod_id = %(pod_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
+WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
 
 -- name: renumber_pod
 UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
 
 -- name: number_taken
 -- Everything of the pod is taken away before it gets another number.
-UPDATE pod SET taken = %(taken)s WHERE id = %(id)s;
+UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
 
 -- name: insert_resource
-INSERT INTO resource (pod_id, key, kind, position, document)
-VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
+INSERT INTO resource (owner_id, key, kind, position, document)
+VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
 
 -- name: pods_of_project
 -- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.
@@ -322,7 +322,7 @@ WHERE project_id = %(project_id)s AND state <> 'RELEASED'
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 UNION ALL
 (SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
@@ -332,7 +332,7 @@ WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(sin
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 ORDER BY name, id LIMIT %(limit)s;
 
@@ -345,7 +345,7 @@ WHERE state <> 'RELEASED'
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 UNION ALL
 (SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
@@ -355,9 +355,13 @@ WHERE state = 'RELEASED' AND released_at > %(since)s
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT pod_id FROM number_hold WHERE space = 'host/' || %(node)s))
+    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
 ORDER BY name, id LIMIT %(limit)s)
 ORDER BY name, id LIMIT %(limit)s;
+
+-- name: owner_by_id
+-- One that is no pod.
+SELECT * FROM ONLY owner WHERE id = %(id)s;
 
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
@@ -393,87 +397,96 @@ SELECT count(DISTINCT node) AS number FROM node_hold;
 SELECT count(*) AS number FROM quarantine;
 
 -- name: count_parked
-SELECT count(*) AS number FROM pod WHERE parked IS NOT NULL AND state <> 'RELEASED';
+SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELEASED';
 
 -- name: resources_of
-SELECT * FROM resource WHERE pod_id = %(pod_id)s ORDER BY position, key;
+SELECT * FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
--- name: release_pod
+-- name: release_owner
 -- The wish only; the loop does the work. Waking is part of it.
-UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
+UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
 WHERE id = %(id)s AND wanted = 'present' RETURNING id;
 
--- name: mend_pod
+-- name: mend_owner
 -- An operator wants everything of it mended, servers included.
-UPDATE pod SET mend = true, woken = woken + 1, next_at = now()
+UPDATE owner SET mend = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
--- name: pods_to_mend
-SELECT id FROM pod WHERE mend AND state <> 'RELEASED';
+-- name: owners_to_mend
+SELECT id FROM owner WHERE mend AND state <> 'RELEASED';
 
--- name: mended_pod
-UPDATE pod SET mend = false WHERE id = %(id)s;
+-- name: mended_owner
+UPDATE owner SET mend = false WHERE id = %(id)s;
 
--- name: wake_pod
-UPDATE pod SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
+-- name: wake_owner
+UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
 WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
 
--- name: take_pod
--- The pod that has waited longest, if no worker holds it; the token grows, so an older holder is refused. One that never
--- let go may have a request under way: late_until.
-UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
-    late_until = CASE WHEN held_until IS NULL THEN late_until
-        ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
-WHERE id = (
-    SELECT id FROM pod
-    WHERE state <> 'RELEASED' AND plan IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+-- name: take_owner
+-- The one that has waited longest, of any kind, if no worker holds it; the token grows, so an older holder is refused. One
+-- that never let go may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
+-- nothing of it is older than the token.
+WITH due AS (
+    SELECT id, kind FROM owner
+    WHERE state <> 'RELEASED' AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT 1
-) RETURNING *;
+), taken AS (
+    UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+        late_until = CASE WHEN held_until IS NULL THEN late_until
+            ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
+    WHERE id = (SELECT id FROM due WHERE kind = 'pod') RETURNING *
+), other AS (
+    UPDATE ONLY owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+        late_until = CASE WHEN held_until IS NULL THEN late_until
+            ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
+    WHERE id = (SELECT id FROM due WHERE kind <> 'pod')
+)
+SELECT taken.*, due.id, due.kind FROM due LEFT JOIN taken ON true;
 
--- name: next_pod_at
+-- name: next_owner_at
 -- Seconds until the next pod is due (or its holder's time is out), to know how long to sleep.
 SELECT extract(epoch FROM min(greatest(next_at, coalesce(held_until, next_at))) - now()) AS seconds
-FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
+FROM owner WHERE state <> 'RELEASED' AND site IS NOT NULL;
 
 -- name: extend_lease
-UPDATE pod SET held_until = now() + %(hold)s * interval '1 second'
+UPDATE owner SET held_until = now() + %(hold)s * interval '1 second'
 WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted, woken;
 
 -- name: is_held
 -- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
-SELECT generation FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now();
+SELECT generation FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: late_for
-SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM pod WHERE id = %(id)s AND late_until IS NOT NULL;
+SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
-SELECT wanted, woken, generation FROM pod WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+SELECT wanted, woken, generation FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
--- name: give_up_pod
+-- name: give_up_owner
 -- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
-UPDATE pod SET worker = NULL, held_until = NULL, failures = %(failures)s,
+UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
 WHERE id = %(id)s AND token = %(token)s;
 
--- name: set_pod
+-- name: set_owner
 -- Phase and conditions, and their summary: state, its reason, and since when.
-UPDATE pod SET phase = %(phase)s, conditions = %(conditions)s, state = %(state)s, reason = %(reason)s,
+UPDATE owner SET phase = %(phase)s, conditions = %(conditions)s, state = %(state)s, reason = %(reason)s,
     since = CASE WHEN state = %(state)s THEN since ELSE %(at)s END,
     alarmed = alarmed AND state = %(state)s
 WHERE id = %(id)s;
 
 -- name: set_alarmed
 -- Once a state.
-UPDATE pod SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
+UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: set_released_at
-UPDATE pod SET released_at = %(at)s WHERE id = %(id)s;
+UPDATE owner SET released_at = %(at)s WHERE id = %(id)s;
 
 -- name: update_resource
 UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,
@@ -482,14 +495,14 @@ UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, out
     since = CASE WHEN state = %(state)s THEN coalesce(since, %(at)s) ELSE %(at)s END,
     started_at = coalesce(started_at, %(at)s),
     finished_at = CASE WHEN %(state)s IN ('settled', 'absent') THEN %(at)s END
-WHERE pod_id = %(pod_id)s AND key = %(key)s;
+WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: insert_event
-INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, %(at)s, %(type)s, %(message)s, %(key)s);
+INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, %(at)s, %(type)s, %(message)s, %(key)s);
 
 -- name: events_of
 SELECT sequence, at, type, message, key FROM event
-WHERE pod_id = %(pod_id)s AND sequence > %(after)s ORDER BY sequence LIMIT 1000;
+WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence LIMIT 1000;
 
 -- name: insert_audit_log
 -- With `counted`, a further one like it within the hour is counted in the row that is there, which tells of the last one.
@@ -515,10 +528,10 @@ WHERE sequence > %(after)s AND sequence < coalesce(%(before)s, sequence + 1)
 ORDER BY sequence DESC LIMIT %(limit)s;
 
 -- name: insert_receipt
-INSERT INTO receipt (pod_id, document, at) VALUES (%(pod_id)s, %(document)s, %(at)s);
+INSERT INTO receipt (owner_id, document, at) VALUES (%(owner_id)s, %(document)s, %(at)s);
 
 -- name: receipt_of
-SELECT document FROM receipt WHERE pod_id = %(pod_id)s;
+SELECT document FROM receipt WHERE owner_id = %(owner_id)s;
 
 -- name: secret
 SELECT value FROM secret WHERE name = %(name)s;
@@ -529,32 +542,32 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 
 -- name: notify
 -- An event of a pod: for those who follow it. Workers are woken by triggers of what makes work due.
-SELECT pg_notify('weft_event', %(pod_id)s);
+SELECT pg_notify('weft_event', %(owner_id)s);
 
 -- name: segments_wanted
 -- Segments of a fabric that were made for live pods, and that nobody has asked to take away.
-SELECT r.pod_id, r.key, r.document, p.site, p.kind AS owner_kind
-FROM resource r JOIN owner p ON p.id = r.pod_id
+SELECT r.owner_id, r.key, r.document, p.site, p.kind AS owner_kind
+FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
--- name: tell_pod
+-- name: tell_owner
 -- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.
-INSERT INTO event (pod_id, at, type, message, key) VALUES (%(pod_id)s, now(), 'repair', %(message)s,
-    (SELECT key FROM resource WHERE pod_id = %(pod_id)s AND kind = 'segment' LIMIT 1));
+INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, now(), 'repair', %(message)s,
+    (SELECT key FROM resource WHERE owner_id = %(owner_id)s AND kind = 'segment' LIMIT 1));
 
 -- name: hold_stale_number
-INSERT INTO stale_number (fabric, manager, number, pod_id, reason, since)
-VALUES (%(fabric)s, %(manager)s, %(number)s, %(pod_id)s, %(reason)s, now())
-ON CONFLICT (fabric, manager, number) DO UPDATE SET pod_id = excluded.pod_id, reason = excluded.reason;
+INSERT INTO stale_number (fabric, manager, number, owner_id, reason, since)
+VALUES (%(fabric)s, %(manager)s, %(number)s, %(owner_id)s, %(reason)s, now())
+ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id, reason = excluded.reason;
 
 -- name: stale_numbers
-SELECT fabric, manager, number, pod_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
+SELECT fabric, manager, number, owner_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
 
 -- name: give_back_stale_numbers
 -- A manager was read without them, or it is none of the fabric's any more.
 DELETE FROM stale_number WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
-RETURNING number, pod_id;
+RETURNING number, owner_id;
 
 -- name: hurry_queue
 -- Numbers are free again that an order may wait for.
@@ -562,28 +575,28 @@ UPDATE queue SET next_at = now() WHERE next_at > now();
 
 -- name: segments_of
 -- Segments of these owners; over: seen gone after a release was asked for, which never changes again.
-SELECT r.pod_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
-FROM resource r JOIN owner p ON p.id = r.pod_id WHERE r.kind = 'segment' AND p.id = ANY(%(owners)s);
+SELECT r.owner_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
+FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(%(owners)s);
 
 -- name: owners_of
 -- Resource rows that know one of these ids, and all rows of these owners.
-SELECT r.pod_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
+SELECT r.owner_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
     coalesce(r.document ->> 'owner', 'tenant') AS owner,
     o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at
-FROM resource r JOIN owner o ON o.id = r.pod_id
-WHERE r.outside_id = ANY(%(ids)s) OR r.pod_id = ANY(%(owners)s);
+FROM resource r JOIN owner o ON o.id = r.owner_id
+WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 
 -- name: known_owners
 -- Which of these owners the database knows.
 SELECT id, kind, name, project_id, state, released_at FROM owner WHERE id = ANY(%(owners)s);
 
--- name: take_this_pod
--- A pod out of turn, if no worker holds it; the token grows as in take_pod.
-UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+-- name: take_this_owner
+-- One out of turn, if no worker holds it; the token grows as in take_owner.
+UPDATE owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
     late_until = CASE WHEN held_until IS NULL THEN late_until
         ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
-WHERE id = %(id)s AND state <> 'RELEASED' AND plan IS NOT NULL AND (held_until IS NULL OR held_until < now())
-RETURNING *;
+WHERE id = %(id)s AND state <> 'RELEASED' AND site IS NOT NULL AND (held_until IS NULL OR held_until < now())
+RETURNING kind;
 
 -- name: pods_released_since
 -- Those that had something outside, the last released first.
@@ -593,16 +606,16 @@ ORDER BY released_at DESC LIMIT %(limit)s;
 -- name: pods_with_numbers_kept
 -- Pods that were abandoned and whose segment, VLAN or places have not been seen free since.
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
-    AND id IN (SELECT pod_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
+    AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
 
 -- name: nodes_of
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: numbers_of
-SELECT space, number FROM number_hold WHERE pod_id = %(pod_id)s ORDER BY space, number;
+SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;
 
 -- name: give_back_number
-DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND pod_id = %(pod_id)s;
+DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND owner_id = %(owner_id)s;
 
 -- name: take_sweep
 -- One worker sweeps when it is due; if it dies over it, another does after the delay.
@@ -618,13 +631,13 @@ UPDATE sweep SET next_at = %(at)s WHERE next_at > %(at)s;
 SELECT next_at, ended_at, unread FROM sweep;
 
 -- name: set_swept
-UPDATE pod SET swept_at = %(at)s WHERE id = %(id)s;
+UPDATE owner SET swept_at = %(at)s WHERE id = %(id)s;
 
 -- name: insert_trace
 -- A row only if it is news: not known, or gone in between.
-INSERT INTO trace (pod_id, kind, place, subject, what, others, found_at)
-VALUES (%(pod_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s)
-ON CONFLICT (pod_id, kind, place, subject) DO UPDATE SET what = excluded.what, found_at = excluded.found_at,
+INSERT INTO trace (owner_id, kind, place, subject, what, others, found_at)
+VALUES (%(owner_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s)
+ON CONFLICT (owner_id, kind, place, subject) DO UPDATE SET what = excluded.what, found_at = excluded.found_at,
     gone_at = NULL WHERE trace.gone_at IS NOT NULL
 RETURNING id;
 
@@ -633,20 +646,20 @@ UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
 -- Those that are still there, and those found since.
-SELECT t.id, t.pod_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod
-FROM trace t JOIN owner p ON p.id = t.pod_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
+SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod
+FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.id DESC LIMIT %(limit)s;
 
 -- name: traces_of
 SELECT kind, place AS where, subject, what AS found, found_at, gone_at FROM trace
-WHERE pod_id = %(pod_id)s AND NOT others ORDER BY id LIMIT 1000;
+WHERE owner_id = %(owner_id)s AND NOT others ORDER BY id LIMIT 1000;
 
 -- name: count_traces
 SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM trace;
 
--- name: abandon_pod
+-- name: abandon_owner
 -- Only one whose release was asked for, and which is not through.
-UPDATE pod SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, woken = woken + 1, next_at = now()
+UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at IS NULL RETURNING id;
 
 -- name: quarantine_free
@@ -686,7 +699,7 @@ SELECT next_at, ended_at, removed FROM retention;
 -- name: prune_events
 -- Of owners that were released long ago.
 DELETE FROM event WHERE sequence IN (
-    SELECT e.sequence FROM event e JOIN owner o ON o.id = e.pod_id
+    SELECT e.sequence FROM event e JOIN owner o ON o.id = e.owner_id
     WHERE e.at < %(before)s AND o.state = 'RELEASED' AND o.released_at < %(before)s
     ORDER BY e.at LIMIT %(limit)s FOR UPDATE OF e SKIP LOCKED);
 
@@ -694,19 +707,19 @@ DELETE FROM event WHERE sequence IN (
 -- Of live ones, those beyond the last so many (`kept` + 1).
 DELETE FROM event WHERE sequence IN (
     SELECT e.sequence FROM owner o
-    CROSS JOIN LATERAL (SELECT sequence FROM event WHERE pod_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
-    JOIN event e ON e.pod_id = o.id AND e.sequence < last.sequence AND e.at < %(before)s
+    CROSS JOIN LATERAL (SELECT sequence FROM event WHERE owner_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
+    JOIN event e ON e.owner_id = o.id AND e.sequence < last.sequence AND e.at < %(before)s
     WHERE o.state <> 'RELEASED' AND o.created_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_tombstones
 -- Resource rows of owners that were released long ago, and of which nothing is left that somebody looks for by them.
-DELETE FROM resource WHERE (pod_id, key) IN (
-    SELECT r.pod_id, r.key FROM owner o JOIN resource r ON r.pod_id = o.id
+DELETE FROM resource WHERE (owner_id, key) IN (
+    SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
-      AND NOT EXISTS (SELECT 1 FROM number_hold h WHERE h.pod_id = o.id)
-      AND NOT EXISTS (SELECT 1 FROM stale_number k WHERE k.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM number_hold h WHERE h.owner_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM stale_number k WHERE k.owner_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
-      AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.pod_id = o.id AND t.gone_at IS NULL)
+      AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s);
 
 -- name: prune_traces
@@ -759,18 +772,18 @@ VALUES (%(pod_id)s, %(generation)s, %(ordered)s, %(at)s, %(by)s, %(what)s);
 SELECT generation, at, by, what FROM pod_generation WHERE pod_id = %(pod_id)s ORDER BY generation;
 
 -- name: resource_keys
-SELECT key, state, expunged FROM resource WHERE pod_id = %(pod_id)s;
+SELECT key, state, expunged FROM resource WHERE owner_id = %(owner_id)s;
 
 -- name: insert_changed_resource
-INSERT INTO resource (pod_id, key, kind, position, document, generation)
-VALUES (%(pod_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
+INSERT INTO resource (owner_id, key, kind, position, document, generation)
+VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
 
 -- name: change_resource
 -- It stays, and is wanted otherwise: what was settled is looked at again.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s,
     since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
     state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
-WHERE pod_id = %(pod_id)s AND key = %(key)s;
+WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: want_resource_again
 -- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
@@ -778,10 +791,10 @@ WHERE pod_id = %(pod_id)s AND key = %(key)s;
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '', differences = '[]', attempts = 0, since = %(at)s,
     state = CASE state WHEN 'absent' THEN 'wanted' WHEN 'settled' THEN 'pending' ELSE state END
-WHERE pod_id = %(pod_id)s AND key = %(key)s;
+WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: expunge_resource
-UPDATE resource SET expunged = %(generation)s WHERE pod_id = %(pod_id)s AND key = %(key)s AND expunged IS NULL;
+UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND key = %(key)s AND expunged IS NULL;
 
 -- name: leave_node
 -- It is held until it was read back clean.
@@ -795,7 +808,7 @@ SELECT node, leaving_ports AS ports FROM node_hold WHERE pod_id = %(pod_id)s AND
 
 -- name: change_done
 -- Everything is as its newest generation wants it.
-UPDATE pod SET ready_generation = generation, changed_at = NULL, alarmed = false, ready_at = %(at)s
+UPDATE owner SET ready_generation = generation, changed_at = NULL, alarmed = false, ready_at = %(at)s
 WHERE id = %(id)s AND (ready_generation <> generation OR changed_at IS NOT NULL);
 
 -- name: insert_given_back

@@ -107,7 +107,7 @@ class ResourceRecord:
         try:
             return cls._of(row)
         except READING as error:
-            raise unreadable(f"resource {row['key']} of pod {row['pod_id']}", error) from error
+            raise unreadable(f"resource {row['key']} of {row['owner_id']}", error) from error
 
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> ResourceRecord:

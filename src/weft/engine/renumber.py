@@ -29,21 +29,21 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
             )
         for resource in new.graph.resources:
             document = written(resource)
-            if not tx.run("renumber_resource", pod_id=held.pod.id, key=resource.key, document=document):
+            if not tx.run("renumber_resource", owner_id=held.pod.id, key=resource.key, document=document):
                 raise AssertionError(f"{resource.key} was not seen to be absent before it was renumbered")
         before, after = plan.allotment.numbers, new.allotment.numbers
         for space in before.keys() | after.keys():
             if before.get(space) != after.get(space):
-                tx.run("give_back_number", space=space, number=before.get(space), pod_id=held.pod.id)
-                tx.run("hold_number", space=space, number=after[space], pod_id=held.pod.id)
+                tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
+                tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
                 message = f"{space} {before.get(space)} is in use by somebody else: it has {after[space]} now"
                 tx.run(
                     "insert_event",
-                    pod_id=held.pod.id,
+                    owner_id=held.pod.id,
                     at=tx.now(),
                     type="repair",
                     message=message,
                     key=taken.key,
                 )
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))
-        tx.run("notify", pod_id=str(held.pod.id))
+        tx.run("notify", owner_id=str(held.pod.id))

@@ -24,6 +24,6 @@ def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
         again = decides.model_copy(update={"reason": Cause.UNDER_WAY, "message": because})
         conditions = changed(conditions, again)
     stored = Jsonb([c.model_dump(mode="json") for c in conditions])
-    tx.run("set_pod", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=because, at=at)
-    tx.run("forget_attempts", pod_id=pod.id)
+    tx.run("set_owner", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=because, at=at)
+    tx.run("forget_attempts", owner_id=pod.id)
     return state

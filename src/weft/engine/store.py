@@ -90,7 +90,7 @@ class Store:
         """Whether it was in quarantine."""
         with self.database.transaction() as tx:
             tx.run("touch_queue", at=tx.now())
-            tx.run("notify", pod_id="")
+            tx.run("notify", owner_id="")
             return tx.run("clear_quarantine", node=node) > 0
 
     # -- pods ---------------------------------------------------------------------------------------------------
@@ -115,14 +115,16 @@ class Store:
             placed_at=now,
             delay=delay,
         )
-        tx.run("insert_event", pod_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None)
+        tx.run(
+            "insert_event", owner_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None
+        )
         self.claim(tx, plan)
 
     def confirm(self, plan: Plan) -> None:
         """Hand a claimed pod to the workers."""
         with self.database.transaction() as tx:
             tx.run("confirm_pod", id=plan.pod_id)
-            tx.run("notify", pod_id=plan.pod_id)
+            tx.run("notify", owner_id=plan.pod_id)
 
     def drop_claim(self, plan: Plan) -> bool:
         """Take a claim back that wasn't confirmed, as if it had never been. False: the pod goes its own way."""
@@ -130,12 +132,12 @@ class Store:
             if tx.row("drop_claim", id=plan.pod_id) is None:
                 return False
             tx.run("give_back_nodes", pod_id=plan.pod_id)
-            tx.run("give_back_numbers", pod_id=plan.pod_id, kept=[])
-            tx.run("give_back_subnets", pod_id=plan.pod_id)
-            tx.run("drop_resources", pod_id=plan.pod_id)
-            tx.run("drop_events", pod_id=plan.pod_id)
+            tx.run("give_back_numbers", owner_id=plan.pod_id, kept=[])
+            tx.run("give_back_subnets", owner_id=plan.pod_id)
+            tx.run("drop_resources", owner_id=plan.pod_id)
+            tx.run("drop_events", owner_id=plan.pod_id)
             tx.run("touch_queue", at=tx.now())
-            tx.run("notify", pod_id=plan.pod_id)
+            tx.run("notify", owner_id=plan.pod_id)
         return True
 
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
@@ -158,7 +160,7 @@ class Store:
             "insert_resource",
             [
                 {
-                    "pod_id": pod_id,
+                    "owner_id": pod_id,
                     "key": r.key,
                     "kind": r.kind,
                     "position": i,
@@ -189,13 +191,13 @@ class Store:
         )
         tx.many("hold_part", parts)
         for space, number in sorted(plan.allotment.numbers.items()):
-            tx.run("hold_number", space=space, number=number, pod_id=pod_id)
+            tx.run("hold_number", space=space, number=number, owner_id=pod_id)
         for plane, cidr in shape_of(plan.order).cut(plan).items():
-            tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, pod_id=pod_id)
+            tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, owner_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
-        tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
-        tx.run("notify", pod_id=pod_id)
+        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
+        tx.run("notify", owner_id=pod_id)
 
     def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
         """See `weft.engine.podlist.page`."""
@@ -258,7 +260,7 @@ class Store:
     def mending(self) -> frozenset[UUID]:
         """Pods that were asked to be repaired and aren't yet."""
         with self.database.transaction() as tx:
-            return frozenset(row["id"] for row in tx.rows("pods_to_mend"))
+            return frozenset(row["id"] for row in tx.rows("owners_to_mend"))
 
     def park(self, pod_id: UUID, error: UnreadableError) -> None:
         """Set a pod or an order apart whose row can't be read, with the reason and an alarm; it is tried again later.
@@ -269,8 +271,8 @@ class Store:
             row = tx.row("park", id=pod_id, why=error.answer, delay=PARKED_FOR)
             if row is not None and row["news"]:
                 message = f"{UNREADABLE}: {error.answer}"
-                tx.run("insert_event", pod_id=pod_id, at=tx.now(), type="alarm", message=message, key=None)
-                tx.run("notify", pod_id=str(pod_id))
+                tx.run("insert_event", owner_id=pod_id, at=tx.now(), type="alarm", message=message, key=None)
+                tx.run("notify", owner_id=str(pod_id))
                 log.error("pod %s: %s", pod_id, error)
 
     def homes(self) -> list[Row]:
@@ -286,52 +288,53 @@ class Store:
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         with self.database.transaction() as tx:
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", pod_id=pod_id)]
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=pod_id)]
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
         with self.database.transaction() as tx:
             now = tx.now()
             withdrawn = tx.row("withdraw_pod", id=pod_id, at=now) is not None
-            asked = withdrawn or tx.row("release_pod", id=pod_id) is not None
+            asked = withdrawn or tx.row("release_owner", id=pod_id) is not None
             if asked:
-                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
                 tx.run("touch_queue", at=now)
             if withdrawn:
                 tx.run("drop_promise", pod_id=pod_id)
                 ended = "RELEASED: it had nothing yet"
-                tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=ended, key=None)
-            tx.run("wake_pod", id=pod_id)
-            tx.run("notify", pod_id=str(pod_id))
+                tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=ended, key=None)
+            tx.run("wake_owner", id=pod_id)
+            tx.run("notify", owner_id=str(pod_id))
         return asked
 
     def take(self, pod_id: UUID, worker: str) -> Held | None:
         """A pod out of turn, as a worker takes it; None if one has it in hand, or it is released."""
         with self.database.transaction() as tx:
-            row = tx.row("take_this_pod", id=pod_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
-        return None if row is None else Held(self.database, PodRecord.of(row))
+            row = tx.row("take_this_owner", id=pod_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
+            pod = tx.row("pod_by_id", id=pod_id) if row is not None else None
+        return None if pod is None else Held(self.database, PodRecord.of(pod))
 
     def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
         """Ask for the end of a release as it is; False unless the pod is being released, or if it was asked before."""
         with self.database.transaction() as tx:
             now = tx.now()
-            asked = tx.row("abandon_pod", id=pod_id, by=by, why=reason, at=now) is not None
+            asked = tx.row("abandon_owner", id=pod_id, by=by, why=reason, at=now) is not None
             if asked:
                 message = f"abandon asked by {by}: {reason}"
-                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
-                tx.run("notify", pod_id=str(pod_id))
+                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("notify", owner_id=str(pod_id))
         return asked
 
     def wake(self, pod_id: UUID) -> None:
         with self.database.transaction() as tx:
-            tx.run("wake_pod", id=pod_id)
-            tx.run("notify", pod_id=str(pod_id))
+            tx.run("wake_owner", id=pod_id)
+            tx.run("notify", owner_id=str(pod_id))
 
     def mend(self, pod_id: UUID) -> None:
         """Ask the loop to repair everything of a pod, servers included."""
         with self.database.transaction() as tx:
-            tx.run("mend_pod", id=pod_id)
-            tx.run("notify", pod_id=str(pod_id))
+            tx.run("mend_owner", id=pod_id)
+            tx.run("notify", owner_id=str(pod_id))
 
     def end_leases(self) -> list[UUID]:
         """Ask for the release of every pod whose lease has ended; say of those that end soon that they do."""
@@ -345,8 +348,8 @@ class Store:
                 (pod, "lease", f"the lease ends at {when(end.timestamp())}: {_EXTEND}") for pod, end in soon
             ]
             for pod_id, kind, message in said:
-                tx.run("insert_event", pod_id=pod_id, at=now, type=kind, message=message, key=None)
-                tx.run("notify", pod_id=str(pod_id))
+                tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message, key=None)
+                tx.run("notify", owner_id=str(pod_id))
         for pod_id in late:
             self.release(pod_id, "the lease ended before it could start")
         return [*late, *ended]
@@ -360,10 +363,10 @@ class Store:
                 return None
             state = revive(tx, PodRecord.of(row), "retry asked", now)
             tx.run(
-                "insert_event", pod_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
+                "insert_event", owner_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
             )
             tx.run("touch_queue", at=now)
-            tx.run("notify", pod_id=str(pod_id))
+            tx.run("notify", owner_id=str(pod_id))
         return state
 
     def count_waiting(self) -> int:
@@ -393,12 +396,14 @@ class Store:
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:
         with self.database.transaction() as tx:
-            return [EventView.model_validate(row) for row in tx.rows("events_of", pod_id=pod_id, after=after)]
+            return [
+                EventView.model_validate(row) for row in tx.rows("events_of", owner_id=pod_id, after=after)
+            ]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         with self.database.transaction() as tx:
-            row = tx.row("receipt_of", pod_id=pod_id)
-            traces = tx.rows("traces_of", pod_id=pod_id)
+            row = tx.row("receipt_of", owner_id=pod_id)
+            traces = tx.rows("traces_of", owner_id=pod_id)
         try:
             signed = read(SignedReceipt, row["document"]) if row else None
             found = tuple(Correction.model_validate(t) for t in traces)

@@ -54,7 +54,7 @@ class Members:
                 else isinstance(outside.wires.get(row["place"]), WeftError)
             )
             if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
-                self._traces.ended(row["id"], row["pod_id"], f"not seen any more: {row['what']}")
+                self._traces.ended(row["id"], row["owner_id"], f"not seen any more: {row['what']}")
 
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
@@ -128,6 +128,6 @@ class Members:
             if row is not None:
                 message = f"{node}: {trace.what}"
                 tx.run(
-                    "insert_event", pod_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
+                    "insert_event", owner_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
                 )
                 tx.run("touch_queue", at=tx.now())

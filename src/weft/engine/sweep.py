@@ -118,14 +118,14 @@ class Sweeper(Periodic):
         """Each thing that a pod had, by its id: whatever became of its mark."""
         unread: list[str] = []
         still = self._traces.open()
-        open_pods = {row["pod_id"] for row in still}
+        open_pods = {row["owner_id"] for row in still}
         known = {p.id: p for p in pods if p.id in open_pods or self._due(p, outside.began_at)}
         for pod_id in open_pods - known.keys():
             known[pod_id] = self._store.find_pod(str(pod_id), None)
         for pod in known.values():
             if pod.placed is None or (pod.released_at or outside.began_at) >= outside.began_at:
                 continue
-            mine = [row for row in still if row["pod_id"] == pod.id]
+            mine = [row for row in still if row["owner_id"] == pod.id]
             errors = self._look_for(pod, mine, world)
             unread += errors
             if not errors:
@@ -200,7 +200,7 @@ class Sweeper(Periodic):
             pods = [PodRecord.of(row) for row in rows if row["id"] not in unclear]
         for pod in pods:
             with self._store.database.transaction() as tx:
-                numbers = {r["space"]: r["number"] for r in tx.rows("numbers_of", pod_id=pod.id)}
+                numbers = {r["space"]: r["number"] for r in tx.rows("numbers_of", owner_id=pod.id)}
             read = Reader(pod, self._store.resources(pod.id), world, site, self._clock, ()).read()
             unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
             free = numbers.items() - unfree(read, numbers).items()
@@ -208,12 +208,14 @@ class Sweeper(Periodic):
                 continue
             with self._store.database.transaction() as tx:
                 for space, number in sorted(free):
-                    tx.run("give_back_number", space=space, number=number, pod_id=pod.id)
+                    tx.run("give_back_number", space=space, number=number, owner_id=pod.id)
                 names = ", ".join(f"{space} {number}" for space, number in sorted(free))
                 message = f"seen free, and given back: {names}"
-                tx.run("insert_event", pod_id=pod.id, at=tx.now(), type="release", message=message, key=None)
+                tx.run(
+                    "insert_event", owner_id=pod.id, at=tx.now(), type="release", message=message, key=None
+                )
                 tx.run("touch_queue", at=tx.now())
-                tx.run("notify", pod_id=str(pod.id))
+                tx.run("notify", owner_id=str(pod.id))
         return unread
 
     def _end_wires(self, outside: Outside) -> None:
@@ -224,4 +226,4 @@ class Sweeper(Periodic):
                 continue
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
                 message = f"segment {row['subject']} is on no port of {row['place']} any more"
-                self._traces.ended(row["id"], row["pod_id"], message)
+                self._traces.ended(row["id"], row["owner_id"], message)

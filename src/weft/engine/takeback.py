@@ -111,7 +111,7 @@ class TakeBack:
         for row in traces.open() if ended else ():
             if (row["kind"], row["place"], row["subject"]) in ended:
                 traces.ended(
-                    row["id"], row["pod_id"], f"{row['kind']} {row['subject']} was taken back and seen gone"
+                    row["id"], row["owner_id"], f"{row['kind']} {row['subject']} was taken back and seen gone"
                 )
 
     def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:

@@ -49,21 +49,21 @@ class Traces:
             now = tx.now()
             values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
             values |= {"what": trace.what, "others": trace.others}
-            if tx.row("insert_trace", pod_id=trace.pod_id, at=now, **values) is None:
+            if tx.row("insert_trace", owner_id=trace.pod_id, at=now, **values) is None:
                 return
-            has_receipt = tx.row("receipt_of", pod_id=trace.pod_id) is not None
+            has_receipt = tx.row("receipt_of", owner_id=trace.pod_id) is not None
             wrong = has_receipt and not trace.others
             message = f"{trace.what}, though the receipt says that it was gone" if wrong else trace.what
-            tx.run("insert_event", pod_id=trace.pod_id, at=now, type="alarm", message=message, key=None)
-            tx.run("notify", pod_id=str(trace.pod_id))
+            tx.run("insert_event", owner_id=trace.pod_id, at=now, type="alarm", message=message, key=None)
+            tx.run("notify", owner_id=str(trace.pod_id))
         log.warning("pod %s: %s", trace.pod_id, message)
 
     def ended(self, trace_id: int, pod_id: UUID, message: str) -> None:
         with self._database.transaction() as tx:
             now = tx.now()
             if tx.run("end_trace", id=trace_id, at=now):
-                tx.run("insert_event", pod_id=pod_id, at=now, type="release", message=message, key=None)
-                tx.run("notify", pod_id=str(pod_id))
+                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
+                tx.run("notify", owner_id=str(pod_id))
 
     def lately(self) -> list[Row]:
         """Rows of the table with `pod` (its name): those that are still there, and those found in the last day."""

@@ -119,6 +119,6 @@ def insert_waiting(
         tx.run(
             "promise", pod_id=pod_id, nodes=list(nodes), start=time_of(window.start), end=time_of(window.end)
         )
-    tx.run("insert_event", pod_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
+    tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
     tx.run("touch_queue", at=now)
-    tx.run("notify", pod_id=pod_id)
+    tx.run("notify", owner_id=pod_id)

@@ -134,7 +134,7 @@ class Worker:
 
     def _pause(self) -> float:
         with self._database.transaction() as tx:
-            row = tx.row("next_pod_at")
+            row = tx.row("next_owner_at")
         due = float(row["seconds"]) if row and row["seconds"] is not None else LONGEST_SLEEP
         if self.busy() >= self._settings.pods_at_once:
             return LONGEST_SLEEP  # a finished visit wakes us
@@ -144,7 +144,7 @@ class Worker:
         """The next pod that is due; those whose rows can't be read are set apart on the way."""
         while not self._stop.is_set():
             with self._database.transaction() as tx:
-                row = tx.row("take_pod", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
+                row = tx.row("take_owner", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
             if row is None:
                 return None
             try:
