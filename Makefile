@@ -30,8 +30,8 @@ test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL 
 	@tools/packages.sh iproute2
 	$(PY) -m pytest -m "not fabric and not cloud"
 
-test-fabric: setup ## Only what needs OpenSM over ibsim
-	@tools/packages.sh opensm ibsim-utils infiniband-diags
+test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
+	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
 	$(PY) -m pytest -m "fabric and not cloud"
 
 test-cloud: setup ## Only what needs the lab's OpenStack

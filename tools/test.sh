@@ -33,7 +33,7 @@ on_the_lab() {
         return 1
     fi
 }
-tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 || exit 1
+tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping || exit 1
 echo "== beside the first two parts: the lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
 set -m # a process group of its own, which hears SIGINT
@@ -41,7 +41,7 @@ on_the_lab >"$lab/cloud.log" 2>&1 &
 cloud=$!
 set +m
 part "1 of 3: pure functions, fakes, embedded PostgreSQL" -m "not fabric and not cloud" || status=1
-part "2 of 3: a real OpenSM over ibsim" -m "fabric and not cloud" || status=1
+part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -m "fabric and not cloud" || status=1
 wait "$cloud" || status=1
 cloud=
 cat "$lab/cloud.log"

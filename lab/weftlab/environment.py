@@ -93,8 +93,9 @@ def _no_daemons(packages: list[str]) -> Generator[None]:
         if ours:
             POLICY.unlink()
         if Path("/run/systemd/system").exists():
-            for unit in ("rabbitmq-server.service", "epmd.socket", "epmd.service", "opensm.service"):
-                if {"rabbitmq-server", "opensm", "erlang-base"} & set(packages):
+            units = ("rabbitmq-server.service", "epmd.socket", "epmd.service", "opensm.service")
+            for unit in (*units, "openvswitch-switch.service"):
+                if {"rabbitmq-server", "opensm", "erlang-base", "openvswitch-switch"} & set(packages):
                     _quiet(["systemctl", "disable", unit])
 
 

@@ -1,0 +1,121 @@
+"""What hosts of the fabric can do: ping each other, and send frames that no honest host sends."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from weftlab.layout import LabError
+from weftlab.switches.openvswitch import Ovs
+from weftlab.switches.plan import FabricPlan, HostPlan
+
+CLONE_NEWNET = 0x40000000
+EXPERIMENT = 0x88B5
+"""EtherType for local experiments, IEEE Std 802-2014 clause 9.2.4."""
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+
+Pair = tuple[str, str]
+
+
+class Hosts:
+    """The hosts of one lab's fabric, by name."""
+
+    def __init__(self, ovs: Ovs, plan: FabricPlan) -> None:
+        self._ovs, self._plan = ovs, plan
+        self.by_name: Mapping[str, HostPlan] = {h.name: h for h in plan.hosts}
+
+    def reached(self, pairs: Iterable[Pair], seconds: int = 1) -> set[Pair]:
+        """Which of the pairs (from, to) a ping was answered for; nobody's ARP cache helps: it is emptied before."""
+        wanted = list(pairs)
+        for name in {n for pair in wanted for n in pair}:
+            self._ovs.inside(name, ["ip", "neigh", "flush", "all"])
+        running = {pair: self._ping(pair, seconds) for pair in wanted}
+        return {pair for pair, child in running.items() if child.wait() == 0}
+
+    def await_reach(self, pairs: Iterable[Pair], seconds: float = 20.0) -> None:
+        """Wait until every pair is reached: a spanning tree, or a bond, takes a while. Raises `LabError` if not."""
+        left, end = set(pairs), time.monotonic() + seconds
+        while left:
+            left -= self.reached(left)
+            if left and time.monotonic() > end:
+                raise LabError(f"no answer within {seconds:.0f} s: {sorted(left)}")
+
+    def _ping(self, pair: Pair, seconds: int) -> subprocess.Popen[bytes]:
+        here, there = pair
+        space, address = self._ovs.space(here), self.by_name[there].address
+        argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-W", str(seconds), address]
+        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def heard(
+        self,
+        sender: str,
+        listeners: Collection[str],
+        frames: Iterable[bytes],
+        mark: bytes,
+        seconds: float = 1.0,
+    ) -> set[str]:
+        """Who of `listeners` gets a frame with `mark` in it when `sender` sends these frames."""
+        with contextlib.ExitStack() as open_ones:
+            ears = {n: open_ones.enter_context(self._socket(n)) for n in listeners}
+            mouth = open_ones.enter_context(self._socket(sender))
+            for frame in frames:
+                mouth.send(frame)
+            return _hear(ears, mark, seconds)
+
+    def _socket(self, name: str) -> socket.socket:
+        """A raw socket on a host's eth0. A socket stays in the namespace that it was opened in."""
+        made: list[socket.socket] = []
+        failed: list[OSError] = []
+
+        def inside() -> (
+            None
+        ):  # in a thread of its own, since a thread can't leave a namespace without a way back
+            try:
+                with open(self._ovs.space(name)) as space:  # noqa: PTH123 - a namespace, no file to be read
+                    if ctypes.CDLL(None, use_errno=True).setns(space.fileno(), CLONE_NEWNET) != 0:
+                        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+                ear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+                ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+                ear.bind(("eth0", 0))
+                ear.setblocking(False)
+                made.append(ear)
+            except OSError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=inside)
+        thread.start()
+        thread.join()
+        if failed:
+            raise LabError(f"host {name}: {failed[0]}")
+        return made[0]
+
+
+def _hear(ears: Mapping[str, socket.socket], mark: bytes, seconds: float) -> set[str]:
+    heard: set[str] = set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and len(heard) < len(ears):
+        for name, ear in ears.items():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    if mark in ear.recv(65535):
+                        heard.add(name)
+        time.sleep(0.01)
+    return heard
+
+
+def frame(source: str, to: str = BROADCAST, mark: bytes = b"weft", tags: Iterable[int] = ()) -> bytes:
+    """An Ethernet frame with VLAN tags in front, the outermost first."""
+    head = _mac(to) + _mac(source)
+    for tag in tags:
+        head += b"\x81\x00" + tag.to_bytes(2, "big")
+    return (head + EXPERIMENT.to_bytes(2, "big") + mark).ljust(64, b"\0")
+
+
+def _mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))

@@ -1,0 +1,190 @@
+"""The lab's switches: frames go where VLANs say, and every trap that was found there stays shut."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.switches.switchlab import SwitchLab
+
+from weftlab.layout import LabError
+from weftlab.switches import leaf_spine
+from weftlab.switches.bridge import Vlans
+from weftlab.switches.hosts import frame
+from weftlab.switches.openvswitch import SWITCHES, Ovs, run
+
+pytestmark = pytest.mark.fabric
+
+
+def test_members_reach_each_other_and_nobody_else_does(switches: SwitchLab) -> None:
+    """Over one leaf and over the spines; other VLANs, parked ports and ports in none don't."""
+    for host, vlan in {"host1": 101, "host2": 101, "host5": 101, "host3": 102, "host6": 102}.items():
+        switches.put(host, vlan)
+    switches.carry({101, 102})
+    inside = {("host1", "host2"), ("host1", "host5"), ("host5", "host2"), ("host3", "host6")}
+    switches.hosts.await_reach(inside)
+    strangers = {
+        ("host1", "host3"),
+        ("host5", "host6"),
+        ("host4", "host7"),
+        ("host4", "host1"),
+        ("host1", "host8"),
+    }
+    parked_together = {("host7", "host8")}
+    assert switches.hosts.reached(inside | strangers | parked_together) == inside
+
+
+def test_a_vlan_that_a_trunk_does_not_carry_stays_on_its_leaf(switches: SwitchLab) -> None:
+    for host in ("host1", "host2", "host5"):
+        switches.put(host, 101)
+    switches.carry({102})
+    switches.hosts.await_reach({("host1", "host2")})
+    assert switches.hosts.reached({("host1", "host2"), ("host1", "host5")}) == {("host1", "host2")}
+
+
+def test_a_moved_port_is_silent_at_once(switches: SwitchLab) -> None:
+    for host in ("host1", "host2"):
+        switches.put(host, 101)
+    switches.hosts.await_reach({("host1", "host2")})
+    switches.put("host2", None)
+    assert not switches.hosts.reached({("host1", "host2"), ("host2", "host1")})
+
+
+def test_a_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -> None:
+    """Both legs attach, since both switches announce one LACP system; with one leg cut the host is reached."""
+    for host in ("host1", "host5", "bonded"):
+        switches.put(host, 101)
+    switches.carry({101})
+    switches.hosts.await_reach({("bonded", "host1"), ("bonded", "host5")})
+    assert switches.ovs.appctl("lacp/show", "bonded-bo").count("current attached") == 2
+    leg = switches.bridges["leaf1"].plan.interface(switches.port("bonded").number)
+    for state in ("down", "up"):
+        switches.ovs.inside(SWITCHES, ["ip", "link", "set", "dev", leg, state])
+        switches.hosts.await_reach({("bonded", "host1"), ("bonded", "host5")})
+
+
+def test_tcp_arrives_since_checksums_are_made(switches: SwitchLab) -> None:
+    """With checksums left to an adapter that isn't there, ping works and this hangs."""
+    for host in ("host1", "host5"):
+        switches.put(host, 101)
+    switches.carry({101})
+    switches.hosts.await_reach({("host1", "host5")})
+    listen = (
+        "import socket; s = socket.create_server(('', 7000)); print(flush=True); print(s.accept()[0].recv(9))"
+    )
+    address = switches.hosts.by_name["host5"].address
+    inside = ["nsenter", f"--net={switches.ovs.space('host5')}", "python3", "-c", listen]
+    with subprocess.Popen(inside, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        say = f"import socket; socket.create_connection(('{address}', 7000), 10).sendall(b'all there')"
+        switches.ovs.inside("host1", ["python3", "-c", say])
+        assert server.stdout.readline().strip() == "b'all there'"
+
+
+def test_a_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
+    """Neither with the tag of another VLAN, nor with two tags of which the first is the sender's own."""
+    vlans = {"host1": 101, "host5": 101, "host2": 102, "host6": 102, "host7": 103}
+    for host, vlan in vlans.items():
+        switches.put(host, vlan)
+    switches.carry({101, 102, 103})
+    switches.hosts.await_reach({("host1", "host5"), ("host2", "host6")})
+    source = switches.hosts.by_name["host1"].mac
+    listeners = sorted(set(switches.hosts.by_name) - {"host1"})
+    honest = switches.hosts.heard("host1", listeners, [frame(source, mark=b"honest")], b"honest")
+    assert honest == {"host5"}
+    forged = [
+        frame(source, mark=b"forged", tags=tags)
+        for tags in ((102,), (101, 102), (102, 102), (0, 102), (4095,))
+    ]
+    assert switches.hosts.heard("host1", listeners, forged, b"forged") <= {"host5"}
+
+
+def test_a_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
+    """A table of addresses that is full makes a switch flood; inside the VLAN and no further."""
+    for host, vlan in {"host1": 101, "host5": 101, "host2": 102, "host6": 102}.items():
+        switches.put(host, vlan)
+    switches.carry({101, 102})
+    switches.hosts.await_reach({("host1", "host5"), ("host2", "host6")})
+    many = [frame(f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}", mark=b"flood") for i in range(9000)]
+    listeners = sorted(set(switches.hosts.by_name) - {"host1"})
+    assert switches.hosts.heard("host1", listeners, many, b"flood", 2.0) == {"host5"}
+    to_host6 = [frame(switches.hosts.by_name["host1"].mac, switches.hosts.by_name["host6"].mac, b"direct")]
+    assert switches.hosts.heard("host1", listeners, to_host6, b"direct") <= {"host5"}
+    switches.hosts.await_reach({("host2", "host6")})
+
+
+def test_a_port_without_a_tag_would_be_a_trunk_of_all(switches: SwitchLab) -> None:
+    """What a careless driver leaves behind is told as what it is, and `Vlans()` is not that."""
+    bridge, port = switches.bridges["leaf1"], switches.port("host1")
+    assert bridge.read()[port.number] == Vlans()
+    switches.ovs.vsctl("clear", "port", bridge.plan.interface(port.number), "tag")
+    switches.ovs.vsctl("clear", "port", bridge.plan.interface(port.number), "vlan_mode")
+    with pytest.raises(LabError, match="VLANs not named"):
+        bridge.read()
+
+
+def test_a_trunk_of_no_vlan_is_not_one_of_all(switches: SwitchLab) -> None:
+    number = switches.port("host1").number
+    switches.put("host2", 101)
+    switches.bridges["leaf1"].apply({number: Vlans(None, frozenset())})
+    sent = [frame(switches.hosts.by_name["host1"].mac, mark=b"none", tags=tags) for tags in ((), (101,))]
+    assert not switches.hosts.heard("host1", ["host2", "host3"], sent, b"none")
+
+
+def test_an_impossible_tag_is_refused_and_not_dropped(switches: SwitchLab) -> None:
+    """Some clients drop what is out of range and say that all is well; read back, nothing has changed."""
+    bridge, port = switches.bridges["leaf1"], switches.port("host1")
+    with pytest.raises(LabError, match="constraint violation"):
+        bridge.apply({port.number: Vlans(5000)})
+    assert bridge.read()[port.number] == Vlans()
+
+
+def test_two_labs_side_by_side_have_nothing_in_common(switches: SwitchLab) -> None:
+    """Each has a namespace of its own: two vswitchd in one have one tap between them, and ovs-vsctl says nothing."""
+    with_another = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
+    try:
+        for host in ("host1", "host2"):
+            with_another.put(host, 101)
+            switches.put(host, 102)
+        with_another.hosts.await_reach({("host1", "host2")})
+        switches.hosts.await_reach({("host1", "host2")})
+        assert with_another.ovs.space(SWITCHES) != switches.ovs.space(SWITCHES)
+    finally:
+        with_another.close()
+    assert switches.hosts.reached({("host1", "host2")})
+
+
+def test_what_a_crash_leaves_is_ended_by_the_same_call() -> None:
+    """vswitchd and the holder killed; `stop` ends the rest, and no namespace, cable or process is left."""
+    lab = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
+    try:
+        spaces = [lab.ovs.space(name) for name in (SWITCHES, "host1")]
+        for name in ("vswitchd", "namespaces"):
+            lab.kill(name)
+        folder = str(lab.ovs.folder)
+        assert folder in run(["pgrep", "-fa", "ovsdb-server"], {})
+    finally:
+        lab.close()
+    assert not any(Path(path).exists() for path in spaces)
+    with pytest.raises(LabError):
+        run(["pgrep", "-f", folder], {})
+
+
+def test_a_vswitchd_that_was_killed_comes_back_with_the_same_vlans() -> None:
+    lab = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=3))
+    try:
+        for host, vlan in {"host1": 101, "host2": 101, "host3": 102}.items():
+            lab.put(host, vlan)
+        lab.kill("vswitchd")
+        lab.supervisor.run(lab.jobs)
+        lab.hosts.await_reach({("host1", "host2")})
+        assert not lab.hosts.reached({("host1", "host3")})
+    finally:
+        lab.close()
+
+
+def test_a_path_too_deep_for_a_socket_is_said_at_once() -> None:
+    with pytest.raises(LabError, match="shorter --state"):
+        Ovs(Path("/tmp") / ("x" * 100)).make()
