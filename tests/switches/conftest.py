@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.switches.switchlab import SwitchLab
 
+from tests.switches.switchlab import SwitchLab
 from weftlab.switches import leaf_spine
 
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.switches.switchlab import SwitchLab
 
+from tests.switches.switchlab import SwitchLab
 from weftlab.layout import LabError
 from weftlab.switches import leaf_spine
 from weftlab.switches.bridge import Vlans
