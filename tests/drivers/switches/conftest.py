@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.switches.switchlab import SwitchLab
+from tests.drivers.switches.switchlab import SwitchLab
 from weftlab.switches import leaf_spine
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.switches.switchlab import SwitchLab
+from tests.drivers.switches.switchlab import SwitchLab
 from weftlab.layout import LabError
 from weftlab.switches import leaf_spine
 from weftlab.switches.bridge import Vlans

@@ -1,0 +1,100 @@
+"""Which ports of which switches a segment needs: its members', and the links on the way between them. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from weft.model.site import Site
+from weft.model.switches import Switching
+
+
+def switch_of(port: str) -> str:
+    return port.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """Of one fabric.
+
+    Attributes:
+        switches: names of all.
+        hosts: ids of hosts' ports, as sites name them.
+        links: (end, end, whether it is a peer link).
+        bundles: a bond's ends, for every end of it.
+    """
+
+    switches: tuple[str, ...]
+    hosts: frozenset[str]
+    links: tuple[tuple[str, str, bool], ...] = ()
+    bundles: Mapping[str, tuple[str, ...]] | None = None
+
+    @classmethod
+    def of(cls, site: Site, fabric: str, switching: Switching | None) -> Cabling:
+        names = tuple(sorted(s.name for s in site.switches if s.fabric == fabric))
+        hosts = frozenset(h.port_id for n in site.nodes for h in n.hcas_on(fabric))
+        if switching is None:
+            return cls(names, hosts)
+        links = tuple((k.a, k.b, k.peer) for k in switching.links)
+        return cls(names, hosts, links, {end: b.ports for b in switching.bundles for end in b.ports})
+
+    def ends(self, port: str) -> tuple[str, ...]:
+        """Ports that are set together with this one: all ends of its bond."""
+        return (self.bundles or {}).get(port, (port,))
+
+    @cached_property
+    def member(self) -> Mapping[str, str]:
+        """Every end -> the id that it has as a member."""
+        return {end: port for port in self.hosts for end in self.ends(port)}
+
+    @cached_property
+    def uplinks(self) -> frozenset[str]:
+        """Every end of a link between switches."""
+        return frozenset(end for a, b, _ in self.links for end in (a, b))
+
+    def ports(self, switch: str) -> frozenset[str]:
+        """The switch's ports that are weft's, by the vendor's names."""
+        mine = (e for e in (*self.member, *self.uplinks) if switch_of(e) == switch)
+        return frozenset(e.partition("/")[2] for e in mine)
+
+    def spread(self, ports: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """Switch -> ends of links that must carry the segment there; every switch that is needed is in it.
+
+        Those on any shortest way between two members' switches, whatever way the spanning tree takes today. A peer link
+        is beside the way: it carries what both of its switches have. With no member one switch holds the segment.
+        """
+        leaves = sorted({switch_of(end) for port in ports for end in self.ends(port)})
+        if not leaves:
+            return dict.fromkeys(self.switches[:1], frozenset[str]())
+        on_the_way = set(leaves)
+        distances = {leaf: self._distances(leaf) for leaf in leaves}
+        for i, a in enumerate(leaves):
+            for b in leaves[i + 1 :]:
+                total = distances[a].get(b)
+                if total is not None:
+                    far = distances[b]
+                    on_the_way |= {s for s, d in distances[a].items() if s in far and d + far[s] == total}
+        needed = {(a, b) for a, b, _ in self.links if {switch_of(a), switch_of(b)} <= on_the_way}
+        ends = {end for pair in needed for end in pair}
+        return {s: frozenset(e for e in ends if switch_of(e) == s) for s in sorted(on_the_way)}
+
+    @cached_property
+    def _neighbours(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for a, b, peer in self.links:
+            if not peer:
+                found.setdefault(switch_of(a), set()).add(switch_of(b))
+                found.setdefault(switch_of(b), set()).add(switch_of(a))
+        return {s: frozenset(others) for s, others in found.items()}
+
+    def _distances(self, start: str) -> Mapping[str, int]:
+        distances, waiting = {start: 0}, deque([start])
+        while waiting:
+            here = waiting.popleft()
+            for other in self._neighbours.get(here, ()):
+                if other not in distances:
+                    distances[other] = distances[here] + 1
+                    waiting.append(other)
+        return distances

@@ -1,0 +1,254 @@
+"""An Ethernet fabric of switches: a segment is a VLAN, spread over the switches that its members need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from weft.drivers.reading import SharedReading
+from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.evidence import EthernetSnapshot, check, clean, observe
+from weft.drivers.switches.names import read_name, vlan_name
+from weft.drivers.switches.switch import Switch
+from weft.drivers.switches.vlans import Batch, SwitchState
+from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
+from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
+from weft.model.fabric import (
+    Capabilities,
+    Check,
+    Clean,
+    FabricStatus,
+    ManagerState,
+    ManagerStatus,
+    ObservedFabric,
+    Snapshot,
+    Told,
+    Usage,
+)
+from weft.model.mark import Mark
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.site import Site
+from weft.ports.ledger import Ledger
+from weft.ports.resources import Scope
+
+AT_ONCE = 16
+"""Switches that are asked at a time."""
+STATUS_SECONDS = 5.0
+"""How old a reading may be for a status."""
+
+
+class EthernetFabric:
+    """`FabricDriver` of one Ethernet fabric. Safe for threads; opens no connection yet.
+
+    Args:
+        switches: sessions of the fabric's switches.
+        ledger: weft's own records: what belongs to whom on switches that keep no names.
+    """
+
+    capabilities = Capabilities(
+        virtual_functions=False, why_no_virtual_functions="the switches' driver puts whole ports into VLANs"
+    )
+
+    def __init__(
+        self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
+    ) -> None:
+        self._site, self._fabric, self.cabling, self._ledger = site, fabric, cabling, ledger
+        self._sessions = {s.name: s for s in switches}
+        self._range = site.fabrics[fabric].segments
+        self._nameless = any(not s.keeps_names for s in switches)
+        self._reading = SharedReading(self._read)
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for session in self._sessions.values():
+            session.close()
+
+    # -- FabricDriver ------------------------------------------------------------------------------------------
+
+    def status(self) -> FabricStatus:
+        """Each switch is its own manager; one that can't be read has a state that says so."""
+        try:
+            snapshot = self.snapshot(STATUS_SECONDS)
+        except UnknownError as error:
+            return FabricStatus(
+                fabric=self._fabric,
+                managers=tuple(
+                    ManagerStatus(name=s, state=ManagerState.UNKNOWN) for s in sorted(self._sessions)
+                ),
+                problems=(str(error),),
+            )
+        managers = [
+            ManagerStatus(name=s, state=ManagerState.UNKNOWN, problems=(snapshot.unread[s],))
+            if s in snapshot.unread
+            else ManagerStatus(name=s, state=ManagerState.MASTER)
+            for s in sorted(self._sessions)
+        ]
+        return FabricStatus(fabric=self._fabric, managers=tuple(managers))
+
+    def told(self) -> Told:
+        return self.snapshot().told
+
+    def usage(self) -> Usage:
+        snapshot = self.snapshot()
+        return Usage(snapshot.told.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
+
+    def snapshot(self, max_age: float = 0.0) -> EthernetSnapshot:
+        return self._reading.get(max_age)
+
+    def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
+        return observe(mark, segment, _own(snapshot))
+
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+        return check(segment, _own(snapshot))
+
+    def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        return clean(segment, _own(snapshot))
+
+    def topology(self) -> ObservedFabric:
+        raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
+
+    # -- ResourceDriver ----------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> frozenset[AnyKind]:
+        return frozenset({Kind.SEGMENT})
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        if not wanted:
+            return {}
+        snapshot = self.snapshot()
+        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """Safe to repeat: only what differs is changed, on switches that need the VLAN and on those that don't."""
+        return {r.key: self._outcome(r, lambda r=r: self._put(scope, r)) for r in wanted}
+
+    update = create
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        return {r.key: self._outcome(r, lambda r=r: self._take(scope, r)) for r in wanted}
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        """VLANs with weft's names, and VLANs of its range that ports are in although no switch has them defined."""
+        snapshot = self.snapshot()
+        found: list[Marked] = []
+        segments = snapshot.segments
+        for number in sorted(segments.keys() | {n for n in snapshot.ports_in if n in self._range}):
+            named = read_name(segments.get(number, ""), site)
+            if (named is None and segments.get(number)) or (named is not None and not named.ours):
+                continue  # somebody else's VLAN
+            if named is None and number not in self._range:
+                continue
+            owner = named.owner if named else None
+            name = f"weft-{owner.id[:8]}-vlan" if owner else ""
+            facts = {"number": number}
+            found.append(Marked(Kind.SEGMENT, self._fabric, str(number), name, owner, None, facts))
+        return found
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        """A VLAN whose name is another owner's by now is left alone."""
+        return {t.id: self._removed(t) for t in things}
+
+    def _removed(self, thing: Marked) -> Outcome:
+        number = int(thing.id)
+        names = {n for told in self.told().read.values() if (n := told.get(number))}
+        for name in names:
+            named = read_name(name, self._site.name)
+            if named is None or not named.ours or named.owner != thing.owner:
+                return Outcome(error=_taken(number, "it is somebody else's by now"))
+        try:
+            self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
+        except WeftError as error:
+            return Outcome(error=error)
+        return Outcome(thing.id)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _outcome(self, resource: Resource, change: Callable[[], None]) -> Outcome:
+        try:
+            change()
+        except PermanentError as error:
+            return Outcome(error=error)
+        return Outcome(_spec(resource).text)
+
+    def _put(self, scope: Scope, resource: Resource) -> None:
+        spec, mark = _spec(resource), scope.mark(resource.key)
+        if spec.number not in self._range:
+            said = f"outside of weft's range {self._range.first} to {self._range.last}"
+            raise _taken(spec.number, said)
+        for member in spec.members:
+            if member.port not in self.cabling.hosts:
+                said, then = f"{member.port} is no port of a node of this fabric", "correct the site"
+                raise PermanentError(f"set {spec.named}", f"fabric {self._fabric}", said, then)
+        order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
+        if why := refusal(order, self.snapshot(), self._site.name):
+            raise _taken(spec.number, why)
+        scope.fence()
+        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling))
+
+    def _take(self, scope: Scope, resource: Resource) -> None:
+        scope.fence()
+        number, name = _spec(resource).number, vlan_name(scope.mark(resource.key))
+        if number not in self._range:
+            return
+        # A switch without names can't tell whose a VLAN is: weft's records can.
+        mine = not self._nameless or self._names().get(number, name) == name
+        self._everywhere(lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine))
+
+    def _everywhere(self, batch: Callable[[str, SwitchState], Batch]) -> None:
+        """On every switch at once; those that don't answer make the outcome unknown, and one refusal is told first."""
+
+        def one(session: Switch) -> WeftError | None:
+            try:
+                session.change(lambda state: batch(session.name, state))
+            except WeftError as error:
+                return error
+            return None
+
+        try:
+            errors = [e for e in self._pool.map(one, self._sessions.values()) if e is not None]
+        finally:
+            self._reading.changed()
+        if errors:
+            raise next((e for e in errors if isinstance(e, PermanentError)), errors[0])
+
+    def _names(self) -> Mapping[int, str]:
+        """VLAN -> name that weft would have given it, by its records."""
+        return {spec.number: vlan_name(mark) for mark, spec in self._ledger.wanted().items()}
+
+    def _read(self, began: float) -> EthernetSnapshot:
+        def one(session: Switch) -> SwitchState | OutsideError:
+            try:
+                return session.read()
+            except OutsideError as error:
+                return error
+
+        answers = dict(zip(self._sessions, self._pool.map(one, self._sessions.values()), strict=True))
+        states = {s: a for s, a in answers.items() if isinstance(a, SwitchState)}
+        unread = {s: a.answer for s, a in answers.items() if isinstance(a, OutsideError)}
+        if not states:
+            why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
+            raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
+        names = self._names() if self._nameless else {}
+        return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names)
+
+
+def _own(snapshot: Snapshot) -> EthernetSnapshot:
+    assert isinstance(snapshot, EthernetSnapshot)
+    return snapshot
+
+
+def _spec(resource: Resource) -> SegmentSpec:
+    assert isinstance(resource.spec, SegmentSpec)
+    return resource.spec
+
+
+def _taken(number: int, why: str) -> PermanentError:
+    return PermanentError(f"set VLAN {number}", "the switches", why, "give the pod another VLAN")

@@ -1,0 +1,207 @@
+"""One switch: read, and changed in batches that are confirmed or taken back, and saved.
+
+What is the same for every vendor is here: one change at a time, nothing outside of weft's VLANs and ports, no belief in
+an answer that is older than weft's own change. What a vendor's interface is like is each module's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from weft.drivers.switches.vlans import Batch, SwitchState, inverse
+from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.ranges import Range
+
+Edit = Callable[[SwitchState], Batch]
+"""From what a switch is to what is to change; called once, while nobody else of this process changes the switch."""
+
+CONFIRM_SECONDS = 10.0
+"""How long a change may take until it is read back."""
+PAUSE = 0.2
+DOUBT_SECONDS = 30.0
+"""How long an answer that still shows what was before an unconfirmed change is taken for an old one."""
+FLOOR_SECONDS = 600.0
+"""How long a switch's own time is remembered: its clock may be set back."""
+
+
+class Switch(Protocol):
+    """What the fabric's driver needs of a switch. Every call may raise `UnknownError` or `PermanentError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether a VLAN has a name there."""
+        ...
+
+    def read(self) -> SwitchState: ...
+
+    def change(self, edit: Edit) -> SwitchState:
+        """Make what `edit` says, read it back and save it; an empty batch changes nothing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be touched of a switch: VLANs, and ports by the vendor's names.
+
+    Attributes:
+        parking: VLAN that reaches nobody, for ports that are in none; outside of `vlans`.
+    """
+
+    vlans: Range
+    ports: frozenset[str]
+    parking: int
+
+    def check(self, batch: Batch, name: str) -> None:
+        """Raises `PermanentError` if the batch would touch anything else."""
+        wrong = [str(n) for n in sorted(batch.numbers) if n not in self.vlans]
+        wrong += sorted(batch.ports.keys() - self.ports)
+        if wrong:
+            said, then = (
+                f"{', '.join(wrong)} isn't weft's to change",
+                "correct the site: VLAN range, ports, parking",
+            )
+            raise PermanentError("change VLANs", f"switch {name}", said, then)
+
+
+class Session(ABC):
+    """What all vendors' switches have in common. Safe for threads.
+
+    Args:
+        monotonic, sleep: of `time`, for tests.
+        confirm: seconds within which a change must be read back.
+    """
+
+    keeps_names = True
+
+    def __init__(
+        self,
+        name: str,
+        limits: Limits,
+        confirm: float = CONFIRM_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name, self.limits = name, limits
+        self._confirm_seconds, self._monotonic, self._sleep = confirm, monotonic, sleep
+        self._changing = threading.Lock()
+        self._lock = threading.Lock()
+        self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
+        self._doubt: tuple[Batch, SwitchState, float] | None = None
+        self._unsaved = False
+
+    @abstractmethod
+    def _read(self) -> SwitchState:
+        """What the switch is now. Raises `UnknownError`."""
+
+    @abstractmethod
+    def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        """Make a change; the `serial` of the answer. Raises `PermanentError` if all of it was refused, or taken back.
+
+        `UnknownError`: nobody knows what was done.
+        """
+
+    @abstractmethod
+    def _keep(self) -> None:
+        """Confirm the last change, and save the configuration for the next start."""
+
+    def _undo(self, batch: Batch, before: SwitchState) -> None:
+        """Take a change back that isn't read as it was made."""
+        back = inverse(batch, before)
+        self._send(back, batch.on(before), before)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is held open."""
+
+    def read(self) -> SwitchState:
+        state = self._fresh()
+        doubt = self._doubt
+        if doubt is not None:
+            batch, before, until = doubt
+            if (
+                batch.same(state, before)
+                and not batch.same(state, batch.on(before))
+                and self._monotonic() < until
+            ):
+                said = "it may not show weft's last change yet"
+                raise UnknownError("read the configuration", f"switch {self.name}", said)
+            self._doubt = None
+        return replace(state, unsaved=self._unsaved)
+
+    def change(self, edit: Edit) -> SwitchState:
+        with self._changing:
+            before = self._fresh()
+            batch = edit(before)
+            if batch:
+                self.limits.check(batch, self.name)
+                before = self._made(batch, before)
+            if batch or self._unsaved:
+                self._keep()
+                self._unsaved = False
+            return before
+
+    def _made(self, batch: Batch, before: SwitchState) -> SwitchState:
+        """Send it and wait until it is read back."""
+        wanted = batch.on(before)
+        self._doubt = (batch, before, self._monotonic() + DOUBT_SECONDS)
+        self._unsaved = True
+        try:
+            self._raise_floor(self._send(batch, before, wanted))
+        except PermanentError:
+            self._doubt, self._unsaved = None, False
+            raise
+        seen = self._await(batch, wanted)
+        if seen is not None:
+            self._doubt = None
+            return seen
+        try:
+            self._undo(batch, before)
+        except OutsideError as error:
+            said = f"it isn't read back as it was made, and can't be taken back: {error.answer}"
+        else:
+            said = "it isn't read back as it was made, and was taken back"
+        raise UnknownError("change VLANs", f"switch {self.name}", said)
+
+    def _await(self, batch: Batch, wanted: SwitchState) -> SwitchState | None:
+        end = self._monotonic() + self._confirm_seconds
+        while True:
+            try:
+                seen = self._fresh()
+                if batch.same(seen, wanted):
+                    return seen
+            except TemporaryError:
+                pass  # an old answer, or none: the next one counts
+            if self._monotonic() >= end:
+                return None
+            self._sleep(PAUSE)
+
+    def _fresh(self) -> SwitchState:
+        """A reading that is no older than an earlier one."""
+        state = self._read()
+        with self._lock:
+            floor, when = self._floor
+            if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
+                said = "the answer is older than one before it"
+                raise UnknownError("read the configuration", f"switch {self.name}", said)
+        self._raise_floor(state.serial)
+        return state
+
+    def _raise_floor(self, serial: float) -> None:
+        with self._lock:
+            self._floor = (serial, self._monotonic())
+
+    def refused(self, answer: str, then: str = "see the switch's own log") -> PermanentError:
+        return PermanentError("change VLANs", f"switch {self.name}", answer, then)
+
+    def unknown(self, asked: str, answer: str) -> UnknownError:
+        return UnknownError(asked, f"switch {self.name}", answer)

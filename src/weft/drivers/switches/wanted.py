@@ -1,0 +1,161 @@
+"""What is to change on one switch: a VLAN gets exactly its members there, or nothing is left of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.evidence import EthernetSnapshot
+from weft.drivers.switches.names import read_name
+from weft.drivers.switches.vlans import EVERY, KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.model.errors import PermanentError
+from weft.model.fabrictypes import Mode
+from weft.model.ranges import Range
+from weft.model.resources import SegmentSpec
+
+DEFAULT = 1
+"""VLAN that ports are in as they come from the factory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A segment that is wanted.
+
+    Attributes:
+        name: that the VLAN has on switches.
+        spread: switch that needs it -> ends of links there that carry it.
+        range: weft's VLANs.
+    """
+
+    spec: SegmentSpec
+    name: str
+    spread: Mapping[str, frozenset[str]]
+    range: Range
+
+    @property
+    def number(self) -> int:
+        return self.spec.number
+
+
+def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
+    """Why the VLAN can't be made, by a reading of all switches; empty: it can."""
+    for switch, told in seen.told.read.items():
+        if why := _others(told.get(order.number, ""), order.name, site):
+            return f"{why} (switch {switch})"
+    for member in order.spec.members:
+        for end in seen.cabling.ends(member.port):
+            now = seen.ends.get(end)
+            foreign = now.untagged if now else None
+            if foreign not in (None, DEFAULT) and foreign not in order.range:
+                return f"{end} is in VLAN {foreign}, which isn't weft's: take it out of it"
+    return ""
+
+
+def _others(name: str, mine: str, site: str) -> str:
+    if name in ("", mine):
+        return ""
+    named = read_name(name, site)
+    return f"taken: it is {named.owner}'s" if named else f"defined by somebody else, as {name!r}"
+
+
+def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) -> Batch:
+    """Changes on one switch, needed or not. Raises `PermanentError` where the VLAN or a port isn't as it must be."""
+    number, there = order.number, state.vlans.get(order.number)
+    if why := _others(there or "", order.name, ""):
+        raise _refused(switch, number, why)
+    modes = {m.port: m.mode for m in order.spec.members}
+    edits: dict[str, PortEdit] = {}
+    for end, port in _mine(switch, cabling.member.items()):
+        now, mode = state.ports.get(end), modes.get(port)
+        if now is None and mode is not None:
+            raise _refused(switch, number, f"it has no port {end}")
+        edit = None if now is None else _host_edit(now, mode, number, order.range)
+        if edit is not None:
+            edits[end] = edit
+    carry = {e.partition("/")[2] for e in order.spread.get(switch, ())}
+    for end in sorted(e.partition("/")[2] for e in cabling.uplinks if switch_of(e) == switch):
+        now = state.ports.get(end)
+        if now is None and end in carry:
+            raise _refused(switch, number, f"it has no port {end}")
+        if now is not None and (edit := _link_edit(now, end in carry, number)):
+            edits[end] = edit
+    if switch not in order.spread:
+        return Batch({}, frozenset({number} if there is not None else ()), edits)
+    named = there is not None and there in ("", order.name)
+    keeps = named and not (there == "" and _keeps_names(state))
+    return Batch({} if keeps else {number: order.name}, frozenset(), edits)
+
+
+def _keeps_names(state: SwitchState) -> bool:
+    """Whether the switch has names at all: then a VLAN without one isn't told to be anybody's yet."""
+    return any(state.vlans.values())
+
+
+def _mine(switch: str, ends: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Vendor's names of a switch's ports with the id of the member that each is."""
+    for end, port in sorted(ends):
+        if switch_of(end) == switch:
+            yield end.partition("/")[2], port
+
+
+def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> PortEdit | None:
+    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay on it, unless it has no list."""
+    unlimited = now.tagged == EVERY
+    if mode is Mode.ACCESS:
+        away = now.tagged if unlimited else frozenset(n for n in now.tagged if n in ours)
+        return PortEdit(number, remove=away) if now.untagged != number or away else None
+    if mode is Mode.TRUNK:
+        away = EVERY - {number} if unlimited else frozenset[int]()
+        untagged = PARK if now.untagged == number else KEEP
+        if number in now.tagged and untagged == KEEP and not away:
+            return None
+        return PortEdit(untagged, frozenset({number}), away)
+    if number not in now.numbers:
+        return None
+    if unlimited:
+        return PortEdit(PARK, remove=EVERY)
+    return PortEdit(PARK if now.untagged == number else KEEP, remove=now.tagged & {number})
+
+
+def _link_edit(now: PortVlans, carry: bool, number: int) -> PortEdit | None:
+    untagged = PARK if now.untagged == number else KEEP
+    if carry and (number not in now.tagged or untagged == PARK):
+        return PortEdit(untagged, add=frozenset({number}), trunk=True)
+    if not carry and number in now.numbers:
+        return PortEdit(untagged, remove=frozenset({number}), trunk=True)
+    return None
+
+
+def removal_for(
+    switch: str,
+    state: SwitchState,
+    number: int,
+    names: Collection[str],
+    cabling: Cabling,
+    nameless: bool = True,
+) -> Batch:
+    """What takes a VLAN off a switch; nothing, if it is another's there.
+
+    Args:
+        names: that it has if it is to go.
+        nameless: whether it goes where it has no name.
+    """
+    there = state.vlans.get(number)
+    if there is not None and there not in names and (there != "" or not nameless):
+        return Batch()
+    edits: dict[str, PortEdit] = {}
+    for end, _ in _mine(switch, cabling.member.items()):
+        now = state.ports.get(end)
+        edit = _host_edit(now, None, number, Range(first=number, last=number)) if now else None
+        if edit is not None:
+            edits[end] = edit
+    for end in sorted(e.partition("/")[2] for e in cabling.uplinks if switch_of(e) == switch):
+        now = state.ports.get(end)
+        if now is not None and (edit := _link_edit(now, False, number)):
+            edits[end] = edit
+    return Batch({}, frozenset() if there is None else frozenset({number}), edits)
+
+
+def _refused(switch: str, number: int, why: str) -> PermanentError:
+    return PermanentError(f"set VLAN {number}", f"switch {switch}", why, "correct the site, or the switch")

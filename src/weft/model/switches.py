@@ -1,0 +1,71 @@
+"""An Ethernet fabric's switches as weft speaks to them, and the links between them by the vendors' names of ports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from weft.model.base import Document
+from weft.model.ids import Name
+
+SwitchPort = Annotated[str, StringConstraints(pattern=r"^[^\s/]+/\S+$", max_length=128)]
+"""A switch's name and the vendor's name of a port or link aggregation, such as `leaf01/Port-Channel7`."""
+
+
+class SwitchAccess(Document):
+    """How one switch is managed."""
+
+    name: Name = Field(description="Name of the switch, as in the table of switches.")
+    interface: Literal["eos", "nvue", "sonic", "ovs"] = Field(
+        description="eos: Arista eAPI; nvue: NVIDIA Cumulus Linux NVUE REST; sonic: SONiC RESTCONF; "
+        "ovs: Open vSwitch by its database."
+    )
+    url: str = Field(
+        pattern=r"^(https://[^\s/@]+/?|unix:/\S+)$",
+        description="Where it answers: https://host:port, or for Open vSwitch unix:/path of its database's socket. "
+        "It holds no credentials.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.interface == "ovs") != self.url.startswith("unix:"):
+            raise ValueError("unix:/path for interface ovs, https:// for all others")
+        return self
+
+
+class SwitchLink(Document):
+    """A link between two switches, by ports or link aggregations; pods' VLANs are put on it as they are needed."""
+
+    a: SwitchPort = Field(description="One end, such as leaf01/Ethernet49.")
+    b: SwitchPort = Field(description="The other end.")
+    peer: bool = Field(default=False, description="It is the peer link of an MLAG pair.")
+
+
+class Bundle(Document):
+    """Ports that are one bond of a host: link aggregations of the two switches of an MLAG pair."""
+
+    ports: tuple[SwitchPort, ...] = Field(
+        min_length=2, max_length=8, description="Ends; an adapter's switch_port names any of them."
+    )
+
+
+class Switching(Document):
+    """What weft must know of an Ethernet fabric to put ports into VLANs."""
+
+    switches: tuple[SwitchAccess, ...] = Field(min_length=1, description="Every switch of the fabric.")
+    links: tuple[SwitchLink, ...] = Field(default=(), description="Links between switches.")
+    bundles: tuple[Bundle, ...] = Field(default=(), description="Bonds of hosts with several ends.")
+    parking: int = Field(
+        ge=2,
+        le=4094,
+        description="VLAN of ports that are in no pod's, outside of the fabric's range; it is carried by no link.",
+    )
+    credentials: str | None = Field(
+        default=None,
+        description="JSON file with user and password of each switch, or of `default`, readable by its owner alone; "
+        "none: WEFT_SWITCH_USER and WEFT_SWITCH_PASSWORD.",
+    )
+    ca: str | None = Field(
+        default=None, description="PEM file of the authority that signed the switches' certificates."
+    )
