@@ -37,8 +37,9 @@ test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 test-cloud: setup ## Only what needs the lab's OpenStack
 	$(PY) -m pytest -m cloud
 
-nightly: setup ## Placement against CP-SAT's optimum in 25,000 random states, new ones each day, and its properties many times over
-	WEFT_PLACEMENT_STATES=25000 WEFT_PLACEMENT_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q --durations=5 tests/planning/place tests/engine/test_agenda.py
+nightly: setup ## The fast tests with 50 times as many examples and random states, new ones each day
+	@tools/packages.sh iproute2
+	WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q -n auto --durations=20 -m "not fabric and not cloud"
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.amounts import load_profile
 from weftlab.lab import Lab
 from weftlab.layout import free_ports
+
+load_profile()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from httpx import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from weft.model.order import Order
 
 LEAVES = (
@@ -44,8 +45,7 @@ PATHS = [(a,) for a in VALID] + [
     (a, b) for a, section in VALID.items() if isinstance(section, dict) for b in section
 ]
 SLOW = settings(
-    max_examples=150,
-    deadline=None,
+    max_examples=examples(150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

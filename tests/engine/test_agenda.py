@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.house import small_site
+from tests.helpers.amounts import examples
 from weft.engine.agenda import Agenda, Waiter, agenda
 from weft.engine.capacity import Capacity
 from weft.model.order import Order
@@ -186,7 +187,7 @@ policies = st.builds(
 
 
 @given(steps, policies)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_promises_hold_whatever_is_ordered(
     orders: list[tuple[int, int, str, int]], policy: QueuePolicy
 ) -> None:
@@ -219,7 +220,7 @@ sharers = st.lists(
 
 
 @given(sharers, st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_leaves_and_uplinks_are_shared_as_was_asked(
     orders: list[tuple[int, int, str, int, dict[str, Any]]], promises: int
 ) -> None:
@@ -262,7 +263,7 @@ def fits_alone(one: Waiter) -> bool:
 
 
 @given(steps)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, int]]) -> None:
     """Two looks at one state say the same, and change nothing."""
     world = World()

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.engine.agenda import Agenda, Waiter, agenda
@@ -134,7 +135,7 @@ orders = st.lists(
 
 
 @given(orders, st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_promises_of_ipus_hold_whatever_is_ordered(
     ordered: list[tuple[int, int, int, int]], promises: int
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from weft.generate.partitions_conf import (
     WeftPartition,
     begin_marker,
@@ -45,7 +46,7 @@ def one(pkey: int = 0x101, *members: int) -> WeftPartition:
     return WeftPartition(pkey, Mark("lab", Owner.pod(POD), "partition"), members)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(sections)
 def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
     """Any set of partitions comes back the same, without a problem."""
@@ -54,7 +55,7 @@ def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
     assert conf.problems == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(foreign, foreign, sections, sections)
 def test_foreign_text_stays(
     before: str, after: str, first: list[WeftPartition], second: list[WeftPartition]
@@ -67,7 +68,7 @@ def test_foreign_text_stays(
     assert split(changed, "lab")[::2] == (before, after)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(foreign)
 def test_reading_never_fails(text: str) -> None:
     """Any bytes at all are read, or found fault with; nothing raises."""
@@ -75,7 +76,7 @@ def test_reading_never_fails(text: str) -> None:
     assert conf.definitions or conf.fatal
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(sections, st.randoms())
 def test_order_of_giving_does_not_matter(partitions: list[WeftPartition], random: object) -> None:
     """Equal sets are equal text, so that the same wish never changes a file."""

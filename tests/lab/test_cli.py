@@ -6,15 +6,42 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from weft.cli.main import main
 from weftlab.layout import free_ports
 from weftlab.processes import look
 
 
-def weft_lab(*words: str, module: str = "weft.cli.main") -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Typed:
+    """What a command gave."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Lab = Callable[..., Typed]
+
+
+@pytest.fixture
+def weft_lab(capsys: pytest.CaptureFixture[str]) -> Lab:
+    """`weft lab …` in this process: importing everything for each command costs more than the commands."""
+
+    def typed(*words: str) -> Typed:
+        code = main(["lab", *words])
+        said = capsys.readouterr()
+        return Typed(code, said.out, said.err)
+
+    return typed
+
+
+def program(*words: str, module: str = "weft.cli.main") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", module, "lab", *words],
         capture_output=True,
@@ -25,21 +52,27 @@ def weft_lab(*words: str, module: str = "weft.cli.main") -> subprocess.Completed
 
 
 @pytest.mark.parametrize("module", ["weft.cli.main", "weftlab"])
-def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
+def test_it_is_a_program_by_two_names(tmp_path: Path, module: str) -> None:
+    """`weft lab` and `python -m weftlab`, each a process of its own."""
+    done = program("status", "--state", str(tmp_path / "none"), module=module)
+    assert (done.returncode, done.stdout) == (1, f"no lab in {tmp_path / 'none'}\n"), done.stderr
+
+
+def test_no_lab_is_told(tmp_path: Path, weft_lab: Lab) -> None:
     """Without a lab: status is 1, down is fine, env says what to do; and no folder is left behind."""
     state = ["--state", str(tmp_path / "none")]
-    status = weft_lab("status", *state, module=module)
+    status = weft_lab("status", *state)
     assert (status.returncode, status.stdout) == (1, f"no lab in {tmp_path / 'none'}\n")
-    assert json.loads(weft_lab("status", "--json", *state, module=module).stdout)["services"] == []
-    down = weft_lab("down", *state, module=module)
+    assert json.loads(weft_lab("status", "--json", *state).stdout)["services"] == []
+    down = weft_lab("down", *state)
     assert (down.returncode, down.stdout) == (0, f"no lab in {tmp_path / 'none'}\n")
-    env = weft_lab("env", *state, module=module)
+    env = weft_lab("env", *state)
     assert (env.returncode, env.stderr.strip()) == (
         2,
         f"weft lab: no lab in {tmp_path / 'none'}: `weft lab up` starts one",
     )
     for words in (["lie", "html200"], ["lies"], ["truth"]):
-        lie = weft_lab(*words, *state, module=module)
+        lie = weft_lab(*words, *state)
         assert (
             lie.returncode == 2 and "`weft lab up --liar` puts one between weft and OpenStack" in lie.stderr
         )
@@ -56,7 +89,9 @@ def test_no_lab_is_told(tmp_path: Path, module: str) -> None:
         (["--liar", "--only", "fabric"], "--liar is not allowed with --only fabric"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
+def test_a_wrong_option_is_one_sentence(
+    tmp_path: Path, weft_lab: Lab, words: list[str], sentence: str
+) -> None:
     """Exit code 2, the option, its value and what is allowed; nothing is started and nothing is left."""
     done = weft_lab("up", "--state", str(tmp_path / "s"), *words)
     assert done.returncode == 2
@@ -70,7 +105,7 @@ def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
     """The one who is in the way isn't disturbed; the sentence names the port and the service that wanted it."""
     base = free_ports()
     with socket.create_server(("127.0.0.1", base + 20)):
-        done = weft_lab("up", "--only", "fabric", "--state", str(tmp_path / "s"), "--ports", str(base))
+        done = program("up", "--only", "fabric", "--state", str(tmp_path / "s"), "--ports", str(base))
     assert done.returncode == 2
     assert f"{base + 20} (agent-sm1)" in done.stderr
 
@@ -81,12 +116,12 @@ def test_the_fabric_alone_comes_and_goes(tmp_path: Path) -> None:
     state = tmp_path / "fabric"
     words = ["--state", str(state)]
     up = ["up", "--only", "fabric", "--nodes", "4", "--ports", str(free_ports()), *words]
-    first = weft_lab(*up)
+    first = program(*up)
     assert first.returncode == 0, first.stdout + first.stderr
     try:
-        second = weft_lab(*up)
+        second = program(*up)
         assert (second.returncode, second.stdout) == (0, f"the lab in {state} is up already\n")
-        shown = weft_lab("status", "--json", *words)
+        shown = program("status", "--json", *words)
         assert shown.returncode == 0, shown.stdout
         services = json.loads(shown.stdout)["services"]
         assert [s["name"] for s in services if s["up"]] == [
@@ -98,8 +133,8 @@ def test_the_fabric_alone_comes_and_goes(tmp_path: Path) -> None:
         ]
         pids = [s["pid"] for s in services]
     finally:
-        down = weft_lab("down", *words)
+        down = program("down", *words)
     assert (down.returncode, down.stdout) == (0, f"the lab in {state} is down\n")
     assert not [pid for pid in pids if (p := look(pid)) is not None and p.alive]
-    assert weft_lab("down", *words).returncode == 0
+    assert program("down", *words).returncode == 0
     assert not state.exists()

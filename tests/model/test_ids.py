@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from weft.model.ids import Guid, Mac, Name, PciAddress, PKey, format_guid, format_pkey, parse_guid, parse_pkey
 
 
-@settings(deadline=None)
 @given(st.integers(1, (1 << 64) - 1))
 def test_a_guid_is_read_back_from_every_form(guid: int) -> None:
     """As printed, without 0x, in capitals, in groups of four digits, and as a number."""
@@ -30,7 +29,6 @@ def test_what_is_no_guid_is_refused(bad: object) -> None:
         parse_guid(bad)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 0x7FFF))
 def test_a_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
     """0x8065 and 0x65 are the same key; decimal and hex are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.model.mark import Mark, outside_name
@@ -48,7 +48,6 @@ def test_an_outside_name_begins_with_the_owners_short_id() -> None:
     assert outside_name(POD, "port/gpu01/mlx5_0") == "weft-1f0c9a3b-port-gpu01-mlx5_0"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_a_mark_or_none(text: str) -> None:
     """Descriptions are written by tenants too: nothing in them raises."""

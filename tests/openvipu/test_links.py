@@ -18,6 +18,7 @@ from openvipu.model.site import Cluster
 from openvipu.model.state import State
 from openvipu.rules import links
 from openvipu.rules.board import position_of
+from tests.helpers.amounts import examples
 from tests.openvipu.test_rules import LOOPED128, MESH16, SWITCHED256, TORUS64, admit, site, whole
 
 PLANS = {
@@ -43,7 +44,7 @@ def configure(state: State, partition: Partition, machines: dict[str, SimulatedM
     return [text for name in wanted for text in machines[name].train(partition.id, partition.generation)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     st.sampled_from(sorted(PLANS)),
     st.lists(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]), min_size=1, max_size=8),

@@ -21,6 +21,7 @@ from openvipu.model.site import Agent, Allocation, Cluster, ClusterTopology, Ipu
 from openvipu.model.state import Settings, State
 from openvipu.rules import admission, devices, placement
 from openvipu.rules.shape import resolve
+from tests.helpers.amounts import examples
 
 MESH16 = Cluster("c", Topology.MESH, ClusterTopology.NONE, 1, tuple(f"a{i}" for i in range(4)))
 TORUS64 = Cluster("c", Topology.TORUS, ClusterTopology.NONE, 1, tuple(f"a{i}" for i in range(16)))
@@ -215,7 +216,7 @@ requests = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([MESH16, TORUS64, LOOPED128, SWITCHED256]), requests)
 def test_placement_never_overlaps_and_always_returns_everything(cluster: Cluster, wishes: list) -> None:
     """Under any sequence of creates and removes slots are disjoint, aligned, connected, and all come back."""
@@ -254,7 +255,7 @@ def _check_slot(cluster: Cluster, partition: Partition, size: int) -> None:
         assert len(partition.agent_ids) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from([1, 2, 4, 8, 16]), max_size=20), st.sampled_from([1, 2, 4, 8, 16]))
 def test_a_free_option_can_be_had_and_a_taken_one_not(sizes: list[int], size: int) -> None:
     """What --options calls free can be created by its exact IPUs; what it calls taken is refused."""

@@ -23,6 +23,7 @@ from openvipu.model.site import User
 from openvipu.model.state import Settings, State
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from openvipu.store import Store
+from tests.helpers.amounts import examples
 from tests.openvipu.test_rules import MESH16, admit, site, whole
 from tests.openvipu.vipuhouse import POD16, Controller, controlling, new_config, until
 
@@ -208,7 +209,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_any_wrong_value_in_any_field_is_refused_or_read(data: st.DataObject) -> None:
     """One value of a stored partition is replaced by anything: a StateError, or a state that is consistent."""

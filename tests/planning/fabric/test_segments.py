@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.smallsite import small_site
@@ -140,7 +140,6 @@ def test_given_subnets_that_overlap_are_refused() -> None:
         numbers(network=both)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
     """Every adapter and every server has an address of its own; none is the network's, the gateway's or DHCP's."""
@@ -161,7 +160,6 @@ def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
     assert str(network[1]) not in management
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 255), max_size=60), st.integers(20, 28))
 def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
     """Against the plain search through all subnets of the block."""
@@ -173,7 +171,6 @@ def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefi
     assert cut(block, prefix, 2, used) == expected
 
 
-@settings(deadline=None)
 @given(st.integers(2, 1 << 20))
 def test_prefix_for_is_the_smallest_subnet_that_holds(size: int) -> None:
     """One bit less would be too small."""

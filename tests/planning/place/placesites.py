@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.helpers.amounts import MORE
 from weft.model.placement import PlacementRequest
 from weft.model.site import (
     Accelerator,
@@ -22,17 +21,8 @@ from weft.model.site import (
     Switch,
 )
 
-STATES = int(os.environ.get("WEFT_PLACEMENT_STATES", "500"))
-"""Random states that are compared with CP-SAT; `make nightly` has many more."""
-MORE = max(1, STATES // 500)
-"""How many times as much as in `make test` is tried."""
-SEED = int(os.environ.get("WEFT_PLACEMENT_SEED", "0"))
-"""Other states with another seed; `make nightly` takes the day's."""
-
-
-def seeded(number: int) -> random.Random:
-    """A test's own random numbers."""
-    return random.Random(number + 1_000_003 * SEED)
+STATES = 500 * MORE
+"""Random states that are compared with CP-SAT."""
 
 
 def _cloud() -> Cloud:

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.amounts import MORE, seeded
 from tests.helpers.paths import ROOT
 from tests.planning.place.placesites import (
-    MORE,
     adapters,
     build_request,
     build_site,
     cabled,
     dedicate,
-    seeded,
 )
 from weft.model.errors import ConflictError
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, PlacementRequest, Refusal

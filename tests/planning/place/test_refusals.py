@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.planning.place.placesites import MORE, adapters, build_request, build_site, cabled, seeded
+from tests.helpers.amounts import MORE, seeded
+from tests.planning.place.placesites import adapters, build_request, build_site, cabled
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import Site
 from weft.planning.place.placement import place

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Part, Placement, PlacementRequest, Refusal, Share
@@ -176,7 +177,7 @@ parts = st.dictionaries(
     st.booleans(),
     st.sampled_from(["node", "leaf", "block", "site"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_nothing_is_given_twice_and_a_refusal_is_true(
     taken: dict[str, list[tuple[set[int], int]]],
     count: int,

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from tests.planning.place.placesites import build_request, build_site, dedicate
 from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest
@@ -76,7 +77,7 @@ def _request(fields: dict[str, Any]) -> PlacementRequest:
     st.one_of(st.sets(st.sampled_from(NAMES)), st.just(set(NAMES))),
     st.sampled_from(["as it is", "open", "anything", "fewer"]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_a_try_is_what_placement_would_answer(
     site: Any,
     request: PlacementRequest,

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placeoptimum import least_cost_and_leftover
-from tests.planning.place.placesites import MORE, STATES, seeded
+from tests.planning.place.placesites import STATES
 from weft.model.order import LEVELS, Level
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
@@ -246,12 +247,12 @@ class Churn(RuleBasedStateMachine):
 
 TestChurn = Churn.TestCase
 TestChurn.settings = settings(
-    max_examples=60 * MORE, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 
 
 @given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
-@settings(max_examples=100 * MORE, deadline=None)
+@settings(max_examples=examples(100))
 def test_place_then_release_restores_the_state_exactly(
     sizes: list[list[int]], count: int, weight: float
 ) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placeoptimum import least_weighed
-from tests.planning.place.placesites import MORE, STATES, build_request, build_site, seeded
+from tests.planning.place.placesites import STATES, build_request, build_site
 from weft.model.errors import InputError
 from weft.model.order import Level, Preference
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
@@ -270,7 +271,7 @@ def orders(draw: st.DrawFn) -> list[tuple[int, int, int, bool]]:
     st.integers(1, 3),
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3),
 )
-@settings(max_examples=60 * MORE, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_no_uplink_is_promised_beyond_its_cables(
     rows: list[tuple[int, int, int, bool]], cables: int, sizes: list[list[int]]
 ) -> None:
@@ -309,7 +310,7 @@ def test_no_uplink_is_promised_beyond_its_cables(
     ),
     st.integers(1, 10),
 )
-@settings(max_examples=60 * MORE, deadline=None)
+@settings(max_examples=examples(60))
 def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
     """With any preferences the same orders fit as without, and never at more than ignoring them would cost."""
     topology = Topology.from_stands(

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from weft.model.order import Level
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
@@ -60,7 +61,7 @@ asks = st.builds(
 
 
 @given(pods, asks, st.integers(10, 60), st.integers(60, 200), st.integers(0, 10))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_the_earliest_start_is_the_first_of_all_ends(
     others: list[dict[str, Any]], ask: Ask, duration: int, until: int, begin: int
 ) -> None:
@@ -119,7 +120,7 @@ waits = st.lists(
 
 
 @given(pods, waits)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_expected_starts_are_as_looking_from_now_finds_them(
     others: list[dict[str, Any]], waiting: list[Waiting]
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from weft.model.errors import ConflictError, InputError
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
@@ -44,7 +45,7 @@ entries = st.lists(
 
 
 @given(entries, st.integers(0, 60), st.integers(1, 40), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 def test_a_window_is_the_union_of_what_overlaps_it(
     rows: list[tuple[int, int, int, int]], start: int, length: int, data: st.DataObject
 ) -> None:
@@ -194,7 +195,7 @@ def test_a_promise_moves_earlier_when_something_ends_early() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 30), st.integers(0, 3)), min_size=5, max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_no_promise_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
     """Whatever arrives later, each promised order starts at its promise or before."""
     line = queue([[3, 3], [2]], promises=2)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, order, small_site
 from weft.app.offline import static_capabilities
@@ -348,7 +349,7 @@ def test_a_node_that_left_the_site_is_named_unless_it_goes() -> None:
     assert gone not in names(changed(first, order(2), site=less, remove=(gone,)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 14), min_size=1, max_size=8))
 def test_any_row_of_sizes_keeps_who_stays(chance: random.Random, sizes: list[int]) -> None:
     """Grown and shrunk any number of times: who stays keeps all that is its own, and no address is given twice."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.paths import EXAMPLES
@@ -108,7 +108,6 @@ def planned(order: Order, book: Book, health: Occupancy, start: float, end: floa
 
 
 @given(books(), healths(), orders, st.integers(0, 400), st.integers(1, 300))
-@settings(deadline=None)
 def test_the_timeline_and_the_plan_decide_the_same(
     book: Book, health: Occupancy, order: Order, later: int, length: int
 ) -> None:
@@ -124,7 +123,6 @@ def test_the_timeline_and_the_plan_decide_the_same(
 
 
 @given(books(), healths(), orders, st.integers(1, 300))
-@settings(deadline=None)
 def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: Order, length: int) -> None:
     """Against the plain definition: the first of now and all ends at which a plan can be made."""
     line = IpuTimeline.of(book, SITE, "main", health, NOW)
@@ -136,7 +134,6 @@ def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: O
 
 
 @given(books(), healths(), st.integers(1, 300))
-@settings(deadline=None)
 def test_capacity_is_what_can_be_ordered(book: Book, health: Occupancy, length: int) -> None:
     """The size that is told is served and no larger one; larger ones fit when it says, or at no time that is known."""
     rows = ipu_capacity(SITE, health, book, NOW, float(length), "team")

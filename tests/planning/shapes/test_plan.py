@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, order, small_site
 from weft.app.offline import static_capabilities
@@ -73,7 +74,7 @@ def test_the_example_orders_give_the_golden_plans(path: Path, state: str, update
     assert found == golden.read_text()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.randoms(use_true_random=False), st.integers(1, 12))
 def test_rows_in_any_order_give_the_same_plan(chance: random.Random, count: int) -> None:
     """Shuffled nodes, adapters, switches, links and racks: the same plan, byte for byte, as text and JSON."""

@@ -1,0 +1,39 @@
+"""How much a run tries: the same sample each time in `make test`, many more and new ones each night."""
+
+from __future__ import annotations
+
+import os
+import random
+
+from hypothesis import HealthCheck, settings
+
+MORE = int(os.environ.get("WEFT_TESTS_MORE", "1"))
+"""How many times as much as in `make test` is tried; `make nightly` sets it."""
+SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
+"""Other random states with another seed; `make nightly` takes the day's."""
+
+
+def examples(number: int) -> int:
+    """`max_examples` of a property whose sample in `make test` is this large."""
+    return number * MORE
+
+
+def seeded(number: int) -> random.Random:
+    """A test's own random numbers."""
+    return random.Random(number + 1_000_003 * SEED)
+
+
+def load_profile() -> None:
+    """Hypothesis as it is to search.
+
+    A sample is the same in each run, so that a failure is the change's, not chance's; searching is the night's. Nothing
+    depends on how fast the machine is at the time.
+    """
+    slow = [HealthCheck.too_slow]
+    settings.register_profile(
+        "sample", max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=slow
+    )
+    settings.register_profile(
+        "search", max_examples=examples(100), deadline=None, print_blob=True, suppress_health_check=slow
+    )
+    settings.load_profile("sample" if MORE == 1 else "search")
