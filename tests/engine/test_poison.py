@@ -149,6 +149,12 @@ class Faulty:
             raise self.error
         return self._database.transaction()
 
+    def statement(self) -> object:
+        if self.error is not None:
+            self.met.release()
+            raise self.error
+        return self._database.statement()
+
     def now(self) -> object:
         return self._database.now()
 

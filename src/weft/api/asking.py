@@ -38,7 +38,7 @@ _M = TypeVar("_M", bound=BaseModel)
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
-def verbs_of(http: HttpRequest) -> Verbs:
+async def verbs_of(http: HttpRequest) -> Verbs:  # async: FastAPI sends what isn't through a thread
     """The verbs passed to `create_app`."""
     return cast(Verbs, http.app.state.verbs)
 
@@ -63,7 +63,7 @@ def _user_agent(http: HttpRequest) -> str:
     return given.encode("ascii", "backslashreplace").decode() if given.isprintable() else ""
 
 
-def path_name(name: str) -> str:
+async def path_name(name: str) -> str:
     """The name in the path. Raises `NotFoundError` for an impossible one."""
     if "\0" in name or len(name) > LONGEST_NAME:  # the database has no NUL
         raise NotFoundError("no such object")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
+from typing import TypeVar
 from uuid import uuid4
 
 from weft.app.desk import Desk, project_id
@@ -15,7 +17,7 @@ from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, refused
-from weft.engine.records import PodRecord
+from weft.engine.records import FoundPod, PodRecord
 from weft.engine.waiting import check_later, check_waiting, insert_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import span
@@ -37,6 +39,9 @@ from weft.ports.cloud import Caller, CloudFacts
 
 LONGEST_WAIT = 30.0
 """Seconds that a request for events may wait at most."""
+TOGETHER = 0.2
+"""Seconds after the first event that was waited for: those that come in these are told with it."""
+_Pod = TypeVar("_Pod", PodRecord, FoundPod)
 
 
 class PodVerbs(Desk):
@@ -47,7 +52,7 @@ class PodVerbs(Desk):
         caller = request.caller
         with self._refusals(request, rule, pod or "") if rule in CHANGES else nullcontext():
             if pod is not None:
-                self._find(request, rule, pod)
+                self._whose(request, rule, pod)
             else:
                 self._policy.check(rule, caller, caller.project_id)
 
@@ -120,7 +125,7 @@ class PodVerbs(Desk):
         return self._view(self._find(request, "pods:show", name))
 
     def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
-        pod = self._find(request, "pods:events", name)
+        pod = self._whose(request, "pods:events", name)
         deadline = self._clock.monotonic() + min(max(wait, 0.0), LONGEST_WAIT)
         with self._listener.watching(pod.id) as watch:
             while True:
@@ -128,7 +133,8 @@ class PodVerbs(Desk):
                 left = deadline - self._clock.monotonic()
                 if events or left <= 0:
                     return events
-                watch.wait(left)
+                if watch.wait(left):
+                    self._clock.sleep(min(TOGETHER, left))
 
     def release_pod(self, request: Request, name: str) -> PodView:
         with self._logged(request, "pod release", name):
@@ -173,17 +179,26 @@ class PodVerbs(Desk):
 
     def _find(self, request: Request, rule: str, name: str) -> PodRecord:
         """A pod that the caller may see, and may do this with; what it may not see isn't there."""
+        return self._allowed(request, rule, name, self._store.find_pod)
+
+    def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
+        """`_find` for those who need no more than which pod it is."""
+        return self._allowed(request, rule, name, self._store.which_pod)
+
+    def _allowed(
+        self, request: Request, rule: str, name: str, find: Callable[[str, str | None], _Pod]
+    ) -> _Pod:
         caller = request.caller
         everywhere = self._policy.allows("pods:list_all_projects", caller)
-        pod: PodRecord | None = None
+        pod: _Pod | None = None
         if caller.project_id is not None:
             try:
-                pod = self._store.find_pod(name, caller.project_id)
+                pod = find(name, caller.project_id)
             except NotFoundError:
                 if not everywhere:
                     raise
         if pod is None:
-            pod = self._store.find_pod(name, None)
+            pod = find(name, None)
         if not self._policy.allows("pods:show", caller, pod.project_id):
             raise NotFoundError(f"there is no pod {name!r} in this project")
         self._policy.check(rule, caller, pod.project_id)

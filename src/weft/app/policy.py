@@ -11,6 +11,7 @@ project_domain_id and system_scope. The file is read once, at startup.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -166,8 +167,17 @@ def list_rules() -> list[oslo.RuleDefault]:
     return [*_BASE, *_RULES]
 
 
+_KIND = re.compile(r"([A-Za-z_]\w*):")
+_OWN = frozenset(
+    {"rule", "role", "user_id", "user_domain_id", "project_id", "project_name", "project_domain_id"}
+) | {"system_scope"}
+"""Kinds of checks that depend on nothing but the rules, the caller and the target."""
+_DECIDED = 10_000
+"""Decisions that are kept at most."""
+
+
 class Policy:
-    """The effective rules.
+    """The effective rules. What was decided once is remembered: neither rules nor what is decided by ever change.
 
     Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names an unknown
     rule, or has a check that can't be parsed or refers to an unknown rule.
@@ -180,6 +190,9 @@ class Policy:
             if name not in rules:
                 raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", str(file))
             rules[name] = _parse(name, check, str(file))
+        # Checks of other kinds may ask somebody, whose answer may change.
+        self._pure = all(set(_KIND.findall(str(check))) <= _OWN for check in rules.values())
+        self._decided: dict[tuple[object, ...], bool] = {}
         conf = cfg.ConfigOpts()
         conf([], project="weft", default_config_files=[], default_config_dirs=[])
         self._enforcer = oslo.Enforcer(conf, rules=rules, use_conf=False)
@@ -192,6 +205,19 @@ class Policy:
 
     def allows(self, rule: str, caller: Caller, target_project: str | None = None) -> bool:
         """Whether the caller may do `rule` in `target_project`; None: in no project (site, nodes, audit)."""
+        who = (caller.user_id, caller.user_domain_id, caller.roles, caller.system)
+        where = (caller.project_id, caller.project_name, caller.project_domain_id, target_project)
+        asked = (rule, who, where)
+        known = self._decided.get(asked)
+        if known is None:
+            known = self._decide(rule, caller, target_project)
+            if self._pure:
+                if len(self._decided) >= _DECIDED:
+                    self._decided.clear()
+                self._decided[asked] = known
+        return known
+
+    def _decide(self, rule: str, caller: Caller, target_project: str | None) -> bool:
         # A key that is None must be left out: oslo.policy compares texts, and "None" equals "None".
         given: dict[str, object] = {
             "roles": sorted(caller.roles),

@@ -49,5 +49,5 @@ def accept_epoch(database: Database, facts: Witnesses, site: str, cloud: str) ->
 
 
 def _epoch(database: Database, cloud: str) -> Row | None:
-    with database.transaction() as tx:
+    with database.statement() as tx:
         return tx.row("epoch", cloud=cloud)

@@ -7,15 +7,16 @@ import threading
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.database import Database, Tx
+from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
+from weft.engine.pgdoor import FIRST
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
+from weft.engine.world import World
 from weft.model.fabric import Membership
 from weft.model.pod import (
     DECIDES,
@@ -33,6 +34,7 @@ from weft.model.pod import (
 )
 from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.resources import Resource
+from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,9 @@ LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s) and a margin. Each is preceded by a look whether the hold lasts."""
 
+_NOW = FIRST
+"""Since when a condition lasts that is about to be written: the database says what time it is then."""
+
 
 class News(NamedTuple):
     """What there is to say of one aspect of a pod."""
@@ -51,6 +56,10 @@ class News(NamedTuple):
     status: Truth
     cause: Cause
     message: str = ""
+
+
+Event = tuple[str, str, str | None]
+"""Type, message, and the key of the resource that it is about."""
 
 
 class LostError(Exception):
@@ -74,7 +83,11 @@ class Held:
     Attributes:
         leave: set when the worker is to let go at the next step.
         at: the database's time at the last write or reading of resources.
+        world, site: what a visit works with; the same from its beginning to its end.
     """
+
+    world: World
+    site: Site
 
     def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
         self._database = database
@@ -87,6 +100,8 @@ class Held:
         self.wanted = pod.wanted
         self._woken = pod.woken
         self.lost = threading.Event()
+        self._records: dict[str, ResourceRecord] = {}
+        self._read = False
 
     @contextmanager
     def write(self, capacity: bool = False) -> Generator[Tx]:
@@ -97,91 +112,130 @@ class Held:
         """
         if self.lost.is_set():
             raise LostError
+        self._read = False  # whatever is written here is read again
         with self._database.transaction() as tx:
             if capacity:
                 tx.row("lock_capacity")
-            row = tx.row("check_token", id=self.pod.id, token=self.pod.token)
+            row = tx.row("check_token", id=self.pod.id, token=self.pod.token, at=tx.given)
             if row is None:
                 self.lost.set()
                 raise LostError
             if row["generation"] != self.pod.generation:
                 raise ChangedError
-            self.wanted, self.at = row["wanted"], tx.now()
+            self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
             yield tx
+
+    def _fenced(self, name: str, **values: object) -> Row:
+        """A write that is one statement with the fence in it; its row. Learns what `write` does."""
+        if self.lost.is_set():
+            raise LostError
+        pod = self.pod
+        with self._database.statement() as tx:
+            row = tx.row(name, id=pod.id, token=pod.token, generation=pod.generation, at=tx.given, **values)
+        if row is None:
+            self._refused()
+        self.wanted, self.at = row["wanted"], row["at"]
+        return row
+
+    def _refused(self) -> NoReturn:
+        with self._database.statement() as tx:
+            row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
+        if row is not None and row["generation"] != self.pod.generation:
+            raise ChangedError
+        self.lost.set()
+        raise LostError
 
     def check(self) -> None:
         """Right before anything is changed outside: raise `LostError` unless the pod is still this worker's."""
-        if not self.lost.is_set():
-            with self._database.transaction() as tx:
-                row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
-            if row is not None and row["generation"] == self.pod.generation:
-                return
-            if row is not None:
-                raise ChangedError
-            self.lost.set()
-        raise LostError
+        if self.lost.is_set():
+            raise LostError
+        with self._database.statement() as tx:
+            row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
+        if row is None or row["generation"] != self.pod.generation:
+            self._refused()
 
     def late(self) -> float:
         """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
         if self.pod.late_until is None:
             return 0.0
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             row = tx.row("late_for", id=self.pod.id)
         return max(0.0, float(row["seconds"])) if row else 0.0
 
     def extend(self) -> None:
         """Sign of life; called by the worker's heartbeat."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             row = tx.row("extend_lease", id=self.pod.id, token=self.pod.token, hold=HOLD_SECONDS)
         if row is None:
             self.lost.set()
         else:
             self.wanted = row["wanted"]
 
-    def resources(self) -> list[ResourceRecord]:
-        with self._database.transaction() as tx:
-            self.at = tx.now()
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=self.pod.id)]
+    def records(self) -> dict[str, ResourceRecord]:
+        """Key -> resource, read once a visit, and as this visit has written it since.
 
-    def change(
-        self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()
-    ) -> datetime:
-        """Write resources and events (type, message, key) together. When that was."""
-        with self.write() as tx:
-            rows = [
-                {
-                    "owner_id": self.pod.id,
-                    "key": c.key,
-                    "state": c.state,
-                    "outside_id": c.outside_id,
-                    "reason": c.reason,
-                    "differences": Jsonb([d.model_dump() for d in c.differences]),
-                    "facts": Jsonb(dict(c.facts or {})),
-                    "attempts": c.attempts,
-                    "asked": c.asked,
-                    "at": tx.now(),
-                }
-                for c in changes
-            ]
-            tx.many("update_resource", rows)
-            self._events(tx, events)
-        return tx.now()
+        Nobody else writes them: a change makes another generation of the pod, which the fence refuses.
+        """
+        if not self._read:
+            fresh = {r.key: r for r in self.read_resources()}
+            self._records.clear()
+            self._records.update(fresh)
+            self._read = True
+        return self._records
+
+    def resources(self) -> list[ResourceRecord]:
+        return list(self.records().values())
+
+    def read_resources(self) -> list[ResourceRecord]:
+        """What the database has now."""
+        with self._database.statement() as tx:
+            rows = tx.rows("resources_of", owner_id=self.pod.id, at=tx.given)
+        self.at = rows[0]["at"] if rows else self.at
+        return [ResourceRecord.of(row) for row in rows]
+
+    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
+        """Write resources and events together."""
+        changes, told = list(changes), _told(events)
+        if not changes and not told:
+            return
+        rows = [
+            {
+                "key": c.key,
+                "state": c.state,
+                "outside_id": c.outside_id,
+                "reason": c.reason,
+                "differences": [d.model_dump(mode="json") for d in c.differences],
+                "facts": dict(c.facts or {}),
+                "attempts": c.attempts,
+                "asked": c.asked,
+            }
+            for c in changes
+        ]
+        row = self._fenced("write_held", changes=Jsonb(rows), events=Jsonb(told))
+        records = self.records()
+        for change in changes:
+            records[change.key] = records[change.key].after(change, row["at"])
 
     def say(self, kind: str, message: str, key: str | None = None) -> None:
         """Write an event."""
-        with self.write() as tx:
-            self._events(tx, [(kind, message, key)])
+        self.change((), [(kind, message, key)])
 
     @property
     def state(self) -> PodState:
         return summary(self.phase, self.conditions)
 
-    def set(self, *news: News, phase: Phase | None = None, without: Collection[Aspect] = ()) -> None:
-        """Change the pod's phase and conditions; what is no news writes nothing."""
+    def set(
+        self,
+        *news: News,
+        phase: Phase | None = None,
+        without: Collection[Aspect] = (),
+        events: Iterable[Event] = (),
+    ) -> None:
+        """Change the pod's phase and conditions, and write events; what is no news writes nothing."""
+        told = list(events)
         dropped = any(find(self.conditions, a) for a in without)
-        if dropped or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
-            with self.write() as tx:
-                self._set(tx, news, phase or self.phase, without)
+        if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
+            self._set("set_held", news, phase or self.phase, without, told)
 
     def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
         """Say why the pod doesn't get on from where it is; one that was READY isn't known to be so any more."""
@@ -194,25 +248,47 @@ class Held:
         known = find(self.conditions, news.aspect)
         return known is None or (known.status, known.reason, known.message) != news[1:]
 
-    def _set(self, tx: Tx, news: Iterable[News], phase: Phase, without: Collection[Aspect] = ()) -> None:
+    def _set(
+        self,
+        statement: str,
+        news: Iterable[News],
+        phase: Phase,
+        without: Collection[Aspect] = (),
+        events: Iterable[Event] = (),
+        **values: object,
+    ) -> None:
         check_transition(self.phase, phase)
-        before, at = (self.state, self.reason), tx.now()
+        before = (self.state, self.reason)
         conditions = changed(
             self.conditions,
             *(
-                Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=at)
+                Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=_NOW)
                 for n in news
             ),
             without=without,
         )
-        state = summary(phase, conditions)
-        reason = why(phase, conditions)
-        stored = Jsonb([c.model_dump(mode="json") for c in conditions])
-        tx.run("set_owner", id=self.pod.id, phase=phase, conditions=stored, state=state, reason=reason, at=at)
+        state, reason = summary(phase, conditions), why(phase, conditions)
+        told = list(events)
         if (state, reason) != before:
-            self._events(tx, [("state", f"{state}: {reason}" if reason else str(state), None)])
+            told.append(("state", f"{state}: {reason}" if reason else str(state), None))
+        stored = [
+            c.model_dump(mode="json") | ({"since": None} if c.since == _NOW else {}) for c in conditions
+        ]
+        row = self._fenced(
+            statement,
+            phase=phase,
+            conditions=Jsonb(stored),
+            state=state,
+            reason=reason,
+            events=Jsonb(_told(told)),
+            **values,
+        )
+        at = row["at"]
         self.since = self.since if state is before[0] else at
-        self.phase, self.conditions, self.reason = phase, conditions, reason
+        self.conditions = tuple(
+            c.model_copy(update={"since": at}) if c.since == _NOW else c for c in conditions
+        )
+        self.phase, self.reason = phase, reason
 
     def alarm(self, message: str) -> None:
         """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
@@ -244,31 +320,25 @@ class Held:
 
     def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
         """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
-        with self.write() as tx:
-            tx.run("set_watched", id=self.pod.id, at=tx.now())
-            for node, reason in nodes.items():
-                if tx.run("withhold", node=node, pod_id=self.pod.id, reason=reason) and reason:
-                    log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, reason)
-            if partition is not None:
-                tx.run(
-                    "rewrite_resource",
-                    owner_id=self.pod.id,
-                    key=partition.key,
-                    document=written(partition),
-                    at=tx.now(),
-                )
-                self._events(
-                    tx, [("repair", "the adapters of the partition follow its servers", partition.key)]
-                )
+        row = self._fenced(
+            "watch_held",
+            nodes=Jsonb([{"node": n, "reason": r} for n, r in nodes.items()]),
+            key=partition and partition.key,
+            document=partition and written(partition),
+        )
+        for node in row["news"]:
+            log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, nodes[node])
+        if partition is not None:
+            self._read = False
 
     def withheld(self) -> frozenset[str]:
         """Nodes whose adapters are out of the partition."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
 
     def quarantined(self) -> frozenset[str]:
         """Names of all nodes in quarantine."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("quarantines"))
 
     def give_back_nodes(self, nodes: Iterable[str]) -> None:
@@ -281,7 +351,9 @@ class Held:
 
     def leaving(self) -> dict[str, Ports]:
         """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
-        with self._database.transaction() as tx:
+        if self.pod.generation == 1:
+            return {}  # only a change leaves nodes
+        with self._database.statement() as tx:
             rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
         return {
             row["node"]: {key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()}
@@ -302,7 +374,9 @@ class Held:
 
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
         """Nodes that were given back before the end, the first one first, and what was read of them then."""
-        with self._database.transaction() as tx:
+        if self.pod.generation == 1:
+            return (), ()
+        with self._database.statement() as tx:
             rows = tx.rows("given_back", pod_id=self.pod.id)
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
         return tuple(n for r in rows for n in r["nodes"]), tuple(items)
@@ -320,12 +394,12 @@ class Held:
 
     def nodes(self) -> frozenset[str]:
         """Nodes that the pod still holds: single ones may have been given back."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             return frozenset(r["node"] for r in tx.rows("nodes_of", pod_id=self.pod.id))
 
     def numbers(self) -> dict[str, int]:
         """Space -> number that the pod holds."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             return {r["space"]: r["number"] for r in tx.rows("numbers_of", owner_id=self.pod.id)}
 
     def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
@@ -346,28 +420,21 @@ class Held:
                 self._events(tx, [("release", text, None)])
 
     def released(self, receipt: SignedReceipt, kept: Iterable[str] = (), reason: str = "") -> None:
-        """The end: receipt, capacity and state in one transaction. Capacity comes back here and not before.
+        """The end: receipt, capacity and state in one statement. Capacity comes back here and not before.
 
         Args:
             kept: spaces whose numbers stay held.
             reason: why it ended otherwise than it should.
         """
-        with self.write() as tx:
-            now = tx.now()
-            tx.run("insert_receipt", owner_id=self.pod.id, document=written(receipt), at=now)
-            tx.run("give_back_nodes", pod_id=self.pod.id)
-            tx.run("give_back_numbers", owner_id=self.pod.id, kept=list(kept))
-            tx.run("give_back_subnets", owner_id=self.pod.id)
-            tx.run("set_released_at", id=self.pod.id, at=now)
-            tx.run("touch_queue", at=now)
-            self._events(tx, [("receipt", "receipt signed", None)])
-            cause = Cause.ABANDONED if reason else Cause.DONE
-            clean = News(Aspect.CLEAN, "false" if reason else "true", cause, reason)
-            self._set(tx, [clean], Phase.RELEASED)
+        cause = Cause.ABANDONED if reason else Cause.DONE
+        clean = News(Aspect.CLEAN, "false" if reason else "true", cause, reason)
+        signed = ("receipt", "receipt signed", None)
+        values = {"receipt": written(receipt), "kept": list(kept)}
+        self._set("release_held", [clean], Phase.RELEASED, (), [signed], **values)
 
     def give_up(self, delay: float, failures: int = 0) -> None:
         """Let go; look again after `delay` seconds, or at once if somebody woke the pod meanwhile."""
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             tx.run(
                 "give_up_owner",
                 id=self.pod.id,
@@ -377,7 +444,7 @@ class Held:
                 delay=delay,
             )
 
-    def _events(self, tx: Tx, events: Iterable[tuple[str, str, str | None]]) -> None:
+    def _events(self, tx: Tx, events: Iterable[Event]) -> None:
         rows = [
             {"owner_id": self.pod.id, "at": tx.now(), "type": kind, "message": message, "key": key}
             for kind, message, key in events
@@ -385,3 +452,7 @@ class Held:
         if rows:
             tx.many("insert_event", rows)
             tx.run("notify", owner_id=str(self.pod.id))
+
+
+def _told(events: Iterable[Event]) -> list[dict[str, str | None]]:
+    return [{"type": kind, "message": message, "key": key} for kind, message, key in events]

@@ -32,7 +32,7 @@ class FabricLedger:
         self._database, self._fabric, self._words = database, fabric, words
 
     def wanted(self) -> Mapping[Mark, SegmentSpec]:
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("segments_wanted", fabric=self._fabric)
         wanted: dict[Mark, SegmentSpec] = {}
         for row in rows:
@@ -52,7 +52,7 @@ class FabricLedger:
         owners = {i for m in marks if (i := _uuid(m.owner.id)) is not None}
         if not owners:
             return {}
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("segments_of", owners=list(owners))
         over = {
             (Owner(row["owner_kind"], str(row["owner_id"])), row["key"]): bool(row["over"]) for row in rows
@@ -60,7 +60,7 @@ class FabricLedger:
         return {m: over[m.owner, m.key] for m in marks if (m.owner, m.key) in over}
 
     def waiting(self) -> Sequence[str]:
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("stale_numbers", fabric=self._fabric)
         said: list[str] = []
         for manager in sorted({row["manager"] for row in rows}):

@@ -31,7 +31,7 @@ Batch = list[ResourceRecord]
 
 
 class Moves:
-    """Works on batches of one visit's pod; `records` has what is known of each resource, as it is written.
+    """Works on batches of one visit's pod; `records` are the pod's in the hand of its worker, as they are written.
 
     Safe to use from several threads, as long as no two of them have the same resource.
     """
@@ -39,7 +39,7 @@ class Moves:
     def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
         self._held, self._world, self._settings = held, world, settings
         self._scope = replace(held.pod.scope, fence=held.check)
-        self.records = {r.key: r for r in held.resources()}
+        self.records = held.records()
 
     def advance(self, batch: Batch) -> Wait | None:
         """Make a batch, as far as it goes now."""
@@ -177,9 +177,7 @@ class Moves:
         changes = list(changes)
         if not changes:
             return
-        at = self._held.change(changes, events)
-        for change in changes:
-            self.records[change.key] = self.records[change.key].after(change, at)
+        self._held.change(changes, events)
 
     def fresh(self, batch: Batch) -> Batch:
         return [self.records[r.key] for r in batch]

@@ -126,22 +126,8 @@ VALUES (%(node)s, %(pod_id)s, %(at)s, %(spare)s, %(whole)s);
 -- name: hold_number
 INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s, %(owner_id)s);
 
--- name: withhold
--- Why a node's adapters are out of its pod's segment; empty: they are in.
-UPDATE node_hold SET withheld = %(reason)s
-WHERE node = %(node)s AND pod_id = %(pod_id)s AND withheld <> %(reason)s;
-
--- name: set_watched
-UPDATE owner SET watched_at = %(at)s WHERE id = %(id)s;
-
 -- name: nodes_withheld
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
-
--- name: rewrite_resource
--- What is wanted of a resource has changed; what was settled is to be looked at again.
-UPDATE resource SET document = %(document)s, since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
-    state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
-WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: give_back_node
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
@@ -366,14 +352,17 @@ SELECT * FROM ONLY owner WHERE id = %(id)s;
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
 
--- name: pod_by_name
+-- name: which_pod_by_id
+SELECT id, project_id, state FROM pod WHERE id = %(id)s;
+
+-- name: which_pod
 -- The live one of that name, else the one released last.
-SELECT * FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
+SELECT id, project_id, state FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
 ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 1;
 
--- name: pods_by_name_anywhere
+-- name: which_pod_anywhere
 -- For operators, who see all projects.
-SELECT * FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
+SELECT id, project_id, state FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
 
 -- name: live_pods
 -- Those that have, or may have, something outside: not the ones that wait.
@@ -400,7 +389,8 @@ SELECT count(*) AS number FROM quarantine;
 SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELEASED';
 
 -- name: resources_of
-SELECT * FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
+SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
+WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
 -- name: release_owner
 -- The wish only; the loop does the work. Waking is part of it.
@@ -465,7 +455,118 @@ SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM owner WHER
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
-SELECT wanted, woken, generation FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+SELECT wanted, generation, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
+FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+
+-- name: write_held
+-- What a visit has done to resources, and the events of it. The fence is in the same statement: no row, and nothing
+-- written, if another worker has the pod or it is of another generation.
+WITH held AS MATERIALIZED (
+    SELECT id, wanted FROM owner
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
+), it AS MATERIALIZED (
+    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+), changed AS (
+    UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
+        differences = c.differences, facts = CASE WHEN c.facts = '{}' THEN r.facts ELSE c.facts END,
+        attempts = c.attempts, asked = c.asked,
+        since = CASE WHEN r.state = c.state THEN coalesce(r.since, it.at) ELSE it.at END,
+        started_at = coalesce(r.started_at, it.at),
+        finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN it.at END
+    FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason text,
+        differences jsonb, facts jsonb, attempts integer, asked boolean)
+    WHERE r.owner_id = it.id AND r.key = c.key
+), told AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    ORDER BY e.n RETURNING owner_id
+)
+SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
+
+-- name: set_held
+-- A pod's phase and conditions, their summary, and the events of it; the fence as in write_held. A condition without a
+-- time begins now.
+WITH held AS MATERIALIZED (
+    SELECT id, wanted FROM owner
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
+), it AS MATERIALIZED (
+    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+), changed AS (
+    UPDATE owner p SET phase = %(phase)s, state = %(state)s, reason = %(reason)s,
+        conditions = (SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
+                THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
+            FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n)),
+        since = CASE WHEN p.state = %(state)s THEN p.since ELSE it.at END,
+        alarmed = p.alarmed AND p.state = %(state)s
+    FROM it WHERE p.id = it.id
+), told AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    ORDER BY e.n RETURNING owner_id
+)
+SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
+
+-- name: watch_held
+-- Who was seen on a pod's nodes: why adapters are out of its segment (empty: they are in), and the segment, if it is
+-- another one with that. What is wanted of it has changed then: what was settled is looked at again. The fence as in
+-- write_held.
+WITH held AS MATERIALIZED (
+    SELECT id, wanted FROM owner
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
+), it AS MATERIALIZED (
+    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+), watched AS (
+    UPDATE owner p SET watched_at = it.at FROM it WHERE p.id = it.id
+), withheld AS (
+    UPDATE node_hold h SET withheld = n.reason
+    FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
+    WHERE h.pod_id = it.id AND h.node = n.node AND h.withheld <> n.reason RETURNING h.node, h.withheld
+), rewritten AS (
+    UPDATE resource r SET document = %(document)s, since = CASE r.state WHEN 'settled' THEN it.at ELSE r.since END,
+        state = CASE r.state WHEN 'settled' THEN 'pending' ELSE r.state END
+    FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
+), told AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, 'repair', 'the adapters of the partition follow its servers', %(key)s
+    FROM it WHERE %(key)s::text IS NOT NULL RETURNING owner_id
+)
+SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told),
+    ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS news FROM it;
+
+-- name: release_held
+-- The end of a pod: its receipt, its capacity but for numbers of spaces in `kept`, and its state; the fence as in
+-- write_held.
+WITH held AS MATERIALIZED (
+    SELECT id, wanted FROM owner
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
+), it AS MATERIALIZED (
+    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+), signed AS (
+    INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
+), nodes AS (
+    DELETE FROM node_hold h USING it WHERE h.pod_id = it.id
+), numbers AS (
+    DELETE FROM number_hold h USING it WHERE h.owner_id = it.id AND h.space <> ALL(%(kept)s)
+), subnets AS (
+    DELETE FROM subnet_hold h USING it WHERE h.owner_id = it.id
+), waiting AS (
+    UPDATE queue q SET next_at = it.at FROM it WHERE q.next_at > it.at
+), changed AS (
+    UPDATE owner p SET phase = %(phase)s, state = %(state)s, reason = %(reason)s, since = it.at, released_at = it.at,
+        alarmed = p.alarmed AND p.state = %(state)s,
+        conditions = (SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
+                THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
+            FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
+    FROM it WHERE p.id = it.id
+), told AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    ORDER BY e.n RETURNING owner_id
+)
+SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
 
 -- name: give_up_owner
 -- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
@@ -484,18 +585,6 @@ WHERE id = %(id)s;
 -- name: set_alarmed
 -- Once a state.
 UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
-
--- name: set_released_at
-UPDATE owner SET released_at = %(at)s WHERE id = %(id)s;
-
--- name: update_resource
-UPDATE resource SET state = %(state)s, outside_id = coalesce(%(outside_id)s, outside_id), reason = %(reason)s,
-    differences = %(differences)s, facts = CASE WHEN %(facts)s::jsonb = '{}' THEN facts ELSE %(facts)s END,
-    attempts = %(attempts)s, asked = %(asked)s,
-    since = CASE WHEN state = %(state)s THEN coalesce(since, %(at)s) ELSE %(at)s END,
-    started_at = coalesce(started_at, %(at)s),
-    finished_at = CASE WHEN %(state)s IN ('settled', 'absent') THEN %(at)s END
-WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: insert_event
 INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, %(at)s, %(type)s, %(message)s, %(key)s);
@@ -526,9 +615,6 @@ WHERE sequence > %(after)s AND sequence < coalesce(%(before)s, sequence + 1)
   AND (%(project)s::text IS NULL OR %(project)s = project_id)
   AND (%(action)s::text IS NULL OR %(action)s = action)
 ORDER BY sequence DESC LIMIT %(limit)s;
-
--- name: insert_receipt
-INSERT INTO receipt (owner_id, document, at) VALUES (%(owner_id)s, %(document)s, %(at)s);
 
 -- name: receipt_of
 SELECT document FROM receipt WHERE owner_id = %(owner_id)s;

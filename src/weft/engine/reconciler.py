@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from weft.engine.held import Held, News
+from weft.engine.held import Event, Held, News
 from weft.engine.leaving import Left, let_go
 from weft.engine.membership import Watched, watch_nodes
 from weft.engine.moves import Moves
@@ -68,6 +68,8 @@ class Reconciler:
     def visit(self, held: Held) -> Look:
         """Do what can be done now. Every error becomes the pod's reason and a time to look again: the loop goes on."""
         try:
+            held.records()  # and what time it is
+            held.world, held.site = self._world(), self._site()
             look = self._release(held) if held.wanted == "absent" else self._present(held)
         except UnreadableError:
             raise  # nobody may judge a pod by rows that can't be read: the worker sets it apart
@@ -120,7 +122,7 @@ class Reconciler:
 
     def _let_go(self, held: Held) -> Left | None:
         """Take away what the newest generation doesn't want; None: nothing of it is left."""
-        walker = Walker(held, self._world(), self._settings, self._pool)
+        walker = Walker(held, held.world, self._settings, self._pool)
 
         def read(nodes: frozenset[str]) -> ReadBack:
             return self._reader(held, nodes).read_nodes(nodes)
@@ -160,7 +162,7 @@ class Reconciler:
         """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.mend)
-        verdict = verify(held.pod, old, self._world(), self._pool)
+        verdict = verify(held.pod, old, held.world, self._pool)
         held.change(_news(old, verdict.changes))
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
@@ -183,10 +185,10 @@ class Reconciler:
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
                 held.set(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
-        walker = Walker(held, self._world(), self._settings, self._pool, booting)
+        walker = Walker(held, held.world, self._settings, self._pool, booting)
         if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
             self._before_building(held, arriving=True)
-            walker = Walker(held, self._world(), self._settings, self._pool, booting)
+            walker = Walker(held, held.world, self._settings, self._pool, booting)
         return walker.build()
 
     def _wants_look(self, held: Held, records: Iterable[ResourceRecord]) -> bool:
@@ -198,7 +200,7 @@ class Reconciler:
 
     def _before_building(self, held: Held, arriving: bool) -> None:
         """Before anything is asked for, look who is on the nodes."""
-        held.note_epoch(self._world().clouds[held.pod.plan.cloud])
+        held.note_epoch(held.world.clouds[held.pod.plan.cloud])
         watched = self._watch_nodes(held, arriving)
         if watched.foreign or watched.unknown:
             self._renew_segment(held)
@@ -207,11 +209,11 @@ class Reconciler:
 
     def _renumber(self, held: Held, taken: Taken) -> Look:
         """A number is in use by somebody else: all that was made is taken away, then made again with another."""
-        walker = Walker(held, self._world(), self._settings, self._pool)
+        walker = Walker(held, held.world, self._settings, self._pool)
         wait = walker.tear_down(wanted="present")
         if wait is not None:
             return Look(wait.delay)
-        renumber(held, taken, self._world(), self._site())
+        renumber(held, taken, held.world, held.site)
         return Look(0.0, held.pod.failures + 1)
 
     def _verify(self, held: Held, left: Left | None) -> Look:
@@ -226,12 +228,12 @@ class Reconciler:
         """Who is on the nodes comes first: it decides what the segment must be."""
         watched = self._watch_nodes(held, arriving=held.pod.mend)
         records = held.resources()
-        verdict = verify(held.pod, records, self._world(), self._pool, max_age)
+        verdict = verify(held.pod, records, held.world, self._pool, max_age)
         held.change(_news(records, verdict.changes))
         return replace(verdict, problems=(*watched.problems, *verdict.problems))
 
     def _watch_nodes(self, held: Held, arriving: bool) -> Watched:
-        return watch_nodes(held, self._world(), self._site(), arriving)
+        return watch_nodes(held, held.world, held.site, arriving)
 
     def _stay(self, held: Held) -> Look:
         """A pod that FAILED may have servers: they are watched as any pod's, and only what must not be is changed."""
@@ -241,7 +243,7 @@ class Reconciler:
         made = [r for r in held.resources() if r.outside_id]
         if not made:
             return Look(delay)
-        verdict = verify(held.pod, made, self._world(), self._pool)
+        verdict = verify(held.pod, made, held.world, self._pool)
         held.change(_news(made, verdict.changes))
         self._tell(
             held, replace(verdict, problems=(*watched.problems, *verdict.problems)), "not all of it was made"
@@ -254,7 +256,7 @@ class Reconciler:
 
     def _renew_segment(self, held: Held) -> None:
         """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
-        moves = Moves(held, self._world(), self._settings)
+        moves = Moves(held, held.world, self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
             moves.advance(made)
@@ -265,13 +267,14 @@ class Reconciler:
             failures = held.pod.failures + 1
             self._tell(held, verdict, phase=Phase.SERVING)
             return Look(self._settings.delay(failures), failures)
+        events: list[Event] = []
         if not is_true(held.conditions, Aspect.READY):
             self._prove(held)
             seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
-            held.say("verified", f"as wanted: {seen}")
+            events = [("verified", f"as wanted: {seen}", None)]
         ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
         over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
-        held.set(ready, phase=Phase.SERVING, without=over)
+        held.set(ready, phase=Phase.SERVING, without=over, events=events)
         if done:
             held.change_done()
         if held.pod.mend:
@@ -281,7 +284,7 @@ class Reconciler:
     def _prove(self, held: Held) -> None:
         """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
         resources = [r.resource for r in held.resources()]
-        world = self._world()
+        world = held.world
         for where in sorted({r.where for r in resources}):
             driver = world.driver(where)
             if isinstance(driver, Acceptance):
@@ -344,7 +347,7 @@ class Reconciler:
                 if r not in stuck
             ],
         )
-        return Walker(held, self._world(), self._settings, self._pool).build()
+        return Walker(held, held.world, self._settings, self._pool).build()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
@@ -355,7 +358,7 @@ class Reconciler:
             held.set(clean, phase=Phase.RELEASING, without=over)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
         try:
-            wait = Walker(held, self._world(), self._settings, self._pool).tear_down(at_once)
+            wait = Walker(held, held.world, self._settings, self._pool).tear_down(at_once)
         except WeftError:
             if held.pod.abandoned is not None:
                 self._wait_for_late(held)
@@ -406,7 +409,7 @@ class Reconciler:
         for node, ports in held.leaving().items():
             for key, members in ports.items() if node in holding else ():
                 former[key] = (*former.get(key, ()), *members)
-        return Reader(held.pod, held.resources(), self._world(), self._site(), self._clock, holding, former)
+        return Reader(held.pod, held.read_resources(), held.world, held.site, self._clock, holding, former)
 
     def _wait_for_late(self, held: Held) -> None:
         """What a worker asked for that lost the pod may come to be after all was taken away: read back after that."""
@@ -422,7 +425,7 @@ class Reconciler:
             )
 
     def _overdue(self, held: Held) -> bool:
-        return (self._clock.now() - held.since).total_seconds() > self._settings.limits[PodState.RELEASING]
+        return (held.at - held.since).total_seconds() >= self._settings.limits[PodState.RELEASING]
 
     def _keep_back(self, held: Held, read: ReadBack) -> None:
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
@@ -458,7 +461,7 @@ class Reconciler:
                     f"a change for {lasted:.0f} s, more than {most:.0f} s: {held.reason or 'no reason known'}"
                 )
         limit = self._settings.limits.get(held.state)
-        if limit is not None and (lasted := (self._clock.now() - held.since).total_seconds()) > limit:
+        if limit is not None and (lasted := (held.at - held.since).total_seconds()) > limit:
             message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
             held.alarm(message)
             log.warning("pod %s (%s): %s", held.pod.name, held.pod.id, message)

@@ -137,7 +137,7 @@ class ResourceRecord:
             differences=change.differences,
             facts=change.facts or self.facts,
             attempts=change.attempts,
-            since=self.since if change.state is self.state else at,
+            since=(self.since or at) if change.state is self.state else at,
             asked=change.asked,
         )
 
@@ -159,6 +159,14 @@ class Taken:
     of: str
     answer: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """Which pod a name means, and whose it is."""
+
+    id: UUID
+    project_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from weft.engine.departure import read_guests, read_hosts
@@ -70,12 +70,17 @@ class Reader:
     ) -> None:
         self._pod, self._records, self._world, self._site, self._clock = pod, records, world, site, clock
         self._holding = frozenset(holding)
+        self._began, self._mark = clock.now(), clock.monotonic()
         self._former = former or {}
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
         self._stale: list[StaleNumber] = []
         self._of_fabric: list[ReceiptItem] = []
+
+    def _now(self) -> datetime:
+        """The database's time when the reading began, and what has passed since."""
+        return self._began + timedelta(seconds=self._clock.monotonic() - self._mark)
 
     def read_nodes(self, nodes: Collection[str]) -> ReadBack:
         """What is on nodes that the pod doesn't want any more, and around them, while it goes on elsewhere."""
@@ -88,7 +93,7 @@ class Reader:
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
         """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
-        spec, name, at = record.resource.spec, record.resource.where, self._clock.now()
+        spec, name, at = record.resource.spec, record.resource.where, self._now()
         assert isinstance(spec, SegmentSpec)
         segment = spec.model_copy(update={"members": self._former.get(record.key, ())})
         if not segment.members:
@@ -160,7 +165,7 @@ class Reader:
 
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
-        segment, name, at = all_members(self._pod, record.resource), record.resource.where, self._clock.now()
+        segment, name, at = all_members(self._pod, record.resource), record.resource.where, self._now()
         former = [m for m in self._former.get(record.key, ()) if m.port not in segment.ports]
         segment = segment.model_copy(update={"members": (*segment.members, *former)})
         try:
@@ -199,7 +204,7 @@ class Reader:
                 subject=subject,
                 result=result,
                 seen=seen,
-                at=at or self._clock.now(),
+                at=at or self._now(),
                 unread=tuple(unread),
             )
         )

@@ -63,7 +63,7 @@ class Sites:
 
         Of a new generation only the parts that the last one hadn't are read.
         """
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             newest_row = tx.row("current_site_generation")
         known = self._record
         if newest_row and known and newest_row["generation"] == known.generation:

@@ -16,10 +16,11 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.podlist import UNREADABLE, page
-from weft.engine.records import READING, PodRecord, ResourceRecord, UnreadableError, unreadable
+from weft.engine.records import READING, FoundPod, PodRecord, ResourceRecord, UnreadableError, unreadable
 from weft.engine.revival import revive
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.model.errors import ConflictError, NotFoundError
+from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -206,26 +207,35 @@ class Store:
     def servers_on(self, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Shared node -> servers of weft's pods that belong on it: ids, and names of those that have none yet."""
         found: dict[str, set[str]] = {}
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             for row in tx.rows("servers_on", nodes=list(nodes)):
                 found.setdefault(row["node"], set()).add(row["server"])
         return {node: frozenset(servers) for node, servers in found.items()}
 
     def find_pod(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
-        with self.database.transaction() as tx:
-            row = self._by_id(tx, name)
-            if row is None and project_id is not None:
-                row = tx.row("pod_by_name", project_id=project_id, name=name)
-            elif row is None:
-                rows = tx.rows("pods_by_name_anywhere", name=name)
-                live = [r for r in rows if r["state"] != "RELEASED"]
-                if len(live) > 1:
-                    raise ConflictError(f"several projects have a pod {name!r}: give its id")
-                row = rows[0] if rows else None
-        if row is None or (project_id is not None and row["project_id"] != project_id):
+        with self.database.statement() as tx:
+            row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
+        if row is None:
             raise NotFoundError(f"there is no pod {name!r} in this project")
         return PodRecord.of(row)
+
+    def which_pod(self, name: str, project_id: str | None) -> FoundPod:
+        """As `find_pod`, without reading what it is: it may be one whose row can't be read."""
+        with self.database.statement() as tx:
+            return self._which(tx, name, project_id)
+
+    def _which(self, tx: Tx, name: str, project_id: str | None) -> FoundPod:
+        rows = tx.rows("which_pod_by_id", id=UUID(name)) if is_uuid(name) else []
+        if not rows and project_id is not None:
+            rows = tx.rows("which_pod", project_id=project_id, name=name)
+        elif not rows:
+            rows = tx.rows("which_pod_anywhere", name=name)
+            if sum(r["state"] != "RELEASED" for r in rows) > 1:
+                raise ConflictError(f"several projects have a pod {name!r}: give its id")
+        if not rows or project_id not in (None, rows[0]["project_id"]):
+            raise NotFoundError(f"there is no pod {name!r} in this project")
+        return FoundPod(rows[0]["id"], rows[0]["project_id"])
 
     @staticmethod
     def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
@@ -234,13 +244,6 @@ class Store:
         if row is None:
             raise NotFoundError(f"there is no pod {pod_id}")
         return PodRecord.of(row)
-
-    @staticmethod
-    def _by_id(tx: Tx, name: str) -> Row | None:
-        try:
-            return tx.row("pod_by_id", id=UUID(name))
-        except ValueError:
-            return None
 
     def live_pods(self) -> list[PodRecord]:
         """All that have, or may have, something outside and can be read; `every_live_pod` tells of the others too."""
@@ -251,7 +254,7 @@ class Store:
 
         What of these is outside is nobody's to judge: it isn't known to be theirs, and not known not to be.
         """
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             rows = tx.rows("live_pods")
         found = {row["id"]: _readable(row) for row in rows}
         unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
@@ -259,7 +262,7 @@ class Store:
 
     def mending(self) -> frozenset[UUID]:
         """Pods that were asked to be repaired and aren't yet."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             return frozenset(row["id"] for row in tx.rows("owners_to_mend"))
 
     def park(self, pod_id: UUID, error: UnreadableError) -> None:
@@ -277,18 +280,18 @@ class Store:
 
     def homes(self) -> list[Row]:
         """Rows of name, fabric and cloud of every pod that has, or may have, something outside."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             return tx.rows("homes")
 
     def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
         """Those that had something outside and were released since then, the last one first."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             rows = tx.rows("pods_released_since", since=since, limit=limit)
         return [pod for row in rows if isinstance(pod := _readable(row), PodRecord)]
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
-        with self.database.transaction() as tx:
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=pod_id)]
+        with self.database.statement() as tx:
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=pod_id, at=None)]
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
@@ -371,7 +374,7 @@ class Store:
 
     def count_waiting(self) -> int:
         """Orders in the queue."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             return _number(tx, "count_queue")
 
     def counts(self) -> Counts:
@@ -389,19 +392,19 @@ class Store:
 
     def ping(self) -> None:
         """Raises what stands between weft and the database."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             tx.row("time")
 
     # -- records ------------------------------------------------------------------------------------------------
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             return [
                 EventView.model_validate(row) for row in tx.rows("events_of", owner_id=pod_id, after=after)
             ]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             row = tx.row("receipt_of", owner_id=pod_id)
             traces = tx.rows("traces_of", owner_id=pod_id)
         try:
@@ -413,12 +416,12 @@ class Store:
 
     def log(self, **entry: Any) -> None:
         """Write the audit log; the values are those of `insert_audit_log`."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             tx.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
         """The newest first."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             rows = tx.rows("audit_log", **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]
 

@@ -112,15 +112,19 @@ class Walker:
         errors: list[WeftError] = []
         try:
             while len(done) < len(self.records):
+                batches: list[Batch] = []
                 if self._goes_on(wanted):
-                    untried = (r for r in self.records.values() if r.key not in tried and ready(r))
-                    for batch in _batches(untried):
-                        tried |= {r.key for r in batch}
-                        running.add(self._pool.submit(work, batch))
-                if not running:
+                    batches = _batches(r for r in self.records.values() if r.key not in tried and ready(r))
+                    tried |= {r.key for batch in batches for r in batch}
+                if not running and not batches:
                     break
-                ended, running = wait(running, return_when=FIRST_COMPLETED)
-                for progress in (future.result() for future in ended):
+                if not running and len(batches) == 1:
+                    ended = [work(batches[0])]  # there is nothing that could go beside it in another thread
+                else:
+                    running |= {self._pool.submit(work, batch) for batch in batches}
+                    over, running = wait(running, return_when=FIRST_COMPLETED)
+                    ended = [future.result() for future in over]
+                for progress in ended:
                     done |= progress.done
                     waits += [progress.wait] if progress.wait else []
                     errors += [progress.error] if progress.error else []

@@ -133,7 +133,7 @@ class Worker:
         self._listener.wait(mark, self._pause())
 
     def _pause(self) -> float:
-        with self._database.transaction() as tx:
+        with self._database.statement() as tx:
             row = tx.row("next_owner_at")
         due = float(row["seconds"]) if row and row["seconds"] is not None else LONGEST_SLEEP
         if self.busy() >= self._settings.pods_at_once:
@@ -143,7 +143,7 @@ class Worker:
     def _take(self) -> Held | None:
         """The next pod that is due; those whose rows can't be read are set apart on the way."""
         while not self._stop.is_set():
-            with self._database.transaction() as tx:
+            with self._database.statement() as tx:
                 row = tx.row("take_owner", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
             if row is None:
                 return None

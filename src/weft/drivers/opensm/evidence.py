@@ -13,6 +13,7 @@ from weft.model.errors import OutsideError, WeftError
 from weft.model.fabric import Clean, EvidenceItem, PortSeen, Snapshot, Told
 from weft.model.ids import format_guid, format_pkey
 from weft.model.site import Site
+from weft.model.subnet import PortTable
 from weft.planning.fabric.check import Outsiders, manager_ports
 
 
@@ -21,9 +22,16 @@ class OpenSmSnapshot(Snapshot):
 
     def __init__(self, site: Site, fabric: str, began: float, seen: Seen) -> None:
         self.site, self.seen = site, seen
-        self.tables = {p.port_guid: port_table(p) for p in seen.tables.ports}
-        self.reading = WireReading(site, fabric, self.tables, seen.on_wire, seen.master)
         super().__init__(fabric, began, told(seen.files, seen.unread, seen.master), self._ports)
+
+    @cached_property
+    def tables(self) -> Mapping[int, PortTable]:
+        """Port GUID -> its tables."""
+        return {p.port_guid: port_table(p) for p in self.seen.tables.ports}
+
+    @cached_property
+    def reading(self) -> WireReading:
+        return WireReading(self.site, self.fabric, self.tables, self.seen.on_wire, self.seen.master)
 
     def _ports(self) -> Mapping[str, PortSeen]:
         return {format_guid(g): port_seen(self.site, t) for g, t in self.tables.items()}
