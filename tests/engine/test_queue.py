@@ -318,6 +318,11 @@ class Counted:
         with self._database.transaction() as tx:
             yield _CountedTx(tx, self.asked)
 
+    @contextmanager
+    def statement(self) -> Generator[Any]:
+        with self._database.statement() as tx:
+            yield _CountedTx(tx, self.asked)
+
 
 class _CountedTx:
     def __init__(self, tx: Tx, asked: list[str]) -> None:
