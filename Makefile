@@ -28,7 +28,7 @@ test: setup ## Every test: fast ones first, then contracts on the real component
 
 test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL and network namespaces
 	@tools/packages.sh iproute2
-	$(PY) -m pytest -m "not fabric and not cloud"
+	$(PY) -m pytest -n auto --dist worksteal -m "not fabric and not cloud"
 
 test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
@@ -39,7 +39,7 @@ test-cloud: setup ## Only what needs the lab's OpenStack
 
 nightly: setup ## The fast tests with 50 times as many examples and random states, new ones each day
 	@tools/packages.sh iproute2
-	WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q -n auto --durations=20 -m "not fabric and not cloud"
+	WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q -n auto --dist worksteal --durations=20 -m "not fabric and not cloud"
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench

@@ -1,21 +1,28 @@
-"""One lab for the whole test run: started at the first test that asks for it, or one that runs already.
+"""What tests of several rooms use: one embedded PostgreSQL and one lab for the whole run, started when first asked for.
 
 `WEFT_TEST_LAB` names the state folder of a running lab; it is used as it is, and left up.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.helpers.amounts import load_profile
+from tests.helpers.folders import in_memory
+from weft.engine.database import Database, embedded
 from weftlab.lab import Lab
 from weftlab.layout import free_ports
 
 load_profile()
+
+_number = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +40,30 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     finally:
         ours.down()
         assert ours.layout.taken_ports() == {}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[str]:
+    # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-pg-", dir=in_memory()) as folder,
+        embedded(Path(folder)) as url,
+    ):
+        with psycopg.connect(url, autocommit=True) as connection:
+            # Nothing here outlives the run, and nothing is to come in between.
+            for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
+                connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[arg-type]
+            connection.execute("SELECT pg_reload_conf()")
+            connection.execute("CREATE DATABASE template_weft")
+        Database(url.replace("/postgres?", "/template_weft?")).close()
+        yield url
+
+
+@pytest.fixture
+def database_url(postgres: str) -> Generator[str]:
+    name = f"weft_{next(_number)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template_weft STRATEGY FILE_COPY")  # type: ignore[arg-type]
+        yield postgres.replace("/postgres?", f"/{name}?")
+        # Whoever is still connected has forgotten to close what it opened; the next test must not meet it.
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]

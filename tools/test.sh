@@ -40,7 +40,7 @@ set -m # a process group of its own, which hears SIGINT
 on_the_lab >"$lab/cloud.log" 2>&1 &
 cloud=$!
 set +m
-part "1 of 3: pure functions, fakes, embedded PostgreSQL" -m "not fabric and not cloud" || status=1
+part "1 of 3: pure functions, fakes, embedded PostgreSQL" -n auto --dist worksteal -m "not fabric and not cloud" || status=1
 part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -m "fabric and not cloud" || status=1
 wait "$cloud" || status=1
 cloud=

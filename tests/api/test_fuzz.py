@@ -45,7 +45,7 @@ PATHS = [(a,) for a in VALID] + [
     (a, b) for a, section in VALID.items() if isinstance(section, dict) for b in section
 ]
 SLOW = settings(
-    max_examples=examples(150),
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -107,7 +107,7 @@ def test_deep_nesting_is_refused() -> None:
         read_yaml("a: " + "[" * 50_000 + "]" * 50_000, "a.yaml")
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Whatever the bytes, it is data or a sentence, never another exception."""

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.helpers.folders import in_memory
 from weft.cli.main import main
 from weft.testing.callers import caller
 from weft.testing.keystone import FakeKeystone
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.database
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Not pytest's own: PostgreSQL runs as a user of its own, who must get in.
-    with tempfile.TemporaryDirectory(prefix="weft-serve-") as path:
+    with tempfile.TemporaryDirectory(prefix="weft-serve-", dir=in_memory()) as path:
         Path(path).chmod(0o755)
         yield Path(path)
 
@@ -127,12 +128,11 @@ def test_the_worker_is_a_process_of_its_own(folder: Path, clouds: Path) -> None:
         served.end()
 
 
-def test_the_api_has_tls_of_its_own(folder: Path, clouds: Path) -> None:
+def test_the_api_has_tls_of_its_own(folder: Path, clouds: Path, database_url: str) -> None:
     """With a certificate and its key, and plain HTTP is no way in then."""
     certificate, key = _certificate(folder)
-    served = Served(
-        folder, clouds, "--no-worker", "--tls-certificate", str(certificate), "--tls-key", str(key)
-    )
+    tls = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    served = Served(folder, clouds, "--no-worker", "--database", database_url, *tls)
     try:
         assert served.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context(cafile=str(certificate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import os
+import socket
 import tempfile
 import time
 import uuid
@@ -261,12 +261,29 @@ def until(true: Callable[[], bool]) -> None:
 
 @contextmanager
 def simulated_pod() -> Iterator[tuple[str, SimulatedPod]]:
-    """A POD16 on this process's own loopback addresses; also the first three bytes of its controllers'."""
-    second = 110 + os.getpid() % 100
+    """A POD16 on loopback addresses that no other run has; also the first two bytes of its controllers'."""
+    with _own_net() as second, _simulated_pod(second) as pod:
+        yield f"127.{second}", pod
+
+
+@contextmanager
+def _own_net() -> Iterator[int]:
+    """The second byte of a loopback network; whoever listens on its last port has it."""
+    for second in range(110, 210):
+        try:
+            taken = socket.create_server((f"127.{second}.255.254", 65535))
+        except OSError:
+            continue
+        with taken:
+            yield second
+        return
+    raise AssertionError("every network from 127.110.0.0/16 to 127.209.0.0/16 is somebody's")
+
+
+def _simulated_pod(second: int) -> SimulatedPod:
     tls = Tls.read(TLS, "agent", mutual=False)
     config = PodConfig(pod_plan(16), base=f"127.{second}.2.0", port=0, tls=tls)
-    with SimulatedPod(config) as pod:
-        yield f"127.{second}", pod
+    return SimulatedPod(config)
 
 
 def _simulated(machine: str) -> str:
