@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import grpc
 import pytest
@@ -18,7 +19,7 @@ from openvipu.proto import agent_pb2, agent_pb2_grpc, version_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.receiving import Receiving
 from openvipu.web import CONNECTIONS, WebServer, serve_in_thread
-from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, refused, until
+from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, house, refused, until
 
 SOON = 10.0
 """Seconds in which somebody else must be answered, on a machine with much else to do."""
@@ -134,9 +135,15 @@ def test_what_is_sent_has_a_size(pod16: Controller) -> None:
     assert time.monotonic() - began < SOON
 
 
-def test_a_connection_that_says_nothing_is_closed(pod16: Controller) -> None:
+def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever connects and never speaks is put out by the server."""
-    with socket.create_connection(("127.0.0.1", pod16.server.user_port)) as silent:
+    patience = "grpc.server_handshake_timeout_ms"
+    assert dict(rpc.BOUNDS)[patience] == 10_000
+    monkeypatch.setattr(rpc, "BOUNDS", tuple({**dict(rpc.BOUNDS), patience: 500}.items()))
+    with (
+        house(tmp_path) as controller,
+        socket.create_connection(("127.0.0.1", controller.server.user_port)) as silent,
+    ):
         silent.settimeout(LONGEST_WAIT / 2)
         while silent.recv(4096):
             pass

@@ -12,6 +12,7 @@ from openvipu.hardware.fabric import Fault
 from openvipu.model.errors import StateError
 from openvipu.proto import admin_pb2
 from openvipu.proto import vipuuser_pb2 as pb
+from openvipu.rules import lifecycle
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from tests.openvipu.vipuhouse import POD4, Controller, controlling, new_config, refused, until
 
@@ -43,8 +44,8 @@ def test_create_use_and_remove(pod16: Controller) -> None:
 
 
 def test_the_name_can_be_used_again_at_once(pod16: Controller) -> None:
-    """A create that follows a remove of the same name waits for its turn and succeeds, a hundred times."""
-    for _ in range(100):
+    """A create that follows a remove of the same name waits for its turn and succeeds, time after time."""
+    for _ in range(25):
         pod16.create("p", 16)
         pod16.remove("p")
     pod16.create_active("p", 16)
@@ -354,13 +355,17 @@ def test_removed_is_answered_after_a_restart(tmp_path: Path) -> None:
             assert controller.status("p").ready_state == pb.PS_ACTIVE
 
 
-def test_one_tenants_many_removals_push_out_nobodys(pod16: Controller) -> None:
+def test_one_tenants_many_removals_push_out_nobodys(
+    pod16: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each allocation's last 128 removed names are remembered by themselves; with the allocation they go."""
+    assert lifecycle.REMEMBERED == 128
+    monkeypatch.setattr(lifecycle, "REMEMBERED", 16)
     pod16.add_allocation("busy", agents=("ipum1",))
     pod16.add_allocation("quiet", agents=("ipum2",))
     pod16.create_active("once", 4, allocation_id="quiet")
     pod16.remove_whole("once")
-    for number in range(130):
+    for number in range(18):
         pod16.create(f"p{number}", 4, allocation_id="busy")
         pod16.remove_whole(f"p{number}")
     assert pod16.status("once").ready_state == pb.PS_REMOVED

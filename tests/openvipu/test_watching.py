@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
@@ -20,6 +21,7 @@ from openvipu.clients.session import Session
 from openvipu.controller.discovery import LONGEST_LIST, REMEMBERED, Discovery, Seen
 from openvipu.hardware.simulated import pod_plan
 from openvipu.proto import admin_pb2
+from openvipu.rules import lifecycle
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from tests.openvipu.vipuhouse import LONGEST_WAIT, POD4, Controller, controlling, house, new_config, until
 
@@ -163,8 +165,9 @@ def test_a_pod256_runs_in_one_process(tmp_path: Path) -> None:
         assert {entry.ready for entry in controller.state.partitions.values()} == {2}
 
 
-def test_many_cycles_leave_nothing_behind(pod16: Controller) -> None:
+def test_many_cycles_leave_nothing_behind(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Creates and removes add neither rows nor bytes to the state beyond the names that are remembered."""
+    monkeypatch.setattr(lifecycle, "REMEMBERED", 16)
 
     def cycle(begin: int, end: int) -> int:
         for number in range(begin, end):
@@ -173,6 +176,6 @@ def test_many_cycles_leave_nothing_behind(pod16: Controller) -> None:
         until(lambda: not pod16.state.partitions)
         return pod16.config.state.stat().st_size
 
-    full = cycle(0, 130)
-    assert cycle(130, 300) == full
-    assert len(pod16.state.removed) == 128
+    full = cycle(0, 20)
+    assert cycle(20, 80) == full
+    assert len(pod16.state.removed) == 16
