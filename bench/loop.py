@@ -104,7 +104,7 @@ def order(made: Bench, number: int) -> None:
 def _release(made: Bench, name: str) -> float:
     pod = made.store.find_pod(name, None)
     began = time.monotonic()
-    made.store.release(pod.id, "release asked by the bench")
+    made.store.release(pod.id, "release requested by the bench")
     while made.store.find_pod(str(pod.id), None).state is not PodState.RELEASED:
         if time.monotonic() - began > PATIENCE:
             raise RuntimeError(f"{name} isn't released: {made.store.find_pod(str(pod.id), None).reason}")

@@ -84,7 +84,7 @@ class Guest:
             encoded = file.get("encoding") in ("b64", "base64")
             path.write_bytes(base64.b64decode(file["content"]) if encoded else file["content"].encode())
             path.chmod(int(file.get("permissions", "0644"), 8))
-        self._papers()
+        self._credentials()
         commands: list[Any] = config.get("runcmd", [])
         if commands:
             self._booting = threading.Thread(target=self._run, args=(commands,), daemon=True)
@@ -107,7 +107,7 @@ class Guest:
         if self._booting is not None:
             self._booting.join(5)
 
-    def _papers(self) -> None:
+    def _credentials(self) -> None:
         """The tenant's connection as it is on this machine, beside the one that the guest itself would use."""
         inside = self.path("/etc/vipu/vipu-cli.hcl")
         if inside.exists():

@@ -90,7 +90,7 @@ class Lab:
             except BaseException:
                 if not self.running:  # else what is up stays up
                     self.supervisor.stop()
-                    self._remove(but=("log",))
+                    self._remove(keep=("log",))
                 raise
         self.running = True
         return True
@@ -188,9 +188,9 @@ class Lab:
         self.running = False
         return there
 
-    def _remove(self, but: tuple[str, ...] = ()) -> None:
+    def _remove(self, keep: tuple[str, ...] = ()) -> None:
         """What a lab makes in its state folder; something else that is there is not the lab's to remove."""
-        for name in set(OWN).difference(but):
+        for name in set(OWN).difference(keep):
             path = self.state / name
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)

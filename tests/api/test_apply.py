@@ -40,7 +40,7 @@ def test_who_was_slower_is_told_with_the_generation_there_is(api: Client) -> Non
     late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
     assert late.status_code == 409
     assert late.json()["detail"] == (
-        "pod train was changed meanwhile and is generation 2 now: look at it with `weft pod show`, and apply again"
+        "pod train was changed to generation 2 in the meantime: check it with `weft pod show`, and apply again"
     )
     assert api.get("/v1/pods/train").json()["nodes"] == 3
 

@@ -102,7 +102,7 @@ def test_a_name_given_twice_is_found_at_once(api: Client) -> None:
 
 
 @dataclass
-class Door:
+class Backend:
     """A server with short times, and sockets to it."""
 
     host: str
@@ -115,12 +115,12 @@ class Door:
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.4)
     monkeypatch.setattr(BoundedProtocol, "most", 40)
     with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
         parts = httpx.URL(url)
-        yield Door(parts.host, parts.port or 0)
+        yield Backend(parts.host, parts.port or 0)
 
 
 def closed(one: socket.socket) -> bool:
@@ -132,13 +132,13 @@ def closed(one: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/pods HTTP/1.1\r\nHost: x\r\n", b"GET"])
-def test_what_never_becomes_a_request_is_closed(door: Door, sent: bytes) -> None:
+def test_what_never_becomes_a_request_is_closed(door: Backend, sent: bytes) -> None:
     """Silent and half-sent connections end by themselves, 20 of them too."""
     waiting = [door.connect(sent) for _ in range(20)]
     assert all(closed(one) for one in waiting)
 
 
-def test_a_head_that_trickles_in_is_closed(door: Door) -> None:
+def test_a_head_that_trickles_in_is_closed(door: Backend) -> None:
     """A byte now and then doesn't start the time again."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
     started = time.monotonic()
@@ -149,7 +149,7 @@ def test_a_head_that_trickles_in_is_closed(door: Door) -> None:
     assert time.monotonic() < started + 10
 
 
-def test_the_time_runs_anew_after_an_answer(door: Door) -> None:
+def test_the_time_runs_anew_after_an_answer(door: Backend) -> None:
     """A connection that stays open and begins a second request, and doesn't end it, is closed too."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200" in one.recv(4096)
@@ -158,7 +158,7 @@ def test_the_time_runs_anew_after_an_answer(door: Door) -> None:
         assert b"200" not in data
 
 
-def test_of_too_many_connections_the_oldest_silent_one_goes(door: Door) -> None:
+def test_of_too_many_connections_the_oldest_silent_one_goes(door: Backend) -> None:
     """Who asks something is served, however many sit there in silence."""
     silent = [door.connect() for _ in range(60)]
     answer = httpx.get(f"http://{door.host}:{door.port}/healthz", trust_env=False)
@@ -174,7 +174,7 @@ def test_a_body_that_does_not_come_is_waited_for_a_while(monkeypatch: pytest.Mon
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
         parts = httpx.URL(url)
-        one = Door(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        one = Backend(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         assert b" 408 " in one.recv(4096)
 
 
@@ -186,7 +186,7 @@ def test_a_client_that_goes_away_is_no_error(caplog: pytest.LogCaptureFixture) -
         served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url,
     ):
         parts = httpx.URL(url)
-        one = Door(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        one = Backend(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         one.close()
         deadline = time.monotonic() + 10
         while "cut off" not in caplog.text and time.monotonic() < deadline:
@@ -197,7 +197,7 @@ def test_a_client_that_goes_away_is_no_error(caplog: pytest.LogCaptureFixture) -
     assert 'status="500"' not in metrics
 
 
-def test_what_is_no_http_gets_a_problem(door: Door) -> None:
+def test_what_is_no_http_gets_a_problem(door: Backend) -> None:
     """And not a line of plain text."""
     one = door.connect(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     answer = b"".join(iter(lambda: one.recv(4096), b""))

@@ -46,7 +46,7 @@ def test_a_queued_order_says_where_it_stands(api: Client, verbs: FakeVerbs) -> N
     made = api.post("/v1/pods", json=QUEUED)
     assert (made.status_code, made.json()["state"], made.json()["position"]) == (202, "PENDING", 1)
     shown = api.get("/v1/pods").json()["pods"][0]
-    assert shown["expected_start"] == "2027-01-31T12:00:00Z" and "waits for room" in shown["reason"]
+    assert shown["expected_start"] == "2027-01-31T12:00:00Z" and "waiting for capacity" in shown["reason"]
     assert shown["segment"] is None
     gone = api.post("/v1/pods/train/release").json()
     assert (gone["state"], gone["has_receipt"]) == ("RELEASED", False)
@@ -55,7 +55,7 @@ def test_a_queued_order_says_where_it_stands(api: Client, verbs: FakeVerbs) -> N
 @pytest.mark.parametrize(
     ("lease", "says"),
     [
-        ({"duration": "forever"}, "a whole number and s, m, h or d"),
+        ({"duration": "forever"}, "a whole number with a unit s, m, h or d"),
         ({"duration": "1h", "end": "2027-01-31T18:00:00Z"}, "not both"),
         ({"start": "2027-01-31T18:00:00"}, "zone"),
         ({"start": "2027-01-31T18:00:00Z", "end": "2027-01-31T18:00:00Z"}, "later than start"),

@@ -79,7 +79,7 @@ def test_a_topology_is_recognised_by_what_is_in_it(tmp_path: Path, text: str) ->
         ("{}", "a list of links"),
         ("[]", "at least one from a host to a switch"),
         (DISCOVERED + "?\n", "fabric:29: ibnetdiscover"),
-        (DISCOVERED.split("caguid=0x103")[0], "a cable leads to 0000000000000103, and nothing else is said"),
+        (DISCOVERED.split("caguid=0x103")[0], "a cable leads to 0000000000000103, which is not described"),
         ("ip,ASW,PSW\nh1,s1\n", "fabric:2: csv: .* 3 cells"),
         ("ip,ASW,PSW\nh1,,p1\n", "fabric:2: ASW: '' is not allowed: a name"),
         ("ip,ASW,PSW\n\nh1,a,b\nh1,a,b\n", "fabric:4: ip: 'h1' is not allowed: each host once"),
@@ -132,7 +132,7 @@ HEAD = "pod,submitted,duration,count"
         (f"{HEAD}\n\na,0,1h\n", "orders.csv:3: csv: 'a,0,1h' is not allowed: 4 cells"),
         (
             f"{HEAD},count\na,0,1h,1,1\n",
-            "orders.csv:1: csv: 'count' is not allowed: the column is there twice",
+            "orders.csv:1: csv: 'count' is not allowed: the column appears twice",
         ),
         (
             f"{HEAD},required\na,0,1h,1,hall\n",
@@ -184,7 +184,7 @@ def test_discovery_tells_what_uplinks_carry(tmp_path: Path, capsys: pytest.Captu
     assert read_topology(path).uplinks == {}
     path.write_text(TABLE)
     assert main(words) == 2
-    assert "bisection_gbps: 201 is not allowed: 0 or left out" in capsys.readouterr().err
+    assert "bisection_gbps: 201 is not allowed: 0 or omitted" in capsys.readouterr().err
 
 
 def site_of(sizes: list[list[list[int]]]) -> Topology:

@@ -44,15 +44,15 @@ SECRETS = [
     "agent sm1 at https://10.0.0.1:9443 doesn't answer: run `systemctl start weft-secret`",
     f"{NAME}: secret",
     "Nova host cn-secret-17 is disabled: secret maintenance",
-    "waits for room secret",
+    "waiting for capacity secret",
     "in the queue\nsecret",
     "READY: secret",
     f"creating {NAME} secret",
     f"creating {NAME}; secret is there",
     f"server {NAME} is not there (secret)",
     "the project's quotas would be exceeded: secret of team-b: 1 used + 2 wanted > 3",
-    "set aside for project secret",
-    "starts at 2027-01-01T00:00Z, nodes promised: secret",
+    "reserved for project secret",
+    "starts at 2027-01-01T00:00Z, nodes booked: secret",
 ]
 
 
@@ -102,19 +102,19 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
     ("text", "shown"),
     [
         ("", ""),
-        ("waits for room", "waits for room"),
-        ("it is held by pod secret", f"it can't be served as it was ordered ({sayings.OPERATORS})"),
+        ("waiting for capacity", "waiting for capacity"),
+        ("it is held by pod secret", f"it can't be served as ordered ({sayings.OPERATORS})"),
         (
-            "waits for room; starts by 2026-11-21T16:01Z, nodes promised: 4",
-            "waits for room; starts by 2026-11-21T16:15Z, nodes promised: 4",
+            "waiting for capacity; starts by 2026-11-21T16:01Z, nodes booked: 4",
+            "waiting for capacity; starts by 2026-11-21T16:15Z, nodes booked: 4",
         ),
         ("project 0123 has 2 of 3 nodes", "the project has 2 of 3 nodes"),
         ("changing to generation 2", "changing to generation 2"),
         (
             f"changing to generation 2: create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; "
-            "look into the reason, then release the pod",
-            f"changing to generation 2: create {NAME} (the site): it broke 3 times, No valid host was found; look into "
-            "the reason, then release the pod",
+            "check the reason, then release the pod",
+            f"changing to generation 2: create {NAME} (the site): it broke 3 times, No valid host was found; check the "
+            "reason, then release the pod",
         ),
         (
             "changing to generation 2: cn-secret holds pod theirs",
@@ -126,7 +126,7 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
         ),
         (
             "changing to generation 2 of pod secret",
-            f"it can't be served as it was ordered ({sayings.OPERATORS})",
+            f"it can't be served as ordered ({sayings.OPERATORS})",
         ),
         (
             f"create {NAME} (compute at http://nova:8774): HTTP 403 Quota exceeded for cores: Requested 8, but "
@@ -135,14 +135,14 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
             "raise the project's quota or order less",
         ),
         (
-            f"create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; look into the reason, "
-            "then release the pod",
-            f"create {NAME} (the site): it broke 3 times, No valid host was found; look into the reason, then release "
-            "the pod",
+            f"create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; check the reason, then "
+            "release the pod",
+            f"create {NAME} (the site): it broke 3 times, No valid host was found; check the reason, then release the "
+            "pod",
         ),
         (
             f"server {NAME} is not there; port 0x0002c90300300001 is down; server {NAME}: host is cn7, wanted cn8",
-            f"server {NAME} is not there; server {NAME}: host is not as wanted; {sayings.OPERATORS}",
+            f"server {NAME} is not there; server {NAME}: host is not as desired; {sayings.OPERATORS}",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_reasons_that_have_a_form_are_told(text: str, shown: str) -> None:
             "as wanted: 4 host ports of ib0, 2 servers in lab",
         ),
         ("gpu01: fan (Ms Secret)", sayings.EVENT),
-        ("release asked by alice", "release asked by alice"),
+        ("release requested by alice", "release requested by alice"),
         (
             "extended until 2027-01-01T00:00Z by alice@example.org",
             "extended until 2027-01-01T00:00Z by alice@example.org",
@@ -179,8 +179,8 @@ def test_events(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "allowed",
     [
-        "an end, 2027-01-31T18:00Z at the latest: leases end within 30d here",
-        "give a network of a /16 at most",
+        "an end, 2027-01-31T18:00Z at the latest: leases may end at most 30d from now",
+        "at most a /16",
         "it needs 4096 MiB of RAM (min_ram), and flavor gpu8 has 2048",
         "flavors of cloud lab: gpu8, cpu1",
     ],
@@ -204,9 +204,9 @@ def test_errors_keep_their_class_and_delay() -> None:
     told = redact.error(silent)
     assert type(told) is UnknownError
     assert str(told) == "do what was asked (the site): operators see why; operators see what to do"
-    assert str(
-        redact.error(ConflictError("pod train is READY: only a pod that FAILED can be tried again"))
-    ) == ("pod train is READY: only a pod that FAILED can be tried again")
+    assert str(redact.error(ConflictError("pod train is READY: only a FAILED pod can be retried"))) == (
+        "pod train is READY: only a FAILED pod can be retried"
+    )
 
 
 def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
@@ -216,7 +216,7 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
         filters = [
             FilterReport(filter=f, removed=r, left=n, examples=(f"gpu04: {f} secret",)) for f, r, n in rows
         ]
-        reason = "4 nodes are wanted and 2 are free for this order (removed by: secret 3)."
+        reason = "4 nodes are requested, but 2 are available (removed by: secret 3)."
         value = Explanation(considered=16, filters=tuple(filters), chosen=reason)
         detail: dict[str, object] = {
             "reason": reason,
@@ -234,7 +234,7 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
         return error.detail
 
     kept = {
-        "reason": "4 nodes are wanted and 2 are free for this order",
+        "reason": "4 nodes are requested, but 2 are available",
         "explanation": {
             "considered": 16,
             "filters": [
@@ -242,7 +242,7 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
                 {"filter": "busy", "removed": 10, "left": 2, "examples": []},
             ],
             "compared": [],
-            "chosen": "4 nodes are wanted and 2 are free for this order",
+            "chosen": "4 nodes are requested, but 2 are available",
         },
         "would_fit": ["count: 2 instead of 4", sayings.LATER],
         "earliest_start": "2026-11-21T16:15:00+00:00",
@@ -308,9 +308,9 @@ def test_times_of_others_are_rounded() -> None:
     """To a quarter of an hour, never to the microsecond of somebody's order; a time of one's own stays."""
     view = examples.waiting(examples.pod(str(uuid.uuid4()), examples.order(), "id-of-team-a", "alice"))
     at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)
-    others = view.model_copy(update={"expected_start": at, "reason": "waits for room"})
+    others = view.model_copy(update={"expected_start": at, "reason": "waiting for capacity"})
     own = view.model_copy(
-        update={"expected_start": at, "reason": "starts at 2026-11-21T16:01Z, nodes promised: 2"}
+        update={"expected_start": at, "reason": "starts at 2026-11-21T16:01Z, nodes booked: 2"}
     )
     assert shown_to_tenants(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
     assert shown_to_tenants(own).expected_start == at

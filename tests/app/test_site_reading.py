@@ -155,15 +155,15 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
          "unknown column; known here: cloud, cores, host, ipu_pod, labels, maintenance, memory_mib, name, rack, role, "
          "servers"),
         ("nodes.csv", "name,rack,role", "name,rack,rack", "nodes.csv:1: csv: 'rack' is not allowed: "
-         "the column is there twice"),
+         "the column appears twice"),
         ("nodes.csv", "gpu05,rack2,compute", "gpu05,rack2", "nodes.csv:6: csv: 'gpu05,rack2' is not allowed: "
          "3 cells, as in the header"),
         ("nodes.csv", "gpu05,rack2,compute", '"gpu05,rack2,compute', "nodes.csv:6: csv: 'nodes.csv' "
-         "is not allowed: it must be CSV: unexpected end of data"),
+         "is not allowed: must be CSV: unexpected end of data"),
         ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: ../racks.csv}", "site.yaml:32: racks.csv: "
-         "'../racks.csv' is not allowed: the file must be inside the site file's folder"),
+         "'../racks.csv' is not allowed: the file must be inside the site file's directory"),
         ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: /etc/passwd}", "site.yaml:32: racks.csv: "
-         "'/etc/passwd' is not allowed: the file must be inside the site file's folder"),
+         "'/etc/passwd' is not allowed: the file must be inside the site file's directory"),
         ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: rax.csv}", "site.yaml:32: racks.csv: 'rax.csv' "
          "is not allowed: there is no such file in ."),
         ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: racks.csv, delimiter: ;}", "site.yaml:32: racks.csv: "
@@ -186,7 +186,7 @@ def test_a_link_out_of_the_folder_is_no_way_round(folder: Folder, tmp_path: Path
     (folder.path / "racks.csv").unlink()
     (folder.path / "racks.csv").symlink_to(tmp_path / "elsewhere.csv")
     assert folder.errors() == [
-        "site.yaml:32: racks.csv: 'racks.csv' is not allowed: the file must be inside the site file's folder"
+        "site.yaml:32: racks.csv: 'racks.csv' is not allowed: the file must be inside the site file's directory"
     ]
 
 
@@ -196,10 +196,10 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     binary.write_bytes(b"name: \xff\xfe")
     empty.write_text("# nothing yet\n")
     for path, expected in (
-        (tmp_path / "none.yaml", f"file: '{tmp_path}/none.yaml' is not allowed: an existing file is needed"),
-        (tmp_path, f"file: '{tmp_path}' is not allowed: an existing file is needed"),
-        (binary, f"file: '{binary}' is not allowed: it must be UTF-8; byte 6 is not"),
-        (empty, f"{empty}:1: document: 'nothing' is not allowed: a mapping of fields is needed"),
+        (tmp_path / "none.yaml", f"file: '{tmp_path}/none.yaml' is not allowed: an existing file"),
+        (tmp_path, f"file: '{tmp_path}' is not allowed: an existing file"),
+        (binary, f"file: '{binary}' is not allowed: must be UTF-8; byte 6 is not"),
+        (empty, f"{empty}:1: document: 'nothing' is not allowed: must be a mapping of fields"),
     ):
         with pytest.raises(InputErrors) as caught:
             load_site(path)
@@ -220,5 +220,5 @@ def test_an_include_that_is_empty_or_not_text(folder: Folder) -> None:
     (folder.path / "links.csv").write_bytes(b"a,a_port\n\xff")
     assert folder.errors() == [
         "racks.csv: csv: 'racks.csv' is not allowed: the file is empty; its first line must name the columns",
-        "links.csv: csv: 'links.csv' is not allowed: it must be UTF-8; byte 9 is not",
+        "links.csv: csv: 'links.csv' is not allowed: must be UTF-8; byte 9 is not",
     ]

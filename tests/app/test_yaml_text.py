@@ -81,9 +81,9 @@ def test_a_bomb_of_aliases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("- a\n", "a.yaml:1: document: 'a list' is not allowed: a mapping of fields is needed"),
-        ("just text", "a.yaml:1: document: 'text' is not allowed: a mapping of fields is needed"),
-        ("", "a.yaml:1: document: 'nothing' is not allowed: a mapping of fields is needed"),
+        ("- a\n", "a.yaml:1: document: 'a list' is not allowed: must be a mapping of fields"),
+        ("just text", "a.yaml:1: document: 'text' is not allowed: must be a mapping of fields"),
+        ("", "a.yaml:1: document: 'nothing' is not allowed: must be a mapping of fields"),
         ("? [a]\n: b\n", "a.yaml:1: document: 'a list or mapping' is not allowed: a field's name is text"),
         ("a: !!python/object:os.system x\n", "a.yaml:1: a: 'tag:yaml.org,2002:python/object:os.system' "
          "is not allowed: tags are not used here"),

@@ -23,7 +23,7 @@ def test_apply_makes_then_does_nothing_then_changes(desk: Desk) -> None:
     assert (first.code, "pod train is ordered" in first.out) == (0, True)
     again = desk.weft("pod", "apply", "-f", file)
     assert again.code == 0
-    assert again.out == "pod train is as the file wants it (generation 1): nothing to change\n"
+    assert again.out == "pod train already matches the file (generation 1): nothing to change\n"
     more = desk.weft("pod", "apply", "-f", larger(file, 3))
     assert more.code == 0
     assert "~  nodes.count: 2 → 3" in more.out
@@ -36,7 +36,7 @@ def test_plan_of_a_pod_that_is_there_is_the_difference(desk: Desk) -> None:
     file = desk.pod_file()
     desk.weft("pod", "create", "-f", file)
     same = desk.weft("pod", "plan", "-f", file)
-    assert same.out == "Pod train is as the order wants it (generation 1). Nothing to change.\n"
+    assert same.out == "Pod train already matches the order (generation 1). Nothing to change.\n"
     found = desk.weft("pod", "plan", "-f", larger(file, 3))
     assert found.code == 0
     assert "Change of pod train" in found.out
@@ -51,7 +51,7 @@ def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
     assert desk.weft("pod", "apply", "-f", larger(file, 3), "--generation", "1").code == 0
     late = desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1")
     assert (late.code, late.out) == (2, "")
-    assert "is generation 2 now" in late.err
+    assert "was changed to generation 2 in the meantime" in late.err
     assert (
         desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1", "--json").json["status"] == 409
     )

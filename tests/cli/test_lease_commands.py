@@ -43,7 +43,10 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
     assert (pod["machines"], pod["free"], pod["poplar_servers"]) == (16, 16, 2)
     assert pod["largest"] == {"count": 64, "where": "pod1 1-16"} and pod["soon"] == []
     for more, says in (
-        (["--accelerator", "ipu", "--level", "leaf"], "level: 'leaf' is not allowed: left out with ipu"),
+        (
+            ["--accelerator", "ipu", "--level", "leaf"],
+            "level: 'leaf' is not allowed: must be omitted with ipu",
+        ),
         (["--level", "leaf"], "level: 'leaf' is not allowed: levels of site ipupod64: none"),
         (["--accelerator", "h100"], "'h100' is not allowed: types of accelerators of site ipupod64: ipu"),
     ):
@@ -59,7 +62,7 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
         (["--duration", "long"], "duration"),
         (["--offline"], "--offline and --site FILE require each other"),
         (["--site", "x.yaml"], "--offline and --site FILE require each other"),
-        (["--offline", "--site", "nowhere.yaml"], "an existing file is needed"),
+        (["--offline", "--site", "nowhere.yaml"], "an existing file"),
     ],
 )
 def test_bad_values_of_capacity_are_one_sentence(desk: Desk, words: list[str], says: str) -> None:
@@ -79,7 +82,7 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
     row = run.json["rows"][0]
     assert row["free"] == row["nodes"] == row["largest"][2]["count"] > 0 and row["soon"] == []
     bad = desk.weft("capacity", "--offline", "--site", str(site), "--duration", "1y", cloud=None)
-    assert bad.code == 2 and "a whole number and s, m, h or d" in bad.err
+    assert bad.code == 2 and "a whole number with a unit s, m, h or d" in bad.err
     bad = desk.weft("capacity", "--offline", "--site", str(site), "--accelerator", "abacus", cloud=None)
     assert bad.code == 2 and "types of accelerators" in bad.err
 
@@ -92,10 +95,10 @@ def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     listed = desk.weft("pod", "list").out
     assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-31 12:00:00Z" in listed
     shown = desk.weft("pod", "show", "train").out
-    assert "position in the queue  1" in shown and "waits for room" in shown
-    assert "waits for room" in desk.weft("pod", "events", "train").out
+    assert "position in the queue  1" in shown and "waiting for capacity" in shown
+    assert "waiting for capacity" in desk.weft("pod", "events", "train").out
     gone = desk.weft("pod", "release", "train", "--wait")
-    assert gone.code == 0 and "it had nothing yet" in gone.out and "receipt:" not in gone.out
+    assert gone.code == 0 and "nothing was claimed yet" in gone.out and "receipt:" not in gone.out
 
 
 def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
@@ -103,7 +106,7 @@ def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
     desk.verbs.full = True
     file = desk.pod_file(queue=True)
     late = desk.weft("pod", "create", "-f", file, "--wait", "--timeout", "0.2")
-    assert late.code == 1 and "the pod continues" in late.err and "waits for room" in late.err
+    assert late.code == 1 and "the pod continues" in late.err and "waiting for capacity" in late.err
     desk.verbs.promote("train")
     desk.verbs.finish("train")
     assert desk.weft("pod", "list", "--json").json[0]["state"] == "READY"
@@ -126,7 +129,7 @@ def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
     done = desk.weft("pod", "retry", "train", "--wait")
     assert done.code == 0 and "READY" in done.out
     again = desk.weft("pod", "retry", "train")
-    assert again.code == 2 and "only a pod that FAILED" in again.err
+    assert again.code == 2 and "only a FAILED pod" in again.err
 
 
 def test_an_operator_sets_nodes_aside(desk: Desk) -> None:

@@ -86,7 +86,7 @@ def test_someone_elses_release_ends_the_waiting(desk: Desk) -> None:
     desk.verbs.stuck = True
     pod = _stuck_pod(desk)
     end = _follow(desk, pod, [], lambda: desk.weft("pod", "release", "train"))
-    assert (end.pod["state"], "release asked" in end.missed) == ("RELEASING", True)
+    assert (end.pod["state"], "release requested" in end.missed) == ("RELEASING", True)
 
 
 def _stuck_pod(desk: Desk) -> Json:
@@ -113,7 +113,7 @@ def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], obj
 def test_a_refused_order_is_explained(desk: Desk) -> None:
     """Exit code 1 with quotas, filters and what would fit."""
     desk.verbs.fail_with = RefusedError(
-        "2 nodes are wanted and 1 is free for this order.",
+        "2 nodes are requested, but 1 is available.",
         {
             "explanation": {
                 "considered": 4,
@@ -127,7 +127,7 @@ def test_a_refused_order_is_explained(desk: Desk) -> None:
     )
     refused = desk.weft("pod", "create", "-f", desk.pod_file())
     assert refused.code == 1
-    for words in ("2 nodes are wanted", "busy", "count: 1 instead", "cores"):
+    for words in ("2 nodes are requested", "busy", "count: 1 instead", "cores"):
         assert words in refused.err
     as_json = desk.weft("pod", "plan", "-f", desk.pod_file(), "--json")
     assert as_json.json["explanation"]["would_fit"] == ["count: 1 instead of 2"]

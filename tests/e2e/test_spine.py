@@ -109,7 +109,7 @@ def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> No
     admin.compute.update_quota_set(project, instances=1)
     try:
         answer = tenant.order("big", 2)
-        assert answer.code != 0 and "servers: 0 used + 2 wanted > 1" in answer.err
+        assert answer.code != 0 and "servers: 0 used + 2 requested > 1" in answer.err
         assert "big" not in {p["name"] for p in tenant.weft("pod", "list", "--json").json}
     finally:
         admin.compute.update_quota_set(project, instances=before)

@@ -50,7 +50,7 @@ def test_an_abandoned_pod_is_released_and_never_clean(house: House) -> None:
     servers = [i for i in signed.receipt.items if i.plane == "server"]
     assert {i.result for i in servers} == {"not clean"}
     # The project reads it: what was seen, which may be somebody else's, is in the operators' events alone.
-    assert {i.seen for i in servers} == {"it is not gone, or not the pod's alone"}
+    assert {i.seen for i in servers} == {"it still exists, or isn't the pod's alone"}
     assert WHY in after.reason
     assert set(house.store.capacity().quarantines) == set(pod.nodes)
     assert not house.store.capacity().holds

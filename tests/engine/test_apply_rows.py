@@ -122,7 +122,7 @@ def test_history_says_who_wanted_what_when(house: House, database_url: str) -> N
     ]
     assert found[2]["what"] == "access.ssh_from none -> 9.0.0.0/8"
     assert messages(house, pod, "change")[0].startswith(
-        "generation 2 by team-a-member: nodes.count 2 -> 3; nodes that come: "
+        "generation 2 by team-a-member: nodes.count 2 -> 3; nodes added: "
     )
 
 
@@ -131,7 +131,7 @@ def test_no_room_is_refused_and_touches_nothing(house: House) -> None:
     pod = house.ready()
     house.order(make("other", 14))
     before = (house.store.resources(pod.id), holds(house, pod))
-    with pytest.raises(RefusedError, match="1 node more beside the 2 of the pod"):
+    with pytest.raises(RefusedError, match="1 additional node for the 2 of the pod"):
         apply(house, sized(3))
     assert (house.store.resources(pod.id), holds(house, pod)) == before
     assert look(house, pod).generation == 1
@@ -151,7 +151,7 @@ def test_the_projects_limit_counts_what_it_would_have(house: House) -> None:
     """Its own nodes once: a pod of two may be three where three are allowed, and not four."""
     house.ready()
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
-    with pytest.raises(RefusedError, match="of the 3 nodes that it may have"):
+    with pytest.raises(RefusedError, match="of at most 3 nodes"):
         apply(house, sized(4))
     assert apply(house, sized(3)).outcome == "changed"
 
@@ -217,7 +217,7 @@ def test_of_two_at_once_one_is_told(house: House) -> None:
     errors = at_once(ask(3), ask(4))
     assert len(errors) == 1
     assert isinstance(errors[0], ConflictError)
-    assert "is generation 2 now" in str(errors[0])
+    assert "was changed to generation 2 in the meantime" in str(errors[0])
     assert look(house, pod).generation == 2
     assert len(holds(house, pod)) == look(house, pod).order.nodes.count
 
@@ -241,7 +241,7 @@ def test_a_pod_on_its_way_out_isnt_changed(house: House) -> None:
     """While it is released it says so; afterwards the name makes a new pod."""
     pod = house.ready()
     house.release(pod)
-    with pytest.raises(ConflictError, match="is being released: apply again when it is"):
+    with pytest.raises(ConflictError, match="is being released: apply again afterwards"):
         apply(house, sized(3))
     house.run(pod, PodState.RELEASED)
     found = apply(house, sized(3))
@@ -260,7 +260,7 @@ def test_by_name_only_ones_own_by_id_what_one_may(house: House) -> None:
         house.service.apply_pod(house.request("team-b"), str(pod.id), ORDER)
     with pytest.raises(ForbiddenError):
         apply(house, ORDER, request=house.request(role="reader"))
-    with pytest.raises(InputError, match="the pod's name, which doesn't change"):
+    with pytest.raises(InputError, match="a pod's name can't be changed"):
         house.service.apply_pod(house.operator, str(pod.id), ORDER.model_copy(update={"name": "else"}))
 
 

@@ -123,7 +123,7 @@ def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
     pod = house.ready()
     house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.segment)
     found = [f for f in check(house).findings if f.kind == "membership"]
-    assert found and "no member" in found[0].what
+    assert found and "not a member" in found[0].what
     report = check(house, repair=True)
     assert report.findings and all(f.repaired for f in report.findings)
 

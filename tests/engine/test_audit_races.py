@@ -191,6 +191,6 @@ def test_what_stands_on_a_server_that_does_not_go_stays(house: House) -> None:
     house.cloud.add(Kind.NETWORK, "late", "team-a", Mark("lab", Owner.pod(pod.id), "network/rdma"))
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER)
     report = repair(house)
-    assert "not seen to go" in of_kind(report, Kind.SERVER).repair
-    assert "still there" in of_kind(report, Kind.NETWORK).repair
+    assert "not seen gone" in of_kind(report, Kind.SERVER).repair
+    assert "still depends on it" in of_kind(report, Kind.NETWORK).repair
     assert len(house.cloud.things()) == 2

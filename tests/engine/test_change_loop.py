@@ -82,7 +82,7 @@ def test_a_node_more(house: House) -> None:
     assert len(servers(house)) == 3
     assert members(house, now) == set(now.nodes) == held(house, now)
     assert "DEGRADED" not in " ".join(messages(house, pod, "state"))
-    assert messages(house, pod, "change")[-1] == "generation 2 is as wanted"
+    assert messages(house, pod, "change")[-1] == "generation 2 is applied"
     assert now.reason == ""
 
 

@@ -56,7 +56,7 @@ def test_two_orders_of_one_name_at_once(house: House) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         said = sorted(pool.map(order, range(2)), key=len)
-    assert said[0] == "train" and "there is a pod 'train' already" in said[1]
+    assert said[0] == "train" and "pod 'train' already exists" in said[1]
     assert len(held(house)) == 2
 
 

@@ -75,7 +75,7 @@ def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None
         connection.execute(
             "UPDATE resource SET document = document || '{\"version\": 7000}' WHERE kind = 'port'"
         )
-        house.store.release(pod.id, "release asked")
+        house.store.release(pod.id, "release requested")
         house.worker.run_once()
         assert {t.id for t in house.cloud.things()} == before
         parked = house.service.list_pods(house.request())[0].reason

@@ -103,7 +103,7 @@ def test_a_foreign_port_in_the_vlan_is_found_and_taken_out(house: EthernetHouse)
     assert pod.plan.segment is not None
     house.fake.put(stranger(house, pod), pod.plan.segment)
     [found] = [f for f in house.service.audit(house.operator).findings if f.kind == "membership"]
-    assert f"VLAN {pod.plan.segment} of pod train and is no member" in found.what
+    assert f"VLAN {pod.plan.segment} of pod train, but is not a member" in found.what
     after = visits(house, pod)
     assert after.state is PodState.READY
     assert any("VLAN" in e.message or "no member" in e.message for e in house.store.events(pod.id, 0))

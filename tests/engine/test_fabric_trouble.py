@@ -174,7 +174,7 @@ def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
     assert second.plan.segment != pod.plan.segment
     _keeper(house).tend()
     assert pod.plan.segment in _keys_in_use(house)
-    assert any("stay held" in p and "0x101" in p for p in house.fabric.status().problems)
+    assert any("stay allocated" in p and "0x101" in p for p in house.fabric.status().problems)
     sm2.reachable = True
     _keeper(house).tend()
     assert pod.plan.segment not in _keys_in_use(house)
@@ -271,5 +271,5 @@ def test_a_former_member_that_can_not_be_read_is_never_clean(house: House) -> No
         house.store.wake(pod.id)
         house.worker.run_once()
     assert house.store.receipt(pod.id) is None
-    house.fabric.mend(port)
+    house.fabric.repair(port)
     house.run(pod, PodState.RELEASED)

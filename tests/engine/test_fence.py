@@ -83,7 +83,7 @@ def test_a_worker_whose_time_ran_out_can_not_write(house: House) -> None:
 
 
 def test_a_wake_up_during_a_visit_is_not_lost(house: House) -> None:
-    """A release asked while a worker holds the pod makes it due at once when it is let go."""
+    """A release requested while a worker holds the pod makes it due at once when it is let go."""
     pod = house.order()
     held = take(house)
     assert held

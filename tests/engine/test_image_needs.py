@@ -37,7 +37,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
         house.order(make("five", 5))
     assert "image 12" in str(caught.value)
     (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]
-    assert "hasn't the trait CUSTOM_OFED" in report["examples"][0]
+    assert "lacks the trait CUSTOM_OFED" in report["examples"][0]
     assert any("nodes.image" in change for change in caught.value.detail["would_fit"])
 
 

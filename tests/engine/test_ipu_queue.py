@@ -56,7 +56,7 @@ def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 16, start=start, duration="1h"))
     assert pod.state is PodState.PENDING
-    assert pod.reason == "starts at 2026-11-21T10:00Z, IPU-Machines promised: 4"
+    assert pod.reason == "starts at 2026-11-21T10:00Z, IPU-Machines booked: 4"
     promise = house.store.capacity().promises[0]
     machines = [f"ipum{n}" for n in (1, 2, 3, 4)]
     assert promise["nodes"] == [*machines, "host/generic1/1", "host/poplar1/1"]
@@ -83,7 +83,7 @@ def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
     house.worker.tend_queue()
     waiting = look(house, pod)
     assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
-    assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, IPU-Machines promised: 4"
+    assert waiting.reason == "waiting for capacity; starts by 2026-11-21T16:00Z, IPU-Machines booked: 4"
     assert waiting.expected_start == clock.now() + timedelta(hours=8)
     assert look(house, next_).position == 2
     release(house, first)
@@ -159,7 +159,7 @@ def test_a_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     fits, _ = would_fit(house, order("all", 16))
     assert fits == ["ipus.count: 8 instead of 16"]
-    with pytest.raises(RefusedError, match="of the 3 nodes"):
+    with pytest.raises(RefusedError, match="of at most 3 nodes"):
         house.order(order("all", 16, queue=True))
     house.booted(order("first", 8))
     pod = house.order(order("second", 8, queue=True))
@@ -171,7 +171,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: IpuHouse) -> None:
     """More than the row has, more Poplar servers than there are, an IPU-POD that isn't there."""
     with pytest.raises(RefusedError, match="the longest run of them is 4"):
         house.order(order("wide", 32, queue=True))
-    with pytest.raises(RefusedError, match="1 Poplar servers with room, 2 are needed"):
+    with pytest.raises(RefusedError, match="1 Poplar servers with capacity, 2 are needed"):
         house.order(
             order("served", 4, queue=True, nodes={"count": 2, "flavor": "cpu1", "image": "tiny"}),
         )
@@ -188,7 +188,7 @@ def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_promised(house: IpuHou
     now = clock.now()
     assert set(house.store.capacity().promises[0]["nodes"]) & {"host/poplar1/1"}
     house.service.extend_pod(house.request(), "run", now + timedelta(hours=3))
-    with pytest.raises(ConflictError, match="promised to others from 2026-11-21T12:00Z"):
+    with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
         house.service.extend_pod(house.request(), "run", now + timedelta(hours=5))
 
 

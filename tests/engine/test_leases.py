@@ -51,7 +51,7 @@ def test_a_promise_is_kept_while_its_nodes_are_late(house: House, clock: HandClo
     clock.forward(hours=1)
     house.worker.tend_queue()
     assert look(house, first).wanted == "absent"
-    assert "not given back yet" in look(house, pod).reason
+    assert "not released yet" in look(house, pod).reason
     with pytest.raises(RefusedError):
         house.order(make("thief", 1))
     planted.lift()
@@ -128,11 +128,11 @@ def test_a_lease_is_extended_as_far_as_nothing_is_promised(house: House, clock: 
     tenant, now = house.request(), clock.now()
     view = house.service.extend_pod(tenant, "run", now + timedelta(hours=3))
     assert view.lease_end == now + timedelta(hours=3)
-    with pytest.raises(ConflictError, match="promised to others from 2026-11-21T12:00Z"):
+    with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
         house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
     with pytest.raises(InputError, match="later than the lease's end"):
         house.service.extend_pod(tenant, "run", now + timedelta(hours=1))
-    with pytest.raises(ConflictError, match="has no end that could be later"):
+    with pytest.raises(ConflictError, match="has no end to extend"):
         house.service.extend_pod(tenant, "later", now + timedelta(hours=9))
     release(house, later)
     house.service.extend_pod(tenant, "run", now + timedelta(hours=5))
@@ -145,14 +145,14 @@ def test_a_lease_is_extended_as_far_as_nothing_is_promised(house: House, clock: 
 
 
 def test_a_failed_pod_is_tried_again_where_it_failed(house: House) -> None:
-    """With the cause gone it becomes READY; only a pod that FAILED can be tried again."""
+    """With the cause gone it becomes READY; only a FAILED pod can be retried."""
     planted = house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
     planted.lift()
     view = house.service.retry_pod(house.request(), "train")
     assert view.state is PodState.BOOTING
     house.run(pod, PodState.READY)
-    with pytest.raises(ConflictError, match="only a pod that FAILED"):
+    with pytest.raises(ConflictError, match="only a FAILED pod"):
         house.service.retry_pod(house.request(), "train")
 
 

@@ -93,7 +93,7 @@ def test_too_many_nodes_are_refused_with_the_reason(house: House) -> None:
 def test_quotas_are_said_before_anything_is_made(house: House) -> None:
     """An order over quota is refused with the numbers."""
     house.cloud.offers.quotas["team-a", "servers"] = 1
-    with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 wanted > 1"):
+    with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 requested > 1"):
         house.order()
     assert not house.cloud.things() and not house.store.live_pods()
 
@@ -128,7 +128,7 @@ def test_a_server_that_always_breaks_fails_the_pod(house: House) -> None:
 
 
 def test_release_in_the_middle_of_building(house: House) -> None:
-    """A release asked while a server never boots takes everything back."""
+    """A release requested while a server never boots takes everything back."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     pod = house.order()
     house.worker.run_once()
@@ -198,7 +198,7 @@ def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
     house.worker.run_once()
     assert house.store.find_pod(str(pod.id), None).state is PodState.DEGRADED
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 1
-    house.store.mend(pod.id)
+    house.store.request_repair(pod.id)
     house.run(pod, PodState.READY)
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
 
@@ -294,7 +294,7 @@ def test_a_driver_that_leaves_a_thing_out_has_not_seen_it_gone(house: House) -> 
         house.store.wake(pod.id)
         house.worker.run_once()
     seen = house.store.find_pod(str(pod.id), None)
-    assert seen.state is PodState.RELEASING and "gave no answer" in seen.reason
+    assert seen.state is PodState.RELEASING and "returned no result" in seen.reason
     house.cloud.find = honest
     house.run(pod, PodState.RELEASED)
 

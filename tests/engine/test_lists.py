@@ -161,7 +161,7 @@ def test_whoever_follows_a_pod_hears_of_it_at_once(house: House) -> None:
     """The event that comes while one waits, and the one that came right before."""
     pod = house.ready()
     last = house.store.events(pod.id, 0)[-1].sequence
-    threading.Timer(0.3, house.store.release, (pod.id, "release asked")).start()
+    threading.Timer(0.3, house.store.release, (pod.id, "release requested")).start()
     began = time.monotonic()
     events = house.service.pod_events(house.request(), str(pod.id), last, 20.0)
-    assert [e.message for e in events] == ["release asked"] and time.monotonic() - began < 5.0
+    assert [e.message for e in events] == ["release requested"] and time.monotonic() - began < 5.0

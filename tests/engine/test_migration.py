@@ -64,7 +64,7 @@ def test_pods_of_the_first_version_are_taken_over(
         lease = store.capacity().book().leases[0]
         assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
         assert pod.spares == () and pod.held == pod.nodes
-        assert store.retry(pod.id, "retry asked") is PodState.DEGRADED
+        assert store.retry(pod.id, "retry requested") is PodState.DEGRADED
     finally:
         taken_over.close()
 

@@ -217,7 +217,7 @@ def test_what_is_unknown_changes_no_membership(house: House) -> None:
     node, other = pod.nodes
     house.cloud.offers.unreadable = {node}
     pod = visit(house, pod)
-    assert pod.state is PodState.DEGRADED and "can't be told" in pod.reason
+    assert pod.state is PodState.DEGRADED and "is unknown" in pod.reason
     assert members(house, pod) == {node, other}
     house.cloud.offers.unreadable = set()
     house.cloud.offers.claims[node] = {"somebody"}
@@ -252,7 +252,7 @@ def test_a_repaired_server_finds_its_key(house: House) -> None:
     house.cloud.lose(house.cloud.thing(f"server/{node}"))
     pod = visit(house, pod)
     assert members(house, pod) == {other}
-    house.store.mend(pod.id)
+    house.store.request_repair(pod.id)
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == {node, other}
 

@@ -78,12 +78,12 @@ def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: 
     assert len(most.nodes) == 16
     with pytest.raises(RefusedError) as refused:
         house.order(small("two", 2))
-    assert "there is room for 1" in str(refused.value)
+    assert "there is capacity for 1" in str(refused.value)
     last = ready(house, "last")
     waits = house.order(small("waits", queue=True))
     house.worker._dispatcher.run()
     waits = house.store.find_pod(str(waits.id), None)
-    assert (waits.state, waits.reason) == (PodState.PENDING, "waits for room")
+    assert (waits.state, waits.reason) == (PodState.PENDING, "waiting for capacity")
     house.release(last)
     house.run(last, PodState.RELEASED)
     house.worker._dispatcher.run()
@@ -113,7 +113,7 @@ def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> N
     waits = house.order(whole("then", 16, lease=lease, queue=True))
     house.worker._dispatcher.run()
     assert [row["pod_id"] for row in house.store.capacity().promises] == [waits.id]
-    with pytest.raises(RefusedError, match="there is room for 0"):
+    with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
     assert house.order(small("short", lease={"duration": "1h"})).nodes
 
@@ -177,12 +177,12 @@ def test_a_project_counts_each_shared_node_once(house: House) -> None:
     house.store.apply_site(site, "test")
     house.order(small("a", 4))
     house.order(small("b", 4))
-    with pytest.raises(RefusedError, match="the project has 1 of the 1 nodes"):
+    with pytest.raises(RefusedError, match="the project has 1 of at most 1 nodes"):
         house.order(small("c", 1))
 
 
 def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason(house: House) -> None:
-    """Virtual functions are the fabric's to say; whole adapters belong to whole nodes."""
+    """Virtual functions are the fabric's to say; dedicated adapters require dedicated nodes."""
     with pytest.raises(InputError, match=r"fabric\.hcas"):
         house.order(small("p").model_copy(update={"fabric": FabricOrder()}))
     asked = small("p", fabric={"hcas": "shared"})
@@ -199,5 +199,5 @@ def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason
     ],
 )
 def test_what_is_for_whole_nodes_alone_is_refused_when_it_is_read(more: dict[str, object], what: str) -> None:
-    with pytest.raises(ValidationError, match=f"leave out {what}"):
+    with pytest.raises(ValidationError, match=f"omit {what}"):
         small("p", 2, **more)

@@ -42,7 +42,7 @@ def test_an_order_waits_and_starts_when_another_is_released(house: House) -> Non
     house.worker.tend_queue()
     waiting = look(house, pod)
     assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
-    assert waiting.reason == "waits for room; starts by 2026-11-21T16:00Z, nodes promised: 4"
+    assert waiting.reason == "waiting for capacity; starts by 2026-11-21T16:00Z, nodes booked: 4"
     assert waiting.expected_start == datetime(2026, 11, 21, 16, tzinfo=UTC)
     shown = next(p for p in house.service.list_pods(house.request()) if p.name == "second")
     assert (shown.position, shown.nodes, shown.segment) == (1, 4, None)
@@ -66,7 +66,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: House) -> None:
     with pytest.raises(RefusedError):
         queue(house, "huge", 17)
     policy(house, projects={"team-a": ProjectLimits(max_nodes=4)})
-    with pytest.raises(RefusedError, match="of the 4 nodes"):
+    with pytest.raises(RefusedError, match="of at most 4 nodes"):
         queue(house, "big", 5)
     assert house.service.list_pods(house.request()) == []
 
@@ -79,7 +79,7 @@ def test_a_queued_pod_is_taken_from_the_queue(house: House) -> None:
     assert [look(house, p).position for p in (pod, other)] == [1, 2]
     house.release(pod)
     assert look(house, pod).state is PodState.RELEASED
-    with pytest.raises(ConflictError, match="it never had anything"):
+    with pytest.raises(ConflictError, match="nothing was ever claimed"):
         house.service.pod_receipt(house.request(), "second")
     house.worker.tend_queue()
     assert look(house, other).position == 1
@@ -118,7 +118,7 @@ def test_a_pod_without_an_end_gives_no_expected_start(house: House) -> None:
     pod = queue(house, "next", 2)
     house.worker.tend_queue()
     waiting = look(house, pod)
-    assert waiting.reason == "fits at no time that is known" and waiting.expected_start is None
+    assert waiting.reason == "no time is known at which it fits" and waiting.expected_start is None
     assert waiting.position == 1
 
 
@@ -126,7 +126,7 @@ def test_a_project_waits_for_its_own_nodes(house: House) -> None:
     """Over its limit it waits although there is room, says why, and starts when it has given some back."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=6)})
     first = house.ready(make("first", 4))
-    with pytest.raises(RefusedError, match="has 4 of the 6 nodes"):
+    with pytest.raises(RefusedError, match="has 4 of at most 6 nodes"):
         house.order(make("direct", 4))
     pod = queue(house, "second", 4)
     house.worker.tend_queue()
@@ -157,7 +157,7 @@ def test_waiting_for_fewer_leaves_is_bounded(house: House, clock: HandClock) -> 
     pods = [house.ready(make(f"p{n}", 3)) for n in range(4)]
     pod = queue(house, "quad", 4)
     house.worker.tend_queue()
-    assert look(house, pod).reason == "waits for fewer leaves"
+    assert look(house, pod).reason == "waiting for fewer leaves"
     clock.forward(minutes=31)
     house.worker.tend_queue()
     placed = look(house, pod)
@@ -171,7 +171,7 @@ def test_a_cloud_quota_stands_in_nobody_elses_way(house: House) -> None:
     pod = queue(house, "over", 2)
     view = house.service.create_pod(house.request("team-b"), make("fine", 2, queue=True))
     house.worker.tend_queue()
-    assert "servers: 0 used + 2 wanted > 1" in look(house, pod).reason
+    assert "servers: 0 used + 2 requested > 1" in look(house, pod).reason
     assert house.store.find_pod(view.id, None).state is PodState.PLACED
     house.cloud.offers.quotas.clear()
     house.store.apply_site(house.store.site().site, "test")

@@ -111,5 +111,5 @@ def test_graph_of_a_pod_with_a_vlan_where_the_site_has_none(house: House) -> Non
     pod = house.ready()
     apply(house, SELF_SERVICE)
     site: Site = house.store.site().site
-    with pytest.raises(ConflictError, match="it can be released, and not changed"):
+    with pytest.raises(ConflictError, match="it can be released, but not changed"):
         management_network(pod.plan.allotment, site, "lab")

@@ -69,7 +69,7 @@ def test_an_exclusive_pod_goes_where_nobody_else_has_anything(house: House) -> N
     house.service.delete_reservation(house.operator, "block")
     alone = order(house, "team-a", "alone", 1, locality=EXCLUSIVE)
     assert leaves(house, alone) == {"leaf04"} and alone.nodes != ("gpu16",)
-    with pytest.raises(ConflictError, match="team-a, which keeps others away: take another node"):
+    with pytest.raises(ConflictError, match="team-a, which keeps others away: choose another node"):
         house.service.create_reservation(house.operator, block)
 
 
@@ -178,9 +178,7 @@ def test_a_lease_is_not_extended_into_a_promise_that_keeps_it_away(house: House,
     near += [{"kind": "node", "name": n, "cost": 400} for n in pod.nodes]
     order(house, "team-a", "next", 2, start=start, duration="1h", locality={**ALONE, "preferences": near})
     assert not set(pod.nodes) & set(house.store.capacity().promises[0]["nodes"])
-    with pytest.raises(
-        ConflictError, match=r"leaf .* is promised to a project that it may not be shared with"
-    ):
+    with pytest.raises(ConflictError, match=r"leaf .* is booked by a project that it may not be shared with"):
         house.service.extend_pod(house.request("team-b"), "b", start + timedelta(minutes=30))
     assert look(house, pod).lease_end == start
     give_back(house, "team-b", pod)
@@ -202,7 +200,7 @@ def test_the_queue_keeps_apart_too(house: House) -> None:
     a, b, c = (look(house, p) for p in pods)
     assert (a.state, b.state, c.state) == (PodState.PLACED, PodState.PLACED, PodState.PENDING)
     assert not leaves(house, a) & leaves(house, b)
-    assert c.expected_start is not None and "nodes promised: 4" in c.reason
+    assert c.expected_start is not None and "nodes booked: 4" in c.reason
     give_back(house, "team-b", b)
     house.worker.tend_queue()
     assert look(house, c).state is PodState.PLACED

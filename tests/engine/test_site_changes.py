@@ -26,11 +26,9 @@ def test_a_change_of_an_older_site_is_refused(house: House) -> None:
     verbs, olga = house.service, house.operator
     base = verbs.show_site(olga).generation
     assert verbs.apply_site(olga, document(house.site), base).generation == base + 1
-    with pytest.raises(
-        ConflictError, match=f"generation {base + 1} of the site is in force, and .* from {base}"
-    ):
+    with pytest.raises(ConflictError, match=f"generation {base + 1} of the site is active, but .* on {base}"):
         verbs.apply_site(olga, document(house.site), base)
-    with pytest.raises(ConflictError, match="from 0"):
+    with pytest.raises(ConflictError, match="based on 0"):
         verbs.apply_site(olga, document(house.site), 0)
     assert verbs.apply_site(olga, document(house.site)).generation == base + 2
 
@@ -44,7 +42,7 @@ def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
         return ask()
 
     house.fabric.topology = meanwhile
-    with pytest.raises(ConflictError, match="is in force"):
+    with pytest.raises(ConflictError, match="is active"):
         house.service.adopt_cabling(house.operator)
 
 

@@ -192,7 +192,7 @@ def test_what_is_no_part_is_not_kept(house: House, door: tuple[Counting, str], n
 def test_a_document_that_names_what_was_never_sent(house: House) -> None:
     """409, and the active site stays; after the parts were sent the same document is taken."""
     made = cut(large())
-    with pytest.raises(ConflictError, match=f"{len(made.parts)} of those that the document names"):
+    with pytest.raises(ConflictError, match=f"{len(made.parts)} of the document's parts are not stored"):
         house.service.apply_site(house.operator, dict(made.document))
     assert house.store.site().generation == 1
     assert applied(house, made) == 2
@@ -209,7 +209,7 @@ def test_parts_that_were_pruned_meanwhile_are_sent_again(house: House) -> None:
     assert house.store.sites.missing([first]) == []
     clock.forward(hours=2)
     assert house.store.sites.missing(list(made.parts)) == others
-    with pytest.raises(ConflictError, match="not any more"):
+    with pytest.raises(ConflictError, match="are not stored"):
         house.service.apply_site(house.operator, dict(made.document))
     assert applied(house, made) == 2
 
@@ -274,7 +274,7 @@ def test_unfinished_uploads_have_a_bound(house: House, monkeypatch: pytest.Monke
         house.service.send_part(house.operator, sha256(body).hexdigest(), body)
     body = b'[{"name":"last"}]'
     digest = sha256(body).hexdigest()
-    with pytest.raises(ConflictError, match="no room: 2 parts"):
+    with pytest.raises(ConflictError, match="no space: 2 parts"):
         house.service.send_part(house.operator, digest, body)
     assert (
         "ConflictError" in rows(house, "SELECT outcome FROM audit_log ORDER BY sequence DESC LIMIT 1")[0][0]
@@ -283,7 +283,7 @@ def test_unfinished_uploads_have_a_bound(house: House, monkeypatch: pytest.Monke
     assert house.store.sites.missing([digest]) == [digest]
     assert house.service.send_part(house.operator, digest, body).bytes == len(body)
     monkeypatch.setattr(siteparts, "MOST_LOOSE_BYTES", len(body))
-    with pytest.raises(ConflictError, match="no room"):
+    with pytest.raises(ConflictError, match="no space"):
         house.service.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
 
 

@@ -55,7 +55,7 @@ def test_an_idle_spare_is_clean_and_one_with_a_key_is_not(house: House) -> None:
     house.fabric.write_key(port, FULL_MEMBER | pod.plan.segment)
     found = [f for f in auditor.check().findings if f.kind == "membership"]
     assert [(f.category, f.pod) for f in found] == [("different", "train")]
-    assert found[0].subject.startswith(pod.spares[0]) and "is no member" in found[0].what
+    assert found[0].subject.startswith(pod.spares[0]) and "is not a member" in found[0].what
 
 
 def test_a_spare_is_given_back_with_the_rest_and_the_receipt_names_it(house: House) -> None:
@@ -75,7 +75,7 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
     """A project's most nodes are what it holds, idle or not; so is what it used."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=4)})
     with pytest.raises(
-        RefusedError, match=r"0 of the 4 nodes .* 5 more are wanted, 1 of them spare"
+        RefusedError, match=r"0 of at most 4 nodes.* 5 more are requested, 1 of them spare"
     ) as caught:
         house.order(spared("big", 4, 1))
     assert "count: 3 instead of 4" in caught.value.detail["would_fit"]
@@ -99,7 +99,7 @@ def test_a_promise_has_the_spares_too(house: House, clock: HandClock) -> None:
     house.worker.tend_queue()
     promised = {r["pod_id"]: len(r["nodes"]) for r in house.store.capacity().promises}
     assert promised == {fixed.id: 3, waits.id: 13}
-    assert "nodes promised: 13" in look(house, waits).reason
+    assert "nodes booked: 13" in look(house, waits).reason
     clock.forward(hours=8)
     house.store.end_leases()
     house.run(first, PodState.RELEASED)
@@ -130,7 +130,7 @@ def test_spares_that_cannot_be_are_refused_with_the_field(house: House) -> None:
     """Not whole slices, more than there are, with IPUs: one sentence each, and nothing is held."""
     with pytest.raises(InputError, match=r"nodes.spare: 1 is not allowed: a multiple of the slice \(2\)"):
         house.order(spared("odd", 4, 1, locality={"slice": 2}))
-    with pytest.raises(RefusedError, match=r"17 nodes \(1 of them spare\) are wanted") as caught:
+    with pytest.raises(RefusedError, match=r"17 nodes \(1 of them spare\) are requested") as caught:
         house.order(spared("huge", 16, 1))
     assert "nodes.spare: 0 instead of 1" in caught.value.detail["would_fit"]
     assert not house.store.capacity().holds

@@ -68,7 +68,7 @@ def test_a_late_creation_is_taken_back_and_told(house: House) -> None:
     late(house, pod, Kind.SERVER, f"server/{node}", host=node, ports=())
     sweep(house)
     assert house.cloud.things() == []
-    assert len(alarms(house, pod)) == 1 and "the receipt says that it was gone" in alarms(house, pod)[0]
+    assert len(alarms(house, pod)) == 1 and "the receipt reports it gone" in alarms(house, pod)[0]
     sweep(house)
     found = corrections(house, pod)
     assert [(c.kind, c.where) for c in found] == [("server", "lab")]

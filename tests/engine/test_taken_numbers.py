@@ -51,7 +51,7 @@ def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> 
         numbers.segment,
     }
     assert [k for k in house.fabric.partitions() if k in rail.segments] == [numbers.segment]
-    said = [e.message for e in house.store.events(pod.id, 0) if "in use by somebody else" in e.message]
+    said = [e.message for e in house.store.events(pod.id, 0) if "in use by something else" in e.message]
     assert len(said) == 1
     assert after.nodes == pod.nodes
     house.release(pod)

@@ -49,7 +49,7 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
     links = tuple(k for k in house.site.links if "/" in k.a or "/" in k.b)
     house.store.apply_site(house.site.model_copy(update={"links": links}), "test")
     with pytest.raises(
-        InputError, match=r"fabric.bisection_gbps: 100 is not allowed: 0 or left out: the site has no"
+        InputError, match=r"fabric.bisection_gbps: 100 is not allowed: 0 or omitted: the site has no"
     ):
         order(house, "team-a", "x", 2, gbps=100)
     house.worker.tend_queue()

@@ -13,7 +13,7 @@ from tests.engine.house import ORDER, House
 from weft.api.app import create_app
 from weft.app.policy import Policy
 from weft.engine.database import Database
-from weft.engine.pgdoor import SESSION, connecting
+from weft.engine.postgres import SESSION, connecting
 from weft.model.errors import TemporaryError
 from weft.testing.serving import served
 
@@ -63,10 +63,7 @@ def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, data
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "2"
         told = answer.json()["detail"]
-        assert (
-            told
-            == "talk to the database (the database): others were in the way for too long; will be retried"
-        )
+        assert told == "talk to the database (the database): blocked by others for too long; will be retried"
         assert second.service.list_pods(second.request()) == []
         second.close()
 
@@ -92,5 +89,5 @@ def test_a_statement_that_takes_too_long_is_ended(database_url: str) -> None:
         psycopg.connect(database_url) as other,
     ):
         other.execute("LOCK TABLE queue")
-        with pytest.raises(TemporaryError, match="others were in the way"), database.transaction() as tx:
+        with pytest.raises(TemporaryError, match="blocked by others"), database.transaction() as tx:
             tx.run("touch_queue", at=tx.now())

@@ -54,10 +54,10 @@ def test_a_port_that_can_not_be_repaired_in_place_stops_no_looking(house: House)
     house.cloud.lose(lost)
     visit(house, pod)
     seen = {r.key: r for r in house.store.resources(pod.id)}
-    assert seen[f"server/{pod.nodes[1]}"].reason == "it is not there"
+    assert seen[f"server/{pod.nodes[1]}"].reason == "it is missing"
     assert {f"port/{pod.nodes[0]}/mlx5_0", f"server/{pod.nodes[1]}"} <= subjects(house, pod)
     port.fields["address"] = address
-    house.store.mend(pod.id)
+    house.store.request_repair(pod.id)
     pod = house.run(pod, PodState.READY)
     assert message(pod, Aspect.READY) == pod.reason == ""
 
@@ -92,7 +92,7 @@ def test_a_retry_clears_the_condition_and_goes_on_from_there(house: House) -> No
     house.service.retry_pod(house.request(), str(pod.id))
     again = house.store.find_pod(str(pod.id), None)
     assert again.state is PodState.BOOTING and find(again.conditions, Aspect.FAILED) is None
-    assert again.reason == "retry asked"
+    assert again.reason == "retry requested"
     pod = house.run(pod, PodState.READY)
     assert house.cloud.thing(f"server/{other}").id == kept
     assert [c.type for c in pod.conditions] == [Aspect.WIRED, Aspect.BOOTED, Aspect.READY]

@@ -35,13 +35,13 @@ def test_nothing_asked_is_nothing_needed() -> None:
     [
         ({"CUSTOM_A", "CUSTOM_C"}, "x86_64", None),
         ({"CUSTOM_A", "CUSTOM_C"}, "", None),
-        ({"CUSTOM_C"}, "x86_64", "its host hasn't the trait CUSTOM_A that image or flavor require"),
+        ({"CUSTOM_C"}, "x86_64", "its host lacks the trait CUSTOM_A that the image or flavor requires"),
         (
             {"CUSTOM_A", "CUSTOM_C", "CUSTOM_D"},
             "x86_64",
             "its host has the trait CUSTOM_D that the flavor forbids",
         ),
-        ({"CUSTOM_A", "CUSTOM_C"}, "arm64", "its host is aarch64, and the image is for x86_64"),
+        ({"CUSTOM_A", "CUSTOM_C"}, "arm64", "its host is aarch64, but the image is for x86_64"),
     ],
 )
 def test_what_a_host_lacks_is_one_reason(traits: set[str], architecture: str, reason: str | None) -> None:

@@ -34,6 +34,6 @@ def test_what_an_outside_answers_is_no_form() -> None:
 def test_the_first_few_are_told_in_full_and_the_others_counted() -> None:
     wrong = [Problem(ProblemKind.MISSING, f"port p{i}") for i in range(4)]
     assert render([unread("ib0", "silent"), *wrong], most=2) == (
-        "unknown: silent; port p0 is not there (and 3 more)"
+        "unknown: silent; port p0 is missing (and 3 more)"
     )
-    assert render(wrong[:1]) == "port p0 is not there"
+    assert render(wrong[:1]) == "port p0 is missing"

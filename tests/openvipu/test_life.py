@@ -299,7 +299,7 @@ def test_a_partition_made_during_a_poll_is_not_called_broken(pod16: Controller) 
     """What the poll saw before a partition existed says nothing about it; the next poll does."""
     before = pod16.server.watch.look()
     pod16.create_active("p", 16)
-    pod16.server.watch.mend(before)
+    pod16.server.watch.repair(before)
     assert pod16.status("p").ready_state == pb.PS_ACTIVE
     pod16.server.watch.poll()
     status = pod16.wait("p", pb.PS_ACTIVE)

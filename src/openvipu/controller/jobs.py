@@ -60,7 +60,7 @@ class Jobs:
         self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
 
     def queue_repair(self, partition: Partition, errors: tuple[str, ...]) -> None:
-        """An active partition was found broken: mend it when its lane gets to it."""
+        """An active partition was found broken: repair it when its lane gets to it."""
         self.queue(partition, lambda id_, generation: self.repair(id_, generation, errors))
 
     def create(self, id_: str, generation: int) -> None:

@@ -1,4 +1,4 @@
-"""The repair loop: poll the agents, clean what shouldn't be there, mend what is broken."""
+"""The repair loop: poll the agents, clean what shouldn't be there, repair what is broken."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Watch:
             self._thread.join()
 
     def poll(self) -> None:
-        """One round: look at every machine, then mend what was seen to be broken."""
-        self.mend(self.look())
+        """One round: look at every machine, then repair what was seen to be broken."""
+        self.repair(self.look())
 
     def look(self) -> Mapping[str, Partition]:
         """Ask every agent and clean its machine; the partitions as they were before it was asked.
@@ -86,7 +86,7 @@ class Watch:
         if clean:
             self._core.health.clean(agent_id)
 
-    def mend(self, before: Mapping[str, Partition]) -> None:
+    def repair(self, before: Mapping[str, Partition]) -> None:
         """Start the repair of every active partition with an error.
 
         What was seen is older than the present state: a partition that changed since ``before`` is left

@@ -1,1 +1,1 @@
-"""Ground floor: frozen values and errors. No I/O, no clock, no gRPC."""
+"""The lowest layer: frozen values and errors. No I/O, no clock, no gRPC."""

@@ -72,13 +72,13 @@ async def path_name(name: str) -> str:
 
 Asker = Annotated[Request, Depends(asker)]
 Named = Annotated[str, Depends(path_name)]
-Door = Annotated[Verbs, Depends(verbs_of)]
+Backend = Annotated[Verbs, Depends(verbs_of)]
 
 
 def may(rule: str) -> Any:
     """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
 
-    def allowed(request: Asker, verbs: Door) -> Request:
+    def allowed(request: Asker, verbs: Backend) -> Request:
         verbs.may(request, rule)
         return request
 
@@ -88,7 +88,7 @@ def may(rule: str) -> Any:
 def may_with(rule: str) -> Any:
     """The same for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
 
-    def allowed(request: Asker, verbs: Door, name: Named) -> Request:
+    def allowed(request: Asker, verbs: Backend, name: Named) -> Request:
         verbs.may(request, rule, name)
         return request
 

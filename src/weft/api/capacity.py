@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Door, Named, SmallBody, answer, body_schema, document, may
+from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
 from weft.api.documents import ReservationList
 from weft.app.verbs import Request
 from weft.model.ids import Duration
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1", tags=["capacity"])
 @router.get("/capacity", response_model=CapacityView)
 def capacity(
     request: Annotated[Request, may("capacity:show")],
-    verbs: Door,
+    verbs: Backend,
     accelerator: Annotated[
         str | None, Query(description="Only nodes with accelerators of this type; ipu: IPUs.")
     ] = None,
@@ -37,7 +37,7 @@ def capacity(
 
 
 @router.get("/reservations", response_model=ReservationList)
-def reservations(request: Annotated[Request, may("reservations:list")], verbs: Door) -> Response:
+def reservations(request: Annotated[Request, may("reservations:list")], verbs: Backend) -> Response:
     """List reservations, current and future."""
     return answer(ReservationList(reservations=tuple(verbs.reservations(request))))
 
@@ -46,7 +46,7 @@ def reservations(request: Annotated[Request, may("reservations:list")], verbs: D
     "/reservations", response_model=ReservationView, status_code=201, openapi_extra=body_schema(Reservation)
 )
 def create_reservation(
-    request: Annotated[Request, may("reservations:change")], verbs: Door, body: SmallBody
+    request: Annotated[Request, may("reservations:change")], verbs: Backend, body: SmallBody
 ) -> Response:
     """Reserve nodes for a project."""
     made = verbs.create_reservation(request, document(Reservation, body))
@@ -55,7 +55,7 @@ def create_reservation(
 
 @router.delete("/reservations/{name}", response_model=ReservationView)
 def delete_reservation(
-    request: Annotated[Request, may("reservations:change")], verbs: Door, name: Named
+    request: Annotated[Request, may("reservations:change")], verbs: Backend, name: Named
 ) -> Response:
     """Delete a reservation."""
     return answer(verbs.delete_reservation(request, name))

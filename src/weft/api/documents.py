@@ -17,7 +17,7 @@ class PodList(Document):
     next: str | None = Field(
         default=None,
         exclude_if=lambda marker: marker is None,
-        description="`marker` of the next page; left out if there is none.",
+        description="`marker` of the next page; omitted on the last one.",
     )
 
 
@@ -53,7 +53,7 @@ class AbandonRequest(Document):
     """Body of POST /v1/pods/{name}/abandon."""
 
     reason: str = Field(
-        min_length=1, max_length=500, description="Why; shown to the pod's project in the receipt."
+        min_length=1, max_length=500, description="Reason; the pod's project can read it in the receipt."
     )
 
 

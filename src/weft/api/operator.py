@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from weft.api.asking import (
     ROWS_SCHEMA,
-    Door,
+    Backend,
     LargeBody,
     ListBody,
     Named,
@@ -37,14 +37,14 @@ router = APIRouter(prefix="/v1", tags=["operator"])
 
 
 @router.get("/site", response_model=SiteView)
-def show_site(request: Annotated[Request, may("site:show")], verbs: Door) -> Response:
+def show_site(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The active site, with the live state of its fabrics' managers."""
     return _tagged(verbs.show_site(request))
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
 def apply_site(
-    request: Annotated[Request, may("site:apply")], verbs: Door, body: LargeBody, if_match: IfMatch = None
+    request: Annotated[Request, may("site:apply")], verbs: Backend, body: LargeBody, if_match: IfMatch = None
 ) -> Response:
     """Activate a site as a new generation. 409 if the generation in `If-Match` is no longer the active one.
 
@@ -54,23 +54,23 @@ def apply_site(
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
-def missing_parts(request: Annotated[Request, may("site:apply")], verbs: Door, body: ListBody) -> Response:
-    """Which parts of a site's tables have to be sent before a document that names them is put."""
+def missing_parts(request: Annotated[Request, may("site:apply")], verbs: Backend, body: ListBody) -> Response:
+    """Ask which parts must be uploaded before a site document that names them."""
     return answer(verbs.missing_parts(request, document(PartsQuestion, body).parts))
 
 
 @router.put("/site/parts/{name}", response_model=StoredPart, openapi_extra=ROWS_SCHEMA)
 def send_part(
-    request: Annotated[Request, may("site:apply")], verbs: Door, name: Named, body: PartBody
+    request: Annotated[Request, may("site:apply")], verbs: Backend, name: Named, body: PartBody
 ) -> Response:
-    """Send rows of a table, a JSON list, under the SHA-256 of the body; nothing is in force by that."""
+    """Upload rows of a table, a JSON list, under the SHA-256 of the body; this activates nothing."""
     json_rows(body)
     return answer(verbs.send_part(request, name, body))
 
 
 @router.get("/site/parts/{name}", response_model=PartRows)
-def site_part(request: Annotated[Request, may("site:show")], verbs: Door, name: Named) -> Response:
-    """Rows of a table that the document of the site in force names."""
+def site_part(request: Annotated[Request, may("site:show")], verbs: Backend, name: Named) -> Response:
+    """Rows of a table of the active site, by the digest in its document."""
     return Response(b'{"rows":%b}' % verbs.site_part(request, name), media_type="application/json")
 
 
@@ -83,7 +83,7 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; default: t
 
 @router.get("/site/differences", response_model=FabricComparison)
 def compare_fabric(
-    request: Annotated[Request, may("site:show")], verbs: Door, fabric: Fabric = None
+    request: Annotated[Request, may("site:show")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
     """Compare the cabling of the active site with the one that the fabric manager discovers now."""
     return answer(verbs.compare_fabric(request, fabric))
@@ -91,47 +91,47 @@ def compare_fabric(
 
 @router.post("/site/adopt-cabling", response_model=SiteView)
 def adopt_cabling(
-    request: Annotated[Request, may("site:apply")], verbs: Door, fabric: Fabric = None
+    request: Annotated[Request, may("site:apply")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
     """Activate a new generation of the site with the discovered cabling."""
     return answer(verbs.adopt_cabling(request, fabric))
 
 
 @router.get("/nodes", response_model=NodeList)
-def nodes(request: Annotated[Request, may("nodes:list")], verbs: Door) -> Response:
+def nodes(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
     """List nodes and who holds them."""
     return answer(NodeList(nodes=tuple(verbs.nodes(request))))
 
 
 @router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
 def quarantine_node(
-    request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named, body: SmallBody
+    request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Take a node out of service."""
     return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
 
 
 @router.delete("/nodes/{name}/quarantine", response_model=NodeView)
-def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Door, name: Named) -> Response:
+def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named) -> Response:
     """Take a node out of quarantine."""
     return answer(verbs.clear_node(request, name))
 
 
 @router.get("/audit", response_model=AuditReport)
-def audit(request: Annotated[Request, may("audit:check")], verbs: Door) -> Response:
+def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Response:
     """Compare cloud and fabric with what pods own; changes nothing."""
     return answer(verbs.audit(request))
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
-def repair(request: Annotated[Request, may("audit:repair")], verbs: Door, body: SmallBody) -> Response:
+def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, body: SmallBody) -> Response:
     """Audit, and repair what is weft's."""
     wanted = document(RepairRequest, body)
     return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods))
 
 
 @router.post("/audit/accept", response_model=AuditReport)
-def accept(request: Annotated[Request, may("audit:repair")], verbs: Door) -> Response:
+def accept(request: Annotated[Request, may("audit:repair")], verbs: Backend) -> Response:
     """Audit without changes, and allow placement again after the database was restored or recreated."""
     return answer(verbs.accept_database(request))
 
@@ -139,7 +139,7 @@ def accept(request: Annotated[Request, may("audit:repair")], verbs: Door) -> Res
 @router.get("/audit-log", response_model=AuditLog)
 def audit_log(
     request: Annotated[Request, may("audit_log:list")],
-    verbs: Door,
+    verbs: Backend,
     search: Annotated[AuditLogSearch, Query()],
 ) -> Response:
     """Who did what, when, from where, with what result; newest first."""

@@ -12,7 +12,7 @@ from fastapi import Request as HttpRequest
 
 from weft.api.asking import (
     Asker,
-    Door,
+    Backend,
     Named,
     SmallBody,
     answer,
@@ -45,15 +45,15 @@ _NOBODY: list[str] = []
 
 Remove = Annotated[
     list[NodeName],
-    Query(description="Node that goes, where fewer are wanted; may be given several times.", max_length=1000),
+    Query(description="Node to remove if the order asks for fewer; repeatable.", max_length=1000),
 ]
 IfMatch = Annotated[
     str | None,
-    Header(description="Generation that the pod must be of, quoted, as `ETag` gave it; none: any."),
+    Header(description="Expected generation of the pod, quoted, as in `ETag`. Default: any."),
 ]
 
 
-def _may_apply(request: Asker, verbs: Door, name: Named) -> Request:
+def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
     """By id it is about a pod that is there, by name perhaps about a new one."""
     if is_uuid(name):
         verbs.may(request, "pods:change", name)
@@ -64,27 +64,29 @@ def _may_apply(request: Asker, verbs: Door, name: Named) -> Request:
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
 def plan_pod(
-    request: Annotated[Request, may("pods:plan")], verbs: Door, body: SmallBody, remove: Remove = _NOBODY
+    request: Annotated[Request, may("pods:plan")], verbs: Backend, body: SmallBody, remove: Remove = _NOBODY
 ) -> Response:
-    """What an order would be, without touching anything; of a pod of that name, the difference in `change`."""
+    """Plan an order without changing anything; for an existing pod, `change` has the difference."""
     return answer(verbs.plan_pod(request, load_order(plain_object(body)), remove))
 
 
 @router.put(
     "/{name}",
     response_model=Applied,
-    responses={202: {"model": Applied, "description": "Created or changed; it goes on by itself"}},
+    responses={
+        202: {"model": Applied, "description": "Created or changed; the work continues in the background"}
+    },
     openapi_extra=_order,
 )
 def apply_pod(
     request: Annotated[Request, Depends(_may_apply)],
-    verbs: Door,
+    verbs: Backend,
     name: Named,
     body: SmallBody,
     remove: Remove = _NOBODY,
     if_match: IfMatch = None,
 ) -> Response:
-    """Make the pod of that name, or change it to what the order says; what is so already is left alone."""
+    """Create the pod, or change it to match the order; what already matches is left alone."""
     order = load_order(plain_object(body))
     found = verbs.apply_pod(request, name, order, remove, generation_of(if_match))
     location = f"/v1/pods/{found.pod.id}" if found.outcome == "created" else None
@@ -93,7 +95,7 @@ def apply_pod(
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
-def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, body: SmallBody) -> Response:
+def create_pod(request: Annotated[Request, may("pods:create")], verbs: Backend, body: SmallBody) -> Response:
     """Order a pod; creation continues in the background, follow its events."""
     pod = verbs.create_pod(request, load_order(plain_object(body)))
     return answer(pod, 202, f"/v1/pods/{pod.id}")
@@ -101,7 +103,7 @@ def create_pod(request: Annotated[Request, may("pods:create")], verbs: Door, bod
 
 @router.get("", response_model=PodList)
 def list_pods(
-    request: Annotated[Request, may("pods:list")], verbs: Door, search: Annotated[PodSearch, Query()]
+    request: Annotated[Request, may("pods:list")], verbs: Backend, search: Annotated[PodSearch, Query()]
 ) -> Response:
     """Live pods, and those released during the last day, by name, in pages."""
     pods = tuple(verbs.list_pods(request, search))
@@ -109,7 +111,7 @@ def list_pods(
 
 
 @router.get("/{name}", response_model=PodView)
-def show_pod(request: Asker, verbs: Door, name: Named) -> Response:
+def show_pod(request: Asker, verbs: Backend, name: Named) -> Response:
     """One pod, by name or id."""
     pod = verbs.show_pod(request, name)
     return answer(pod, generation=pod.generation)
@@ -118,7 +120,7 @@ def show_pod(request: Asker, verbs: Door, name: Named) -> Response:
 @router.get("/{name}/events", response_model=EventList)
 async def pod_events(
     request: Annotated[Request, may_with("pods:events")],
-    verbs: Door,
+    verbs: Backend,
     http: HttpRequest,
     name: Named,
     after: Annotated[
@@ -140,7 +142,7 @@ async def pod_events(
 
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)
-def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
+def release_pod(request: Asker, verbs: Backend, name: Named) -> Response:
     """Release a pod; idempotent."""
     return answer(verbs.release_pod(request, name), 202)
 
@@ -149,14 +151,14 @@ def release_pod(request: Asker, verbs: Door, name: Named) -> Response:
     "/{name}/extend", response_model=PodView, status_code=202, openapi_extra=body_schema(ExtendRequest)
 )
 def extend_pod(
-    request: Annotated[Request, may_with("pods:extend")], verbs: Door, name: Named, body: SmallBody
+    request: Annotated[Request, may_with("pods:extend")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Extend a pod's lease."""
     return answer(verbs.extend_pod(request, name, document(ExtendRequest, body).until), 202)
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)
-def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
+def retry_pod(request: Asker, verbs: Backend, name: Named) -> Response:
     """Resume a FAILED pod where it failed."""
     return answer(verbs.retry_pod(request, name), 202)
 
@@ -165,13 +167,13 @@ def retry_pod(request: Asker, verbs: Door, name: Named) -> Response:
     "/{name}/abandon", response_model=PodView, status_code=202, openapi_extra=body_schema(AbandonRequest)
 )
 def abandon_pod(
-    request: Annotated[Request, may_with("pods:abandon")], verbs: Door, name: Named, body: SmallBody
+    request: Annotated[Request, may_with("pods:abandon")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """End a release that can't finish: the receipt says so and is never clean. For operators."""
     return answer(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason), 202)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)
-def pod_receipt(request: Asker, verbs: Door, name: Named) -> Response:
+def pod_receipt(request: Asker, verbs: Backend, name: Named) -> Response:
     """The signed receipt of a released pod."""
     return answer(verbs.pod_receipt(request, name))

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from weft.api.asking import Door, answer
+from weft.api.asking import Backend, answer
 from weft.api.metrics import Metrics
 from weft.model.views import Health
 
@@ -50,7 +50,7 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
-def readyz(verbs: Door) -> Response:
+def readyz(verbs: Backend) -> Response:
     """Readiness: 503 if it can't work, naming the failing part."""
     health = verbs.health()
     return answer(health, 200 if health.ready else 503)

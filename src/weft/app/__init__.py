@@ -1,1 +1,1 @@
-"""Service verbs, settings and wiring: the only place that picks drivers."""
+"""Service verbs, settings and wiring: the only place that selects drivers."""

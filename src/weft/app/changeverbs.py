@@ -1,7 +1,7 @@
-"""The verbs that change what is there: apply an order to a pod, extend a lease. One way inside, whatever is changed.
+"""The verbs that change existing pods: apply an order, extend a lease. Both use the same path internally.
 
-The difference is computed without the lock, looked into outside (what is on the nodes that would come, quotas), and
-computed again under the lock of every claim; the pod's generation tells whether somebody else was faster.
+The difference is computed without the lock, checked externally (what is on the added nodes, quotas), and computed
+again under the claim lock; the pod's generation shows whether someone else was faster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
-from weft.planning.queue.book import promised, when
+from weft.planning.queue.book import booked, when
 from weft.planning.shapes.orderdiff import asks_no_more, order_change, waiting_change
 from weft.planning.shapes.plan import takes
 from weft.planning.shapes.resolve import shape_of
@@ -38,7 +38,7 @@ from weft.planning.shapes.resolve import shape_of
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """What a pod would be: its plan with the difference, and the end of its lease."""
+    """A changed pod: its plan with the difference, and the end of its lease."""
 
     plan: Plan
     lease_end: datetime | None
@@ -53,7 +53,7 @@ class ChangeVerbs(PodVerbs):
     """See `weft.app.verbs.Verbs`."""
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
-        """Of a pod that is there the difference, else what the order would be."""
+        """The difference for an existing pod, otherwise the plan of the order."""
         project = self._project(request, "pods:plan")
         pod = self._live(project, order.name)
         if pod is None or pod.wanted == "absent":
@@ -79,11 +79,13 @@ class ChangeVerbs(PodVerbs):
             if pod is None:
                 _nobody_to_remove(remove)
                 if generation is not None:
-                    raise ConflictError(f"pod {order.name} isn't there, so it has no generation {generation}")
+                    raise ConflictError(
+                        f"pod {order.name} doesn't exist, so it has no generation {generation}"
+                    )
                 return Applied(outcome="created", pod=self._create(request, order))
             if pod.wanted == "absent":
                 raise ConflictError(
-                    f"pod {pod.name} is being released: apply again when it is, or take another name"
+                    f"pod {pod.name} is being released: apply again afterwards, or use another name"
                 )
             if generation is not None and generation != pod.generation:
                 with self._store.database.transaction() as tx:
@@ -99,7 +101,7 @@ class ChangeVerbs(PodVerbs):
             )
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
-        """A later end of the lease, if nothing that was promised to others stands in the way."""
+        """A later end of the lease, unless bookings of others conflict with it."""
         with self._logged(request, "pod extend", name):
             pod, site = self._find(request, "pods:extend", name), self._store.site().site
             by = request.caller.user_name
@@ -107,15 +109,15 @@ class ChangeVerbs(PodVerbs):
                 tx.row("lock_capacity")
                 capacity, at = read_capacity(tx), tx.now()
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
-                # As it is under the lock: another extension may have come first, and the later end stays.
+                # As read under the lock: another extension may have come first, and the later end wins.
                 pod = self._store.pod_under(tx, pod.id)
                 if pod.placed is None and pod.state not in ENDED:
                     if not lengthen_waiting(tx, pod, until, capacity, site):
-                        raise ConflictError(f"pod {pod.name} doesn't wait any more: try again")
+                        raise ConflictError(f"pod {pod.name} is no longer waiting: try again")
                 else:
                     check_extension(pod, until, capacity, site)
                     if pod.wanted == "absent":
-                        gone = "is being released: it can't be extended any more"
+                        gone = "is being released: it can no longer be extended"
                         raise ConflictError(f"pod {pod.name} {gone}")
                     lease = LeaseOrder(start=pod.order.lease.start, end=until)
                     order = pod.order.model_copy(update={"lease": lease})
@@ -150,14 +152,14 @@ class ChangeVerbs(PodVerbs):
                 found = self._next(pod, order, given, read_capacity(tx), remove)
                 if looked_at.issuperset(
                     found.change.nodes_added
-                ):  # else somebody was faster: look at the others
+                ):  # otherwise someone else was faster: check the others
                     write_change(tx, pod, found.plan, given.site, found.lease_end, request.caller.user_name)
                     return found.change
-        why = f"the nodes chosen were taken, or somebody else was on them, {MOST_TRIES} times in a row"
+        why = f"the chosen nodes were taken or in use by others, {MOST_TRIES} times in a row"
         raise TemporaryError(f"place pod {order.name}", "weft", why, "apply again")
 
     def _look(self, pod: PodRecord, found: _Next, given: PlanningInput) -> PlanningInput | None:
-        """Ask outside about what would come; the given without the nodes that somebody is on, if there are any."""
+        """Check externally what would be added; returns the occupancy without nodes in use by others, if any."""
         plan, change = found.plan, found.change
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)
@@ -171,7 +173,7 @@ class ChangeVerbs(PodVerbs):
     def _next(
         self, pod: PodRecord, order: Order, given: PlanningInput, capacity: Capacity, remove: Sequence[str]
     ) -> _Next:
-        """Raises `RefusedError` if there is no room for more nodes, `InputError` for a lease that can't be."""
+        """Raises `RefusedError` if there is no capacity for more nodes, `InputError` for an impossible lease."""
         order, end = self._lease(pod, order, capacity)
         now = self._clock.now().timestamp()
         window = Window(now, now, seconds_of(end), seconds_of(end), str(pod.id))
@@ -181,7 +183,7 @@ class ChangeVerbs(PodVerbs):
         return _Next(made, end)
 
     def _lease(self, pod: PodRecord, order: Order, capacity: Capacity) -> tuple[Order, datetime | None]:
-        """The order with its lease, and when that ends; the lease of before where it says the same."""
+        """The order with its lease, and when that ends; an unchanged lease stays as it was."""
         before, lease = pod.plan.order.lease, order.lease
         end = lease.ends(pod.placed_at or pod.created_at)
         if lease == before or end == pod.lease_end:
@@ -198,7 +200,7 @@ class ChangeVerbs(PodVerbs):
         return order, end
 
     def _given_for(self, pod: PodRecord, order: Order) -> PlanningInput:
-        """What has to be known of the outside: something only if nodes would come."""
+        """What has to be known externally: only needed if nodes are added."""
         before, nodes = pod.plan.order.nodes, order.nodes
         if nodes.count <= before.count and nodes.spare <= before.spare:
             return self._blank()
@@ -211,7 +213,7 @@ class ChangeVerbs(PodVerbs):
         return PlanningInput(self._store.site().site, self._keeper.world(), {}, {})
 
     def _named(self, request: Request, pod: PodRecord, order: Order) -> Order:
-        """The order with its key pair read and projects by id."""
+        """The order with its key pair resolved and projects by id."""
         if order.locality.exclusive or order.locality.apart_from:
             self._check_exclusive(request, pod.project_id, order)
         world = self._keeper.world()
@@ -235,7 +237,7 @@ class ChangeVerbs(PodVerbs):
         return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
 
     def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
-        """It keeps its place in the queue if it asks for no more than before; a promised start is promised anew."""
+        """It keeps its place in the queue if it asks for no more than before; a booking is made again."""
         self._check_exclusive(request, pod.project_id, order)
         given = self._gather(pod.project_id, order)
         order = self._checked(request.caller, pod.project_id, order, given)
@@ -246,7 +248,7 @@ class ChangeVerbs(PodVerbs):
         if order.queue:
             given.check_possible(str(pod.id), pod.project_id, order)
         elif window.start <= window.now:
-            allowed = "true: the order waits; release it and order anew what is not to wait"
+            allowed = "true, since the order is waiting; to order without waiting, release it and order again"
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
         with self._store.database.transaction() as tx:
@@ -273,7 +275,7 @@ class ChangeVerbs(PodVerbs):
             nodes = takes(found) if isinstance(found, Plan) else []
         keeps = asks_no_more(pod.order, order)
         at = when(window.start)
-        reason = f"starts at {at}, {promised(nodes, shape_of(order).units)}" if nodes else "in the queue"
+        reason = f"starts at {at}, {booked(nodes, shape_of(order).units)}" if nodes else "in the queue"
         start = time_of(window.start)
         tx.run("first_generation", id=pod.id)
         row = tx.row(
@@ -302,13 +304,15 @@ class ChangeVerbs(PodVerbs):
     # -- which pod -----------------------------------------------------------------------------------------------
 
     def _target(self, request: Request, name: str, order: Order) -> PodRecord | None:
-        """The pod that an order is for: by name only one of the caller's own project, by id any that it may change."""
+        """The pod that an order applies to: by name only in the caller's own project, by id any that the caller may
+        change.
+        """
         if is_uuid(name) and name != order.name:
             pod = self._find(request, "pods:change", name)
             if pod.name != order.name:
-                raise InputError("name", order.name, f"{pod.name}, the pod's name, which doesn't change")
+                raise InputError("name", order.name, f"{pod.name}: a pod's name can't be changed")
             if pod.state in ENDED:
-                raise ConflictError(f"pod {pod.name} is {pod.state}: order it anew by its name")
+                raise ConflictError(f"pod {pod.name} is {pod.state}: order it again by name")
             return pod
         if name != order.name:
             raise InputError("name", order.name, "the name that the order is applied to")
@@ -317,7 +321,7 @@ class ChangeVerbs(PodVerbs):
         return pod and self._find(request, "pods:change", str(pod.id))
 
     def _live(self, project: str, name: str) -> PodRecord | None:
-        """The project's pod of this name that is there; None: the name is free."""
+        """The project's live pod with this name; None: the name is free."""
         try:
             pod = self._store.find_pod(name, project)
         except NotFoundError:
@@ -327,4 +331,4 @@ class ChangeVerbs(PodVerbs):
 
 def _nobody_to_remove(remove: Sequence[str]) -> None:
     if remove:
-        raise InputError("remove", ", ".join(remove), "left out: the pod has no nodes yet")
+        raise InputError("remove", ", ".join(remove), "must be omitted: the pod has no nodes yet")

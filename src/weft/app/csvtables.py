@@ -15,21 +15,21 @@ Row = tuple[dict[str, Any], str]
 
 
 def read_rows(path: Path, shown: str, columns: frozenset[str], errors: list[InputError]) -> Iterator[Row]:
-    """Each row of a file that may have these columns, empty cells left out; what is wrong goes to `errors`."""
+    """Each row of a file with these allowed columns, without empty cells; problems are added to `errors`."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        errors.append(InputError("csv", shown, f"it must be UTF-8; byte {error.start} is not", shown))
+        errors.append(InputError("csv", shown, f"must be UTF-8; byte {error.start} is not", shown))
         return
     yield from rows_of(text, shown, columns, errors)
 
 
 def rows_of(text: str, shown: str, columns: frozenset[str] | None, errors: list[InputError]) -> Iterator[Row]:
-    """Each row of a table; what is wrong goes to `errors`.
+    """Each row of a table; problems are added to `errors`.
 
     Args:
-        shown: what errors call the file.
-        columns: those that it may have, and empty cells are left out; None: any, also such without a name.
+        shown: name of the file in errors.
+        columns: allowed columns, empty cells are omitted; None: any, including unnamed ones.
     """
     rows = _rows(text, shown, errors)
     header, where = next(rows, (None, shown))
@@ -59,8 +59,8 @@ def _rows(text: str, shown: str, errors: list[InputError]) -> Iterator[tuple[lis
         except StopIteration:
             return
         except csv.Error as error:
-            # Where the row begins: a quote that isn't closed is only missed at the end of the file.
-            errors.append(InputError("csv", shown, f"it must be CSV: {error}", f"{shown}:{before + 1}"))
+            # Where the row begins: an unclosed quote is only noticed at the end of the file.
+            errors.append(InputError("csv", shown, f"must be CSV: {error}", f"{shown}:{before + 1}"))
             return
         start, before = before + 1, reader.line_num
         if any(c.strip() for c in cells) and not cells[0].lstrip().startswith("#"):
@@ -77,7 +77,7 @@ def _good_header(
                 InputError("csv", name, f"unknown column; known here: {', '.join(sorted(columns))}", where)
             )
         elif name in names[:index] and (name or columns is not None):
-            errors.append(InputError("csv", name, "the column is there twice", where))
+            errors.append(InputError("csv", name, "the column appears twice", where))
         else:
             continue
         good = False

@@ -1,4 +1,4 @@
-"""What every verb needs: the parts, and the audit log around each change."""
+"""What every verb needs: the components, and the audit log around each change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.ports.clock import Clock
 
 
 def project_id(given: str, known: Mapping[str, str], field: str) -> str:
-    """Id of a project by its id or name. Raises `InputError` for one that isn't known.
+    """Id of a project by its id or name. Raises `InputError` if it is unknown.
 
     Args:
         known: id -> name of the projects that weft serves.
@@ -29,7 +29,7 @@ def project_id(given: str, known: Mapping[str, str], field: str) -> str:
 
 
 class Desk:
-    """Base of the verbs. Nothing is remembered here."""
+    """Base of the verbs; stateless."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Desk:
 
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:
-        """Who did what, when, from where, and with what outcome; a refusal is logged too."""
+        """Log who did what, when, from where, with what result; refusals are logged, too."""
         with self._refusals(request, action, subject):
             yield
         self._write(request, action, subject, "done", counted=False)
 
     @contextmanager
     def _refusals(self, request: Request, action: str, subject: str) -> Generator[None]:
-        """Only what is not done is logged."""
+        """Only refusals are logged."""
         try:
             yield
         except WeftError as error:

@@ -1,4 +1,4 @@
-"""`weft site check`: what only the site's own hosts can tell, certificates and subnet managers' settings."""
+"""`weft site check`: what only the site's own hosts can check, certificates and subnet manager settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.ports.ledger import NoLedger
 
 
 class LiveCheck(Document):
-    """What the managers' own settings lack, and what could not be read; nothing of either: as it should be."""
+    """Settings that managers lack, and what could not be read; both empty: all is well."""
 
     managers: int
     weaknesses: tuple[Weakness, ...] = ()
@@ -26,7 +26,7 @@ class LiveCheck(Document):
 
 
 def certificate_notes(site: Site) -> tuple[str, ...]:
-    """What is the matter with the certificates that the site names, as far as they are on this host."""
+    """Problems with the certificates that the site names, as far as they are on this host."""
     now = datetime.now(UTC)
     found = [
         p for f in site.fabrics.values() for p in certificate_problems(f.manager, now, must_be_there=False)

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the loop: pods by state, how long, alarms, nodes."""
+"""Prometheus metrics of the loop: pods by state, age, alarms, nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.model.errors import WeftError
 from weft.model.pod import ENDED, PodState
 
 KEPT = 2.0
-"""Seconds that what was read serves further scrapes: nobody signs in to ask for metrics."""
+"""Seconds that a reading is reused for further scrapes: /metrics needs no authentication."""
 
 
 class StoreCollector(Collector):
-    """Numbers of the database; one that is away shows as `weft_up 0`."""
+    """Numbers from the database; `weft_up 0` if it doesn't respond."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._store, self._monotonic = store, monotonic
@@ -43,7 +43,7 @@ class StoreCollector(Collector):
         )
         alarmed = GaugeMetricFamily(
             "weft_pods_overdue",
-            "Pods with an alarm: in the state for longer than its limit, FAILED, or nothing a worker can go on with.",
+            "Pods with an alarm: in the state for longer than its limit, FAILED, or not readable by workers.",
             labels=["state"],
         )
         for state in set(PodState) - ENDED:
@@ -61,13 +61,13 @@ class StoreCollector(Collector):
         yield unreadable
         traces = GaugeMetricFamily(
             "weft_traces",
-            "What the sweep found of released pods after their receipts: still there, and taken back.",
+            "Remains of released pods that the sweep found after their receipts: still present, and removed.",
             labels=["state"],
         )
         traces.add_metric(["open"], counts.traces["open"])
         traces.add_metric(["gone"], counts.traces["gone"])
         yield traces
-        swept = GaugeMetricFamily("weft_sweep_age_seconds", "Since the last sweep came to its end.")
+        swept = GaugeMetricFamily("weft_sweep_age_seconds", "Since the last sweep finished.")
         if counts.swept is not None:
             swept.add_metric([], counts.swept)
         yield swept
@@ -79,7 +79,7 @@ class StoreCollector(Collector):
         yield removed
 
     def _counts(self) -> Counts | None:
-        """None: the database doesn't answer. Read once in `KEPT` seconds, however many ask."""
+        """None: the database doesn't respond. Read once per `KEPT` seconds, however many clients ask."""
         with self._lock:
             now = self._monotonic()
             if self._read is None or now - self._read[0] >= KEPT:

@@ -1,4 +1,4 @@
-"""Planning with no server: an order and a site file into a plan, on a site where nothing is in use."""
+"""Planning without a server: the plan of an order on an empty site, from a site file."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ from weft.planning.shapes.resolve import SHAPES
 from weft.planning.shapes.shape import CapacityAsked, Shape
 
 PROJECT = "offline"
-"""Project in a plan that was made without a cloud that could name one."""
+"""Project in an offline plan."""
 
 _BY_DRIVER = {
     "opensm": OPENSM,
-    "switches": Capabilities(
-        virtual_functions=False, why_no_virtual_functions="weft can only plan for it yet"
-    ),
+    "switches": Capabilities(virtual_functions=False, why_no_virtual_functions="weft can only plan on it"),
 }
 
 
 def plan_file(order: Order, site_path: str | Path) -> Plan | Refusal:
-    """What the order would be on the empty site of that file. Raises `InputErrors` for what is wrong in it."""
+    """The plan of an order on the empty site of a file. Raises `InputErrors`."""
     site = load_site(site_path)
     return make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), static_capabilities(site))
 
@@ -48,7 +46,7 @@ def capacity_of(
     accelerator: str | None = None,
     level: Level | None = None,
 ) -> CapacityView:
-    """What could be ordered on a site. Raises `InputError` for what it doesn't have."""
+    """What could be ordered on an empty site. Raises `InputError` for what it doesn't have."""
     types = sorted({t for shape in SHAPES for t in shape.accelerators(site)})
     if accelerator is not None and accelerator not in types:
         known = ", ".join(types) or "none"
@@ -62,10 +60,10 @@ def capacity_of(
 
 
 def shown_shapes(site: Site, accelerator: str | None, level: Level | None) -> list[Shape]:
-    """Shapes that have rows for what is asked."""
+    """Shapes that have rows for the request."""
     return [shape for shape in SHAPES if shape.shows(site, accelerator, level)]
 
 
 def static_capabilities(site: Site) -> dict[str, Capabilities]:
-    """Fabric -> what its kind of manager can do, as far as that is known without asking it."""
+    """Fabric -> capabilities of its type of manager, as far as known without asking it."""
     return {name: _BY_DRIVER[fabric.manager.driver] for name, fabric in site.fabrics.items()}

@@ -25,12 +25,12 @@ COLUMNS = {
     "duration": ("duration",),
     "count": ("count", "num_gpu", "nodes"),
 }
-"""Needed columns and the names they may have: weft's own first, then those of Microsoft's ITP trace."""
+"""Required columns and their possible names: weft's own first, then those of Microsoft's ITP trace."""
 OPTIONAL = ("project", "required", "preferred", "slice", "spare", "accelerators", "bisection_gbps")
 HOSTS = "ip,ASW,PSW"
-"""Columns of a table of hosts if none are named: those of Alibaba's Lingjun."""
+"""Default columns of a table of hosts: those of Alibaba's Lingjun."""
 MOST = 10**9
-"""Largest number of nodes that is read."""
+"""Largest number of nodes that is accepted."""
 MOST_SECONDS = 1e11
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)\Z")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -69,10 +69,10 @@ def read_orders(
 
     Args:
         kind: what each node must be.
-        required: level of every order that has none of its own, or what finds it; None: `site`.
-        levels: those that the site has.
-        types: accelerators that the site has.
-        unused: is given the names of the columns that mean nothing here.
+        required: level of orders without one, or a function that finds it; None: `site`.
+        levels: levels of the site.
+        types: accelerator types of the site.
+        unused: the names of unused columns are added to it.
 
     Raises:
         InputError: the first thing that is wrong, with its file and line.
@@ -104,9 +104,9 @@ def read_orders(
 
 
 def read_topology(path: str | Path, columns: str | None = None) -> Topology:
-    """A topology from a file, recognised by what is in it.
+    """A topology from a file, recognised by its contents.
 
-    It may be the output of `ibnetdiscover`, what UFM answers to `GET /resources/links` (JSON), or a CSV table with a
+    It may be the output of `ibnetdiscover`, UFM's response to `GET /resources/links` (JSON), or a CSV table with a
     row for each host, such as Alibaba's Lingjun `ip,DSW,PSW,ASW`.
 
     Args:

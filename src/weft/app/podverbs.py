@@ -1,4 +1,4 @@
-"""The verbs of tenants: plan, order, look, release. Pure planning, the store, and a nudge to the loop."""
+"""The verbs of tenants: plan, order, show, release. Pure planning, the store, and a notification of the loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller, CloudFacts
 
 LONGEST_WAIT = 30.0
-"""Seconds that a request for events may wait at most."""
+"""Maximum seconds that a request for events may wait."""
 TOGETHER = 0.2
 """Seconds after the first event that was waited for: those that come in these are told with it."""
 _Pod = TypeVar("_Pod", PodRecord, FoundPod)
@@ -48,7 +48,7 @@ class PodVerbs(Desk):
     """See `weft.app.verbs.Verbs`."""
 
     def may(self, request: Request, rule: str, pod: str | None = None) -> None:
-        """A refusal of what would change something is logged; the verb itself asks again."""
+        """A refused change is logged; the verb itself checks again."""
         caller = request.caller
         with self._refusals(request, rule, pod or "") if rule in CHANGES else nullcontext():
             if pod is not None:
@@ -72,7 +72,7 @@ class PodVerbs(Desk):
             return self._create(request, order)
 
     def _create(self, request: Request, order: Order) -> PodView:
-        """Now: claim nodes and numbers in one transaction; later: promise nodes; in the queue: only write it down."""
+        """Now: claim nodes and numbers in one transaction; later: book nodes; queued: only store the order."""
         project = self._project(request, "pods:create")
         self._check_exclusive(request, project, order)
         given = self._gather(project, order)
@@ -86,7 +86,7 @@ class PodVerbs(Desk):
         return self._view(self._store.find_pod(pod_id, project))
 
     def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
-        """Nodes now, or promised for the start that was asked for. Raises `RefusedError`."""
+        """Nodes now, or booked for the requested start. Raises `RefusedError`."""
         cloud = resolve_cloud(order, given.site)
         check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
         window = self._window(order)
@@ -104,7 +104,7 @@ class PodVerbs(Desk):
     def _enqueue(
         self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str
     ) -> None:
-        """Into the queue; a start that was asked for is promised at once if it can be."""
+        """Into the queue; a requested start is booked at once if possible."""
         window = self._window(order)
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
@@ -139,21 +139,21 @@ class PodVerbs(Desk):
     def release_pod(self, request: Request, name: str) -> PodView:
         with self._logged(request, "pod release", name):
             pod = self._find(request, "pods:release", name)
-            self._store.release(pod.id, f"release asked by {request.caller.user_name}")
+            self._store.release(pod.id, f"release requested by {request.caller.user_name}")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
     def retry_pod(self, request: Request, name: str) -> PodView:
-        """A pod that FAILED goes back to where it failed; what broke gets all its tries again."""
+        """A FAILED pod resumes where it failed; the number of attempts starts again."""
         with self._logged(request, "pod retry", name):
             pod = self._find(request, "pods:retry", name)
-            if self._store.retry(pod.id, f"retry asked by {request.caller.user_name}") is None:
+            if self._store.retry(pod.id, f"retry requested by {request.caller.user_name}") is None:
                 leaving = pod.wanted == "absent" and pod.state not in ENDED
                 state = "being released" if leaving else pod.state
-                raise ConflictError(f"pod {pod.name} is {state}: only a pod that FAILED can be tried again")
+                raise ConflictError(f"pod {pod.name} is {state}: only a FAILED pod can be retried")
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
-        """An operator ends a release that doesn't come to an end; the loop does it at its next visit."""
+        """An operator ends a release that can't finish; the loop does it at its next visit."""
         with self._logged(request, "pod abandon", name):
             pod = self._find(request, "pods:abandon", name)
             if not self._store.abandon(pod.id, request.caller.user_name, reason):
@@ -164,7 +164,7 @@ class PodVerbs(Desk):
         pod = self._find(request, "pods:receipt", name)
         receipt = self._store.receipt(pod.id)
         if receipt is None:
-            why = "it never had anything" if pod.state is PodState.RELEASED else "only once it is RELEASED"
+            why = "nothing was ever claimed" if pod.state is PodState.RELEASED else "not RELEASED yet"
             raise ConflictError(f"pod {pod.name} is {pod.state}: there is no receipt: {why}")
         return receipt
 
@@ -178,7 +178,7 @@ class PodVerbs(Desk):
         return project
 
     def _find(self, request: Request, rule: str, name: str) -> PodRecord:
-        """A pod that the caller may see, and may do this with; what it may not see isn't there."""
+        """A pod that the caller may see and is allowed to do this with; one that it may not see doesn't exist."""
         return self._allowed(request, rule, name, self._store.find_pod)
 
     def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
@@ -205,7 +205,9 @@ class PodVerbs(Desk):
         return pod
 
     def _check_exclusive(self, request: Request, project: str, order: Order) -> None:
-        """Keeping others off leaves needs a rule of its own; a plan of it tells where they are, so it needs it too."""
+        """Keeping others off leaves needs a separate rule; so does planning it, since the plan reveals where others
+        are.
+        """
         if order.locality.exclusive or order.locality.apart_from:
             self._policy.check("pods:create_exclusive", request.caller, project)
 
@@ -219,7 +221,7 @@ class PodVerbs(Desk):
         return given
 
     def _checked(self, caller: Caller, project: str, order: Order, given: PlanningInput) -> Order:
-        """The order with its key pair read and projects by id, after the cloud confirmed the names in it."""
+        """The order with its key pair resolved and projects by id, after the cloud confirmed the names in it."""
         cloud = resolve_cloud(order, given.site)
         facts = given.world.clouds[cloud]
         flavor = resolve_flavor(order, given.site.clouds[cloud], cloud)
@@ -230,9 +232,9 @@ class PodVerbs(Desk):
         return self._resolved(caller, order, facts)
 
     def _resolved(self, caller: Caller, order: Order, facts: CloudFacts) -> Order:
-        """The order with its key pair read and projects by id."""
-        # Names of projects are looked up for operators only, and an id that nobody knows keeps apart from nobody:
-        # whoever could tell one from the other could ask which projects there are.
+        """The order with its key pair resolved and projects by id."""
+        # Names of projects are looked up for operators only, and an unknown id is accepted silently: otherwise callers
+        # could find out which projects exist.
         if order.locality.apart_from and self._policy.is_operator(caller):
             known = facts.projects()
             ids = [project_id(one, known, "locality.apart_from") for one in order.locality.apart_from]
@@ -260,7 +262,7 @@ class PodVerbs(Desk):
         return plan
 
     def _window(self, order: Order) -> Window:
-        """From when to when. Raises `InputError` for a lease that would be over before it begins."""
+        """Start and end. Raises `InputError` for a lease that would end before it begins."""
         now = self._clock.now()
         lease = order.lease
         if lease.end is not None and lease.end <= now:
@@ -282,13 +284,15 @@ def check_longest(field: str, given: object, end: float, now: float, site: Site)
     if longest is not None and end > now + span(longest).total_seconds():
         last = when_at_most(now + span(longest).total_seconds())
         value = given.isoformat() if isinstance(given, datetime) else given
-        raise InputError(field, value, f"an end, {last} at the latest: leases end within {longest} here")
+        raise InputError(
+            field, value, f"an end, {last} at the latest: leases may end at most {longest} from now"
+        )
 
 
 def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, site: Site) -> None:
-    """Raise `InputError` or `ConflictError` unless the lease may end then; None: never by itself."""
+    """Raise `InputError` or `ConflictError` unless the lease may end then; None: no end."""
     if pod.state in ENDED or pod.placed is None:
-        raise ConflictError(f"pod {pod.name} is {pod.state}: it can't be extended any more")
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it can no longer be extended")
     if until is not None:
         check_later(pod.name, seconds_of(pod.lease_end), until)
     book, later = capacity.book(), seconds_of(until)

@@ -83,7 +83,7 @@ _RULES = (
     _documented(
         "pods:change",
         "rule:project_member or rule:operator",
-        "Change a pod by applying an order to it; to apply one of a name that is free, pods:create is asked.",
+        "Change a pod by applying an order to it; applying an order under a free name requires pods:create.",
         "/v1/pods/{name}",
         "PUT",
     ),

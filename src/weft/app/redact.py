@@ -75,7 +75,7 @@ def _told_errors() -> Generator[None]:
 
 
 def error(value: WeftError) -> WeftError:
-    """The same error, fit for a tenant."""
+    """The same error without what tenants may not see."""
     match value:
         case RefusedError():
             return RefusedError(sayings.refusal(str(value)), _detail(value.detail))
@@ -92,7 +92,7 @@ def error(value: WeftError) -> WeftError:
         case NotFoundError():
             return NotFoundError(sayings.absent(str(value)))
         case ForbiddenError() | UnauthenticatedError():
-            return value  # they tell callers of themselves
+            return value  # they only tell callers about themselves
         case _:
             return WeftError(f"weft failed at this request ({sayings.OPERATORS})")
 
@@ -106,7 +106,7 @@ def _outside(value: OutsideError) -> tuple[str, str, str, str]:
 
 
 def _detail(value: Mapping[str, object]) -> dict[str, object]:
-    """A refusal's explanation, rebuilt from the parts that are known to be safe."""
+    """A refusal's explanation, rebuilt from parts that are known to be safe."""
     told: dict[str, object] = {}
     if isinstance(reason := value.get("reason"), str):
         told["reason"] = sayings.refusal(reason)

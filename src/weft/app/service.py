@@ -1,4 +1,4 @@
-"""The verbs, for real: `weft.app.verbs.Verbs`."""
+"""The real implementation of `weft.app.verbs.Verbs`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Service(ChangeVerbs, SiteVerbs, TimeVerbs):
             fabrics = {}
         threads = {**self._pulse.checks(), **(self._worker() if self._worker else {})}
         checks |= {f"thread {name}": said for name, said in threads.items()}
-        # One silent fabric stops its own orders; it must not take the service away from all the others.
+        # An unreachable fabric stops its own orders; it must not make the service unavailable to all others.
         some = not fabrics or any(said.startswith("ok") for said in fabrics.values())
         ready = some and all(said == "ok" for said in checks.values())
         return Health(ready=ready, checks=checks | {f"fabric {n}": said for n, said in fabrics.items()})
 
 
 def _fabric(fabric: FabricDriver) -> str:
-    """How a fabric's managers are, in words that anybody may read."""
+    """State of a fabric's managers, in a form that anyone may read."""
     try:
         told = fabric.told()
     except WeftError:
-        return "unknown: no manager that rules it answers"
+        return "unknown: its manager doesn't respond"
     behind = len(told.unread)
-    return f"ok, but {behind} of {behind + len(told.read)} managers can't be asked" if behind else "ok"
+    return f"ok, but {behind} of {behind + len(told.read)} managers don't respond" if behind else "ok"

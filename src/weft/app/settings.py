@@ -1,4 +1,4 @@
-"""What `weft serve` and `weft worker` are told; `weft.app.wiring` makes the parts from it."""
+"""Settings of `weft serve` and `weft worker`; `weft.app.wiring` creates the components from them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class ServeSettings:
     Attributes:
         database: `postgresql://…`; None: the embedded PostgreSQL in `state`.
         state: directory of the embedded database, the receipts' key and the locks.
-        host, port: where the API listens; port 0: any free one, which is then said.
+        host, port: where the API listens; port 0: any free one, which is then printed.
         cloud_profile: name in clouds.yaml of weft's own service user; None: OS_CLOUD or OS_*.
         site: site file applied at first start, if the database has none yet.
         policy: the operator's own policy.yaml.
-        worker: whether this process works on pods; `weft serve` starts another one for it.
-        workers: threads that work on pods.
+        worker: whether this process processes pods; `weft serve` starts a separate one for that.
+        workers: threads that process pods.
         certificate: PEM files of the API's certificate, with its chain, and of its key; None: no TLS.
-        sweep_every: seconds between two looks for what came back after its receipt was signed.
+        sweep_every: seconds between sweeps for what reappeared after a receipt was signed.
         public_url: how clients reach the API, if a proxy stands in front.
         log_level: name of a level of `logging`.
     """

@@ -15,7 +15,7 @@ from weft.planning.fabric.topology import Topology
 
 
 def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool, site: str) -> PodView:
-    """Everything of a pod; `site` is the name of the one in force, for an order that waits."""
+    """A pod in full; `site` is the name of the active one, for a waiting order."""
     plan = pod.placed
     return PodView(
         id=str(pod.id),
@@ -50,7 +50,7 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
 
 
 def _conditions(pod: PodRecord) -> Conditions:
-    """Those that are stored, and whether it has its nodes: of an order that waits the queue writes the reason."""
+    """The stored conditions, and whether it has nodes: for a waiting order the queue writes the reason."""
     if pod.placed is None:
         if pod.phase is not Phase.ORDERED:
             return pod.conditions
@@ -69,7 +69,7 @@ def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
         if not isinstance(spec, ServerSpec) or record.state is RowState.ABSENT:
             continue
         if record.resource.owner == "site":
-            continue  # nobody of the tenant's signs in there
+            continue  # the tenant has no access there
         ports = [by_key[key].resource.spec for key in spec.ports]
         addresses = [p for p in ports if isinstance(p, PortSpec)]
         floating = floating_of.get(next(iter(spec.ports), ""))
@@ -118,7 +118,7 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
 
 
 def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
-    """Every node, then every machine of accelerators alone, in the site's order."""
+    """Every node, then every IPU-Machine, in the site's order."""
     leaves: dict[str, str] = {}
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
@@ -128,11 +128,11 @@ def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
 
 
 def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -> NodeView:
-    """A node, or a machine of accelerators alone; `whole`: pods get it whole."""
+    """A node or IPU-Machine; `whole`: assigned to pods as a whole."""
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     state, since = "free" if whole else "not-compute", None
     reasons: list[str] = []
-    # Each of them is told; the state is the first that applies.
+    # All of them are listed; the state is the first that applies.
     if node.maintenance:
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")

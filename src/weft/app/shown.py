@@ -1,8 +1,8 @@
 """What a tenant is shown of each document: a table, closed by default.
 
-A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of what is planned and built it
-sees the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.sayings` has them;
-of a refusal how many nodes are taken, not by whom or why. Times that follow from others' leases are rounded. A receipt
+A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of plans and resources it sees
+the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.sayings` has them;
+of a refusal how many nodes are in use, not by whom or why. Times that follow from others' leases are rounded. A receipt
 is shown whole: it is signed, and a pod's servers saw the ports' ids in it.
 
 A field that a row doesn't name, and a document that has no row, is hidden, wherever it stands in an answer.
@@ -47,11 +47,11 @@ from weft.model.views import (
 )
 
 OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
-"""Filters that go by what the order asks for. What any other removes is taken, in one sum: busy, kept for others, kept
-apart, out of order or in maintenance are the same to a tenant."""
+"""Filters that depend on the order. What others remove is reported as one sum: busy, booked, kept apart, broken or in
+maintenance are the same to a tenant."""
 TAKEN = "busy"
 _TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
-"""Fields of resources whose change is told with its values: of a partition's members only how many they are."""
+"""Fields of resources whose changes are shown with values; of a partition's members only the number."""
 _UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
 _T = TypeVar("_T")
 _D = TypeVar("_D", bound=BaseModel)
@@ -155,7 +155,7 @@ def _conditions(pod: PodView) -> tuple[Condition, ...]:
 
 
 def _is_told(resource: ResourceView) -> bool:
-    """Whether tenants may know that there is such a thing at all."""
+    """Whether tenants may know that such a resource exists."""
     kind = kind_named(resource.kind)
     return kind is not None and kind.row.shown is not None
 
@@ -211,19 +211,19 @@ def _shown_fields(resource: Resource) -> frozenset[str] | None:
         and isinstance(spec, PortSpec)
         and spec.site_network is None
     ):
-        fields |= {"address"}  # on the tenant's own network: there its users' door is
+        fields |= {"address"}  # on the tenant's own network, where the user API listens
     return fields
 
 
 def _spec(resource: Resource) -> Spec:
-    """A spec with the fields of the table; the others say that they are hidden, or nothing."""
+    """A spec with the fields of the table; others are marked as hidden, or empty."""
     fields = _shown_fields(resource) or frozenset()
     hidden = {name: nothing(v) for name, v in resource.spec if name not in fields and name != "kind"}
     return resource.spec.model_copy(update=hidden)
 
 
 def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
-    """What the order's own wishes removed, then everything else as one row."""
+    """What the order's own requirements removed, then everything else as one row."""
     rows = explanation.filters
     left = rows[0].left + rows[0].removed if rows else 0
     told: list[FilterReport] = []
@@ -284,7 +284,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             change=_planned_change,
         ),
         _row(Placement, "nodes spares level explanation"),
-        # Which accelerators of a shared node weft counts as whose is nobody's business but the operator's.
+        # Only operators see which accelerators of a shared node weft assigns to whom.
         _row(PlacedNode, "node rack leaf block"),
         _row(Explanation, "considered", filters=_filters, chosen=lambda told: sayings.chosen(told.chosen)),
         _row(Allotment, "segment rdma_cidr management_cidr numbers hosts rails"),
@@ -300,7 +300,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(IpuCapacityView, "ipu_pod cloud machines free poplar_servers largest soon"),
         _row(LargestIpusView, "count"),
         _row(SoonIpusView, "count", at=lambda soon: sayings.later(soon.at)),
-        # Which part fails, never how: anybody may ask.
+        # Which part fails, never how: anyone may ask.
         _row(
             Health,
             "ready",

@@ -1,4 +1,4 @@
-"""A site against the output of `ibnetdiscover`, and the discovered cables back into a file."""
+"""Compares a site with the output of `ibnetdiscover`, and writes the discovered cables to a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compare(
 
     Args:
         discovered: file with ibnetdiscover's output.
-        text: the output itself, if it is no file; `discovered` is then what errors call it.
+        text: the output itself, if it is not a file; `discovered` is then its name in errors.
 
     Raises `InputError` for a fabric that the site doesn't have, and for a file that is not ibnetdiscover's output.
     """
@@ -36,7 +36,7 @@ def compare(
 
 
 def discovery(text: str, shown: str) -> Discovery:
-    """What ibnetdiscover's output says. Raises `InputError` with file and line for what is not its output."""
+    """Parse ibnetdiscover's output. Raises `InputError` with file and line for anything else."""
     try:
         return parse_ibnetdiscover(text)
     except InputError as error:
@@ -49,9 +49,9 @@ def discovery(text: str, shown: str) -> Discovery:
 def write_links(
     site: Site, fabric: str, observed: ObservedFabric, target: str | Path
 ) -> tuple[int, tuple[str, ...]]:
-    """Write the site's links with the discovered cables taken in, whole or not at all.
+    """Write the site's links updated with the discovered cables, atomically.
 
-    Returns how many links were written and what is still wrong with them, one sentence each.
+    Returns the number of links written, and remaining problems, one sentence each.
     """
     links = adopt_links(site, fabric, observed)
     path = Path(target)

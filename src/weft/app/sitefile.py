@@ -1,7 +1,7 @@
 """The site file: YAML with includes from CSV into a checked `Site`; every error with its file and line.
 
-Includes are relative to the site file and stay inside its folder, links followed: a site is one folder that can be
-copied, kept in version control and reviewed as a whole.
+Includes are relative to the site file and stay inside its directory, with symlinks resolved: a site is one directory
+that can be copied, versioned and reviewed as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.planning.site.seen import WrongValue
 D = TypeVar("D", Hca, Accelerator)
 
 MOST_BYTES = 512 << 20
-"""Largest file that is read."""
+"""Largest file that is accepted."""
 
 
 def load_site(
@@ -34,8 +34,8 @@ def load_site(
     """The site from a file, or from an already parsed document (API), checked and in canonical order.
 
     Args:
-        links_needed: False to read a site whose cables are still to be taken in from the fabric.
-        parts: where parts of a document's tables are; None: it can't have any.
+        links_needed: False to read a site whose cabling is yet to be adopted from the fabric.
+        parts: store of parts of tables; None: the document can't have any.
 
     Raises `InputErrors` with everything that is wrong, in the order of the lines of each file.
     """
@@ -60,10 +60,10 @@ def load_site(
 def checked(
     site: Site, links_needed: bool = True, unknown: Sequence[WrongValue] = (), where: Positions | None = None
 ) -> Site:
-    """A site whose rows are right by themselves, checked as a whole and in canonical order.
+    """A site whose rows are valid by themselves, checked as a whole and in canonical order.
 
     Args:
-        unknown: what is known to be wrong already.
+        unknown: problems that are already known.
         where: where its values are written.
 
     Raises `InputErrors`.
@@ -82,7 +82,7 @@ def checked(
 
 
 def _with_parts(data: dict[str, Any], parted: Parted) -> SiteTables:
-    """The tables of a document, some of them in parts; everything that is wrong in either is told at once."""
+    """The tables of a document, some of them in parts; problems in either are reported together."""
     parted.take(data)
     try:
         tables = validate(SiteTables, data, Positions())
@@ -97,15 +97,15 @@ def read_text(path: Path) -> str:
     """A UTF-8 file's text. Raises `InputErrors` if it can't be read."""
     try:
         if not path.is_file():
-            raise InputErrors([InputError("file", str(path), "an existing file is needed")])
+            raise InputErrors([InputError("file", str(path), "an existing file")])
         if path.stat().st_size > MOST_BYTES:
-            raise InputErrors([InputError("file", str(path), f"at most {MOST_BYTES >> 20} MiB are read")])
+            raise InputErrors([InputError("file", str(path), f"at most {MOST_BYTES >> 20} MiB")])
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InputErrors([InputError("file", str(path), f"it can't be read: {error.strerror}")]) from None
+        raise InputErrors([InputError("file", str(path), f"can't be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
         raise InputErrors(
-            [InputError("file", str(path), f"it must be UTF-8; byte {error.start} is not")]
+            [InputError("file", str(path), f"must be UTF-8; byte {error.start} is not")]
         ) from None
 
 
@@ -133,7 +133,7 @@ def _expand(table: str, value: Any, site_file: Path, where: Positions, errors: l
 
 
 def _take_out(table: str, count: int, is_list: bool, where: Positions) -> list[dict[Path_, str]]:
-    """For each item of the table as written, the places of what is in it; they are taken out of `where`."""
+    """For each item of the table as written, the positions inside it, which are removed from `where`."""
     start = where.by_path[(table,)]
     places: list[dict[Path_, str]] = [{(): start} for _ in range(count)]
     for path in [p for p in where.by_path if p[:1] == (table,) and len(p) > 1]:
@@ -146,7 +146,7 @@ def _take_out(table: str, count: int, is_list: bool, where: Positions) -> list[d
 def _include(
     table: str, item: dict[str, Any], line: str, site_file: Path, errors: list[InputError]
 ) -> list[tuple[dict[str, Any], str]]:
-    """Rows of one `{csv: file}` with their places; none if something is wrong."""
+    """Rows of one `{csv: file}` with their positions; none if there are errors."""
     name = item["csv"]
     field = f"{table}.csv"
     if len(item) > 1 or not isinstance(name, str):
@@ -162,19 +162,19 @@ def _include(
     except (OSError, ValueError):
         inside = regular = False
     if not inside:
-        errors.append(InputError(field, name, "the file must be inside the site file's folder", line))
+        errors.append(InputError(field, name, "the file must be inside the site file's directory", line))
     elif not regular:
         errors.append(InputError(field, name, f"there is no such file in {folder}", line))
     else:
         try:
             return list(read_rows(path, str(path), frozenset(csv_columns(table)), errors))
         except OSError as error:
-            errors.append(InputError(field, name, f"it can't be read: {error.strerror}", line))
+            errors.append(InputError(field, name, f"can't be read: {error.strerror}", line))
     return []
 
 
 def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]:
-    """The site with the rows of `hcas` and `accelerators` in their nodes, and the rows whose node isn't there."""
+    """The site with the rows of `hcas` and `accelerators` moved into their nodes, and the rows without a known node."""
     index = {n.name: i for i, n in reversed(list(enumerate(tables.nodes)))}
     unknown: list[WrongValue] = []
     hcas = _by_node("hcas", tables.hcas, Hca, [n.hcas for n in tables.nodes], index, where, unknown)
@@ -193,7 +193,7 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]
             n,
             hcas=tuple(hcas[i]),
             accelerators=tuple(accelerators[i]),
-            # Where there is one cloud, its hosts and IPU-PODs need not say so.
+            # With a single cloud, hosts and IPU-PODs need not name it.
             cloud=n.cloud or (only if n.role in BOOTABLE else None),
         )
         for i, n in enumerate(tables.nodes)
@@ -207,7 +207,7 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]
 
 
 def _with(node: Node, **values: object) -> Node:
-    """The node with these values; itself if it has them, which in a large site is cheaper than a copy."""
+    """The node with these values; itself if it already has them, which is cheaper than a copy."""
     return node if all(getattr(node, k) == v for k, v in values.items()) else node.model_copy(update=values)
 
 
@@ -220,15 +220,15 @@ def _by_node(
     where: Positions,
     unknown: list[WrongValue],
 ) -> list[list[D]]:
-    """For each node what it has inline and in the table; rows of no node go to `unknown`."""
+    """For each node what it has inline and in the table; rows without a known node go to `unknown`."""
     found = [list(items) for items in inline]
     for number, row in enumerate(rows):
         node = index.get(row.node)
         if node is None:
             if index:
-                unknown.append(((table, number, "node"), row.node, "it must be a node of the site"))
-            elif not number:  # once, and not of each row
-                unknown.append((("nodes",), None, f"the site has no nodes, and {table} has rows for some"))
+                unknown.append(((table, number, "node"), row.node, "a node of the site"))
+            elif not number:  # once, not for each row
+                unknown.append((("nodes",), None, f"the site has no nodes, but {table} has rows for some"))
             continue
         where.aliases[("nodes", node, table, len(found[node]))] = (table, number)
         found[node].append(model.model_construct(**{name: getattr(row, name) for name in model.model_fields}))

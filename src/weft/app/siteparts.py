@@ -1,4 +1,4 @@
-"""The rows of a document whose long tables were sent before, in parts: one part at a time is text and plain values."""
+"""Reads a document whose long tables were uploaded before in parts; only one part at a time is in memory as text."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from weft.model.siteparts import PartsInclude
 from weft.planning.site.lean import Shared, lean
 
 MOST_BYTES = 512 << 20
-"""Of all parts of a document."""
+"""Maximum for all parts of a document."""
 Rows = tuple[Document, ...]
 
 
 class PartSource(Protocol):
-    """Where parts are that were sent before (`weft.engine.siteparts.Sites`)."""
+    """Store of uploaded parts (`weft.engine.siteparts.Sites`)."""
 
     def known(self, table: str, digest: str) -> Rows | None:
         """The rows of a part that the active site has in this table."""
         ...
 
     def weigh(self, digests: Collection[str]) -> tuple[int, int]:
-        """How many of these parts are there, and their bytes."""
+        """How many of these parts are stored, and their total bytes."""
         ...
 
     def bodies(self, digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """Parts in this order, those left out that aren't there."""
+        """Parts in this order, without missing ones."""
         ...
 
 
 class Parted:
-    """The tables of a document that are given in parts.
+    """The tables of a document that are in parts.
 
     Attributes:
-        rows: table -> its rows, of those parts that were good.
-        errors: what is wrong in the others; `more` counts what isn't told.
+        rows: table -> its rows, from valid parts.
+        errors: problems in the others; `more` counts further ones.
     """
 
     def __init__(self, source: PartSource) -> None:
@@ -51,9 +51,9 @@ class Parted:
         self.more = 0
 
     def take(self, data: dict[str, Any]) -> None:
-        """Read every such table and take it out of the document.
+        """Read every such table and remove it from the document.
 
-        Raises `InputErrors` for a list of parts that is none, `ConflictError` if parts aren't there.
+        Raises `InputErrors` for an invalid list of parts, `ConflictError` if parts are missing.
         """
         names = {
             table: validate(PartsInclude, data[table], Positions(), (table,)).parts
@@ -66,7 +66,7 @@ class Parted:
             self.rows[table] = self._read(table, digests)
 
     def _check(self, digests: list[str]) -> None:
-        """Once each, all of them there, and no more than a document may have."""
+        """Each once, none missing, and no more than a document may have."""
         if not digests:
             return
         seen: set[str] = set()
@@ -89,7 +89,7 @@ class Parted:
             part = known[digest]
             if part is None:
                 sent, body = next(bodies, ("", b""))
-                if sent != digest:  # it was removed since it was looked for
+                if sent != digest:  # it was removed after the check
                     raise _missing(1)
                 items = without_nulls(json.loads(body))
                 part = self._parse(table, items, first)
@@ -111,6 +111,6 @@ class Parted:
 
 def _missing(count: int) -> ConflictError:
     return ConflictError(
-        f"parts: {count} of those that the document names are not here, or not any more: ask which are missing "
-        "(POST /v1/site/parts/missing), send those, and put the document again"
+        f"parts: {count} of the document's parts are not stored: ask which are missing (POST "
+        "/v1/site/parts/missing), upload those, and send the document again"
     )

@@ -32,7 +32,7 @@ class SiteVerbs(Desk):
             return self._auditor().repair("all" if "all" in unknown_pods else frozenset(unknown_pods))
 
     def accept_database(self, request: Request) -> AuditReport:
-        """Look at everything, then let a restored database place pods again."""
+        """Audit everything, then allow placement again after the database was restored."""
         with self._logged(request, "audit accept", "the database"):
             self._policy.check("audit:repair", request.caller)
             report = self._auditor().check()
@@ -74,7 +74,7 @@ class SiteVerbs(Desk):
         self._policy.check("site:show", request.caller)
         body = self._store.site().cut.parts.get(digest)
         if body is None:
-            raise NotFoundError("the site in force has no such part; another one may have come into force")
+            raise NotFoundError("the active site has no such part; another one may have become active")
         return body
 
     def show_site(self, request: Request) -> SiteView:
@@ -98,13 +98,13 @@ class SiteVerbs(Desk):
         )
 
     def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
-        with self._logged(request, "site take in cables", fabric or "the only fabric"):
+        with self._logged(request, "site adopt cabling", fabric or "the only fabric"):
             self._policy.check("site:apply", request.caller)
             record = self._store.site()
             site = record.site
             name = self._fabric_name(site, fabric)
             links = adopt_links(site, name, self._keeper.world().fabric(name).topology())
-            # Checked as any site file is: what was discovered must make a good site too.
+            # Checked like any site file: the discovered cabling must also result in a valid site.
             changed = checked(site.model_copy(update={"links": links}))
             return site_view(self._store.apply_site(changed, request.caller.user_name, record.generation))
 
@@ -131,19 +131,19 @@ class SiteVerbs(Desk):
         return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
 
     def _check_holds(self, site: Site) -> None:
-        """A site may not lose, nor wire otherwise, what live pods stand on."""
+        """A site may not remove or recable what live pods use."""
         capacity = self._store.capacity()
         holds = {**capacity.holds, **{row["node"]: row for row in capacity.shared}}
         before = self._store.site().site if holds else site
         for node, row in sorted(holds.items()):
             if node not in site.node_by_name and node not in site.machine_by_name:
                 raise ConflictError(
-                    f"nodes: {node} is missing, and pod {row['pod']} holds it: release the pod first"
+                    f"nodes: {node} is missing, but pod {row['pod']} holds it: release the pod first"
                 )
             if _wired(before, node) != _wired(site, node):
                 raise ConflictError(
                     f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
-                    "was wired with them: release the pod first"
+                    "was built with them: release the pod first"
                 )
         for home in self._store.homes():
             for kind, name, known in (
@@ -152,7 +152,7 @@ class SiteVerbs(Desk):
             ):
                 if name not in known:
                     raise ConflictError(
-                        f"{kind}: {name} is missing, and pod {home['name']} lives there: release it first"
+                        f"{kind}: {name} is missing, but pod {home['name']} uses it: release it first"
                     )
 
     @staticmethod
@@ -176,6 +176,6 @@ class SiteVerbs(Desk):
 
 
 def _wired(site: Site, name: str) -> object:
-    """What a pod's graph was made from, of one node; None for what isn't one."""
+    """What a pod's graph uses of one node; None for what isn't one."""
     node = site.node_by_name.get(name)
     return node and (node.host or node.name, [(h.name, h.fabric, h.guid, h.port_guid) for h in node.hcas])

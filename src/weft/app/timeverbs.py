@@ -1,4 +1,4 @@
-"""The verbs about capacity in time: what could be ordered, and what is set aside for projects."""
+"""The verbs about capacity over time: what can be ordered, and what is reserved."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ class TimeVerbs(Desk):
                     )
                 except UniqueViolation:
                     raise ConflictError(
-                        f"name: there is a reservation {reservation.name!r} already; delete it first"
+                        f"name: reservation {reservation.name!r} already exists; delete it first"
                     ) from None
                 tx.run("touch_queue", at=now)
             return next(r for r in self.reservations(request) if r.name == reservation.name)
 
     def _project_id(self, given: str) -> str:
-        """A project's id, by its name where it isn't one; an id is believed, since nobody need be asked for it."""
+        """A project's id, looked up by name if necessary; ids are accepted without a lookup."""
         if _ID.fullmatch(given):
             return given
         known: dict[str, str] = {}
@@ -146,7 +146,7 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
 def _check_free(
     site: Site, capacity: Capacity, reservation: Reservation, nodes: list[str], start: datetime
 ) -> None:
-    """What is set aside must be there for its project: nobody else may hold it then, or have been promised it."""
+    """Reserved nodes must be available for their project: nobody else may hold or have booked them at that time."""
     book, wanted = capacity.book(), set(nodes)
     begin, end = start.timestamp(), seconds_of(reservation.end)
     for keep in (*book.leases, *book.promises, *book.reservations):
@@ -154,12 +154,12 @@ def _check_free(
         if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
             until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
             raise ConflictError(
-                f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: "
-                "take another node, or a later start"
+                f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: choose another node, "
+                "or a later start"
             )
     there = [k for k in (*book.leases, *book.promises) if k.overlaps(begin, end)]
     if why := closed_to(site, reservation.project_id, nodes, there):
-        raise ConflictError(f"nodes: {why}: take another node, or a later start")
+        raise ConflictError(f"nodes: {why}: choose another node, or a later start")
 
 
 def _view(row: Row) -> ReservationView:

@@ -1,7 +1,7 @@
-"""The verbs: everything a door may ask for. `weft.app.service.Service` is the real one.
+"""The verbs: everything that the API offers. `weft.app.service.Service` is the real implementation.
 
 Every verb checks the caller's roles by policy, writes the audit log for a change, and raises only `WeftError`s.
-`name` of a pod may be its id too. A pod that the caller may not see is `NotFoundError`, as if it weren't there.
+`name` of a pod may be its id too. A pod that the caller may not see is `NotFoundError`, as if it didn't exist.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TENANTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Who asks, and from where."""
+    """The caller, and where the request came from."""
 
     caller: Caller
     address: str
@@ -69,7 +69,7 @@ class Verbs(Protocol):
     """See the module's docstring. `RefusedError` carries the explanation as `detail`."""
 
     def may(self, request: Request, rule: str, pod: str | None = None) -> None:
-        """Raise what a verb that asks this rule would raise of a caller who may not do it, before anything is read.
+        """Raise what a verb with this rule would raise for a caller without permission, before anything is read.
 
         Args:
             pod: name or id of the pod that it is about; None: the caller's own project, or the site.
@@ -77,7 +77,7 @@ class Verbs(Protocol):
         ...
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
-        """What an order would be; of a pod of that name in the caller's project the difference, in `Plan.change`."""
+        """Plan an order; for an existing pod of that name in the caller's project, `Plan.change` has the difference."""
         ...
 
     def create_pod(self, request: Request, order: Order) -> PodView: ...
@@ -90,13 +90,13 @@ class Verbs(Protocol):
         remove: Sequence[str] = (),
         generation: int | None = None,
     ) -> Applied:
-        """Make the pod of that name in the caller's project, or change it; by id, change any that the caller may.
+        """Create or change the pod of that name in the caller's project; by id, change any that the caller may change.
 
         Args:
-            remove: nodes that go, where the order wants fewer; the rest is chosen.
-            generation: `ConflictError` unless the pod is of this one.
+            remove: nodes to remove if the order asks for fewer; weft chooses the rest.
+            generation: `ConflictError` unless the pod has this one.
 
-        Raises `InputErrors` with everything that can't be changed in place, before anything is touched.
+        Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
         """
         ...
 
@@ -113,15 +113,15 @@ class Verbs(Protocol):
     def release_pod(self, request: Request, name: str) -> PodView: ...
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
-        """A later end of the lease. `ConflictError` if nodes of it are promised to others by then."""
+        """A later end of the lease. `ConflictError` if some of its nodes are booked by others by then."""
         ...
 
     def retry_pod(self, request: Request, name: str) -> PodView:
-        """A pod that FAILED goes back to where it failed."""
+        """Resume a FAILED pod where it failed."""
         ...
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
-        """End a release that doesn't come to an end; its receipt is never clean. `ConflictError` in other states."""
+        """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
         ...
 
     def capacity(
@@ -131,7 +131,7 @@ class Verbs(Protocol):
         level: Level | None = None,
         duration: Duration = "24h",
     ) -> CapacityView:
-        """What could be ordered now and later, by an order that runs for `duration`."""
+        """What can be ordered now and later, for orders that run for `duration`."""
         ...
 
     def reservations(self, request: Request) -> list[ReservationView]: ...
@@ -145,37 +145,37 @@ class Verbs(Protocol):
     def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
         """Compare; with `repair` repair what is weft's.
 
-        `unknown_pods`: ids of pods that the database doesn't know and whose things may be removed all the same
-        (`all`: of any): after a restore of the database they may be somebody's.
+        `unknown_pods`: ids of pods that the database doesn't know and whose resources may be removed anyway (`all`: of
+        any): after a restore of the database they may be live.
         """
         ...
 
     def accept_database(self, request: Request) -> AuditReport:
-        """Compare, and let a database that was restored from a dump, or is new, place pods from now on."""
+        """Compare, and allow placement again with a database that was restored from a dump, or is new."""
         ...
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]: ...
 
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         """Args:
-        document: long tables may be `{"parts": [digest, …]}` of parts that were sent before.
-        base: generation that the document was made from, 0 for the first; `ConflictError` if it isn't in force.
+        document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
+        base: generation that the document is based on, 0 for the first; `ConflictError` if it isn't active.
         """
         ...
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
-        """Which of these parts of a site have to be sent."""
+        """Which of these parts of a site must be uploaded."""
         ...
 
     def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
-        """Keep rows of a table, a JSON list, for the site that will be applied.
+        """Store rows of a table, a JSON list, for a site that will be applied.
 
-        Raises `InputError` if `digest` isn't the SHA-256 of the body, `ConflictError` if too much waits already.
+        Raises `InputError` if `digest` isn't the SHA-256 of the body, `ConflictError` if too much is stored already.
         """
         ...
 
     def site_part(self, request: Request, digest: str) -> bytes:
-        """A part that the document of the active site names."""
+        """A part of the active site."""
         ...
 
     def show_site(self, request: Request) -> SiteView: ...

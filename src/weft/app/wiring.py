@@ -1,4 +1,4 @@
-"""Puts the parts together: the only place that picks drivers."""
+"""Wires the components together: the only place that selects drivers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ log = logging.getLogger("weft")
 def build_world(
     site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str, FabricType], Ledger]
 ) -> World:
-    """Drivers of everything that the site names; `ledger` gives a fabric's. Opens no connection."""
+    """Drivers of everything in the site; `ledger` returns a fabric's ledger. Opens no connection."""
     sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
     fabrics = {
         name: OpenSm(site, name, ledger(name, fabric.words))
@@ -73,14 +73,14 @@ def profile_of(site: Site, cloud: str, given: str | None) -> str:
     """Name in clouds.yaml of the service user in a cloud of the site.
 
     Args:
-        given: by `--cloud-profile`: it is for the only cloud. With several, one profile can't be for all of them.
+        given: by `--cloud-profile`; used if the site has one cloud. With several, one profile can't be for all of them.
     """
     only = given if len(site.clouds) == 1 else None
     return only or site.clouds[cloud].profile or cloud
 
 
 def _machines(site: Site, keys: PodKeys) -> dict[str, VipuDriver]:
-    """Drivers of the IPU-PODs. gRPC is only needed where there is one: `weft[vipu]`."""
+    """Drivers of the IPU-PODs. gRPC is only needed if there are any: `weft[vipu]`."""
     if not site.ipu_pods:
         return {}
     try:
@@ -92,7 +92,7 @@ def _machines(site: Site, keys: PodKeys) -> dict[str, VipuDriver]:
 
 
 def identity(settings: ServeSettings) -> KeystoneIdentity:
-    """Keystone, asked by the service user's profile."""
+    """Keystone, with the service user's profile."""
     return KeystoneIdentity(Sessions(settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")))
 
 
@@ -114,13 +114,13 @@ class Parts:
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
     def service(self, policy: Policy, worker: Callable[[], Mapping[str, str]] | None = None) -> Service:
-        """The verbs. `worker`: how the worker's process is, for its health."""
+        """The verbs. `worker`: state of the worker process, for /readyz."""
         return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse, worker)
 
 
 @contextmanager
 def parts(settings: ServeSettings) -> Generator[Parts]:
-    """Database, store and drivers; everything is let go at the end."""
+    """Database, store and drivers; everything is closed at the end."""
     if settings.database is None:
         with embedded(settings.state) as url:
             yield from _parts(settings, url)

@@ -1,7 +1,7 @@
-"""The worker of `weft serve`, in a process of its own: what is asked of the API can't hold up the loop.
+"""The worker of `weft serve`, in a process of its own, so that API requests can't delay the loop.
 
-Python runs one thread of a process at a time, so a large body that is parsed, or a hundred listings, would stand
-between a pod and its heartbeat.
+Python runs one thread of a process at a time, so parsing a large body, or a hundred listings, would delay a pod's
+heartbeat.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from weft.app.wiring import parts, start_log
 log = logging.getLogger("weft")
 
 REPORTS = 2.0
-"""Seconds between two words of the worker on how its threads are."""
+"""Seconds between the worker's reports on its threads."""
 SILENT = 30.0
-"""Seconds without one after which it is not ready; it needs some of them to start."""
+"""Seconds without a report after which it is not ready; starting takes some of them."""
 STARTED_AGAIN = 5.0
-"""Seconds after which a worker that has ended is started again."""
+"""Seconds after which an ended worker is restarted."""
 TO_STOP = 20.0
-"""Seconds that it has to let go of its pods."""
+"""Seconds that it has to release its holds."""
 
 
 class WorkerProcess:
-    """Starts it, starts it again if it ends, ends it. `checks` is what /readyz says of it."""
+    """Starts it, restarts it if it ends, stops it. `checks` is its part of /readyz."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = replace(settings, worker=True, site=None)  # the site is applied before it starts
@@ -47,7 +47,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that works now."""
+        """PID of the current process."""
         with self._lock:
             return self._process.pid if self._process else None
 
@@ -59,12 +59,12 @@ class WorkerProcess:
         self._thread.join(TO_STOP + 10)
 
     def checks(self) -> Mapping[str, str]:
-        """How the worker's threads are by its last word, and whether that is old."""
+        """State of the worker's threads from its last report, and whether that is stale."""
         with self._lock:
             said, silent = self._said, time.monotonic() - self._heard
         if silent > SILENT:
             return {"worker process": f"no sign of life for {silent:.0f} s, more than {SILENT:.0f} s"}
-        return said or {"worker process": "it starts"}
+        return said or {"worker process": "starting"}
 
     def _supervise(self) -> None:
         while not self._ended.is_set():
@@ -82,7 +82,7 @@ class WorkerProcess:
                 self._ended.wait(STARTED_AGAIN)
 
     def _listen(self, ours: Connection) -> None:
-        """Until it has ended, or is to end."""
+        """Wait until it has ended, or is to be stopped."""
         while not self._ended.is_set():
             try:
                 said = ours.recv() if ours.poll(0.5) else None
@@ -103,17 +103,17 @@ class WorkerProcess:
 
 
 def work(settings: ServeSettings, pipe: Connection) -> None:
-    """The worker's process: until it is told to end, or nobody is there who would tell it."""
+    """The worker process: runs until it is told to stop, or its parent is gone."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the server ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the server stops this one
     start_log(settings)
     parent = multiprocessing.parent_process()
     with parts(settings) as made:
         runner = made.worker()
         runner.start()
         log.info("worker %s: %d pods at once", runner.name, settings.workers)
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # the parent is gone
             while parent is not None and parent.is_alive() and not ended.is_set():
                 pipe.send(dict(made.pulse.checks()))
                 ended.wait(REPORTS)

@@ -1,4 +1,4 @@
-"""Keeps the drivers in step with the active site: a new generation of the site makes a new `World`."""
+"""Keeps the drivers in sync with the active site: a new generation gets a new `World`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.engine.world import World
 from weft.model.site import Site
 
 CLOSED_AFTER = 600.0
-"""Seconds after the last use of an old generation: longer than any single question to a cloud or fabric takes."""
+"""Seconds after the last use of an old generation: longer than any single request to a cloud or fabric."""
 
 
 @runtime_checkable
@@ -25,10 +25,10 @@ class Closable(Protocol):
 
 
 class WorldKeeper:
-    """Makes drivers when they are first needed, and again when the site has changed; closes those of old sites.
+    """Creates drivers when first needed, and again when the site has changed; closes those of old sites.
 
     Args:
-        build: makes the drivers of a site; opens no connection by itself.
+        build: creates the drivers of a site; opens no connection itself.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class WorldKeeper:
         self._lock = threading.Lock()
         self._generation = -1
         self._world: World | None = None
-        # Filled by finalizers, which run in whichever thread lets go last: a deque takes that without a lock.
+        # Filled by finalizers, which run in whichever thread drops the last reference: a deque needs no lock for that.
         self._unused: deque[tuple[float, list[Closable]]] = deque()
 
     def world(self) -> World:
@@ -66,7 +66,7 @@ class WorldKeeper:
         _close([*(_closable(world) if world else []), *(d for drivers in unused for d in drivers)])
 
     def _let_go(self, drivers: list[Closable]) -> None:
-        """Nobody has this generation's world any more; a driver of it may still be in the middle of a question."""
+        """Nobody uses this generation's world any more, but one of its drivers may still be in a request."""
         self._unused.append((self._monotonic(), drivers))
 
     def _ended(self) -> list[Closable]:

@@ -1,6 +1,6 @@
 """YAML text into plain data, with the line of every value.
 
-Every plain scalar stays text: the field that it is for says what it means. YAML's own guesses would turn the PCI
+Every plain scalar stays text: its field gives it a type. YAML's own guesses would turn the PCI
 address `0000:05:00.0` into a number of base 60, `0010000000000001` into an integer, the node `no` into
 false.
 Anchors and aliases work; tags, merge keys and several documents in one file are refused.
@@ -16,13 +16,14 @@ import yaml
 from weft.model.errors import InputError, InputErrors
 
 Path = tuple[str | int, ...]
-"""Where a value is in a document: keys and indexes from the root."""
+"""Position of a value in a document: keys and indexes from the root."""
 
 MOST_VALUES = 1_000_000
-"""Values in one document (CSV rows aside), aliased ones each time: ten lines of aliases can't fill the memory."""
+"""Values in one document (without CSV rows), counting each use of an alias: ten lines of aliases can't fill the memory.
+"""
 
 DEEPEST = 50
-"""Levels of lists and mappings in each other."""
+"""Nesting levels of lists and mappings."""
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _PLAIN_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"})
@@ -31,21 +32,21 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 @dataclass(slots=True)
 class Positions:
-    """Path -> `file:line`; what isn't listed is where its nearest parent is."""
+    """Path -> `file:line`; what isn't listed has the position of its nearest parent."""
 
     by_path: dict[Path, str] = field(default_factory=dict)
     aliases: dict[Path, Path] = field(default_factory=dict)
-    """Where a value ended up in the site -> where it was written."""
+    """Path of a value in the site -> path as written."""
 
     def written(self, path: Path) -> Path:
-        """The path as it was written, for a value that was folded into another place."""
+        """The path as written, for a value that was moved elsewhere."""
         for length in range(len(path), 0, -1):
             if (origin := self.aliases.get(path[:length])) is not None:
                 return origin + path[length:]
         return path
 
     def at(self, path: Path) -> str | None:
-        """`file:line` of a path as written, or of its nearest parent; None if the document is no file."""
+        """`file:line` of a path as written, or of its nearest parent; None if the document is not a file."""
         for length in range(len(path), -1, -1):
             if (where := self.by_path.get(path[:length])) is not None:
                 return where
@@ -72,18 +73,18 @@ def read_yaml(text: str, file: str) -> tuple[dict[str, Any], Positions]:
         raise InputErrors([_syntax(error, file)]) from None
     except yaml.YAMLError as error:
         raise InputErrors(
-            [InputError("document", str(error).splitlines()[0], "it must be YAML", file)]
+            [InputError("document", str(error).splitlines()[0], "must be YAML", file)]
         ) from None
     if reader.errors:
         raise InputErrors(reader.errors)
     if not isinstance(data, dict):
         kind = "nothing" if data is None else "a list" if isinstance(data, list) else "text"
-        raise InputErrors([InputError("document", kind, "a mapping of fields is needed", f"{file}:1")])
+        raise InputErrors([InputError("document", kind, "must be a mapping of fields", f"{file}:1")])
     return data, reader.where
 
 
 def _check_depth(text: str, file: str) -> None:
-    """Refuse what is nested deep before anything recurses into it: libyaml's composer would overrun the C stack."""
+    """Refuse deep nesting before anything recurses into it: libyaml's composer would overflow the C stack."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -96,9 +97,9 @@ def _check_depth(text: str, file: str) -> None:
 
 
 def without_nulls(value: Any, depth: int = 0) -> Any:
-    """The same without keys whose value is null: a field that is left empty is a field that is left out."""
+    """The same without keys whose value is null: an empty field is the same as a missing one."""
     if depth > DEEPEST:
-        # Only a document that didn't come from YAML can be so deep; no field is, so it will be refused.
+        # Only a document that didn't come from YAML can be this deep; no field is, so it will be refused.
         return value
     if isinstance(value, dict):
         return {k: without_nulls(v, depth + 1) for k, v in value.items() if v is not None}
@@ -108,7 +109,7 @@ def without_nulls(value: Any, depth: int = 0) -> Any:
 def _syntax(error: yaml.MarkedYAMLError, file: str) -> InputError:
     mark = error.problem_mark or error.context_mark
     where = f"{file}:{mark.line + 1}" if mark else file
-    return InputError("document", error.problem or "text", error.context or "it must be YAML", where)
+    return InputError("document", error.problem or "text", error.context or "must be YAML", where)
 
 
 class _Reader:

@@ -77,7 +77,7 @@ def _offline(args: argparse.Namespace) -> Json:
 
     if not re.fullmatch(DURATION, args.duration):
         raise InputError(
-            "--duration", args.duration, "a whole number and s, m, h or d, such as 90m, 12h or 7d"
+            "--duration", args.duration, "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d"
         )
     now = datetime.now(UTC)
     view = capacity_of(

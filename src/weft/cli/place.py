@@ -61,7 +61,7 @@ def add_commands(subparsers: Subparsers) -> None:
             f"--{level}-weight",
             type=float,
             metavar="X",
-            help=f"cost of a further {level} in leaves; default: the site's",
+            help=f"cost of another {level}, in leaves; default: the site's",
         )
     place.add_argument(
         "--warm-up", default="0", metavar="TIME", help="initial time excluded from the results"
@@ -75,7 +75,13 @@ def add_site_commands(subparsers: Subparsers) -> None:
     )
     design.add_argument("--servers", type=int, required=True, metavar="N")
     design.add_argument("--radix", type=int, default=40, metavar="PORTS", help="ports per switch (40)")
-    design.add_argument("--oversubscription", type=float, default=1.0, metavar="X", help="1 is none")
+    design.add_argument(
+        "--oversubscription",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="oversubscription at the leaves; 1: none",
+    )
     design.add_argument("--rails", type=int, default=1, metavar="N", help="adapters per server")
     design.add_argument("--name", default="site1", help="name of the site")
     design.add_argument("--fabric", default="ib0", help="name of the fabric")

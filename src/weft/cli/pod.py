@@ -40,7 +40,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
     _removing(parser)
-    parser = leaf(commands, "apply", apply, "make the pod of a file, or change the one of its name")
+    parser = leaf(commands, "apply", apply, "create the pod of a file, or change it to match the file")
     _order_file(parser)
     _removing(parser)
     parser.add_argument(
@@ -49,7 +49,7 @@ def add_commands(subparsers: Subparsers) -> None:
         type=_number,
         help="only if the pod is of this generation (weft pod show)",
     )
-    _waiting(parser, "as the file wants it")
+    _waiting(parser, "as the file describes")
     parser = leaf(commands, "create", create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
@@ -57,12 +57,16 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--all-projects", action="store_true", help="list the pods of all projects (operators)"
     )
-    parser.add_argument("--project", metavar="ID", help="only of this project; with --all-projects")
-    parser.add_argument("--state", metavar="STATE", type=str.upper, help="only in this state, such as READY")
-    parser.add_argument("--node", metavar="NODE", help="only those that hold this node")
-    parser.add_argument("--name", metavar="NAME", help="only of this name")
-    parser.add_argument("--limit", metavar="N", type=_number, help="at most so many (all)")
-    parser.add_argument("--marker", metavar="NAME:ID", help="only those after this pod, the last of a page")
+    parser.add_argument("--project", metavar="ID", help="only pods of this project; with --all-projects")
+    parser.add_argument(
+        "--state", metavar="STATE", type=str.upper, help="only pods in this state, such as READY"
+    )
+    parser.add_argument("--node", metavar="NODE", help="only pods that hold this node")
+    parser.add_argument("--name", metavar="NAME", help="only pods with this name")
+    parser.add_argument("--limit", metavar="N", type=_number, help="maximum number (default: all)")
+    parser.add_argument(
+        "--marker", metavar="NAME:ID", help="start after this pod, the last of the previous page"
+    )
     parser = leaf(commands, "show", show, "show a pod in full")
     _name(parser)
     parser = leaf(commands, "events", events, "show what happened to a pod")
@@ -105,7 +109,7 @@ def _removing(parser: argparse.ArgumentParser) -> None:
         metavar="NODE",
         action="append",
         default=[],
-        help="node that goes, where the file wants fewer; may be given several times",
+        help="node to remove if the file asks for fewer; repeatable",
     )
 
 
@@ -180,7 +184,7 @@ def apply(args: argparse.Namespace) -> int:
     if args.json:
         write_json(answer)
     elif outcome == "unchanged":
-        say(f"pod {pod['name']} is as the file wants it (generation {pod['generation']}): nothing to change")
+        say(f"pod {pod['name']} already matches the file (generation {pod['generation']}): nothing to change")
     elif outcome == "created":
         return _ordered(args, pod, "ordered")
     else:

@@ -21,7 +21,7 @@ from weft.model.placement import Occupancy
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import Book, Keep, names, promised, when
+from weft.planning.queue.book import Book, Keep, booked, names, when
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
 from weft.planning.shapes.resolve import resolve, shape_named
@@ -180,12 +180,12 @@ def _untimed(
     for position, one in enumerate(sorted(mine, key=lambda w: w.created_at), start=1):
         window = one.window(now)
         if window.until <= now:
-            notes[one.id] = Note("its lease is over", position)
+            notes[one.id] = Note("its lease has ended", position)
             continue
         occupancy = book.occupancy(health, one.project, now, now, window.end, str(one.id))
         if fits(resolve(one.order, one.project, site), occupancy):
             return one
-        notes[one.id] = Note("waits for room", position)
+        notes[one.id] = Note("waiting for capacity", position)
     return None
 
 
@@ -233,7 +233,7 @@ def _notes(
     for one in mine:
         pod = str(one.id)
         position = rank.get(pod)
-        why = queue.why.get(pod, "waits for room")
+        why = queue.why.get(pod, "waiting for capacity")
         entries = queue.timeline.reservations.of(pod)
         if pod not in queue.promised or not entries:
             notes[one.id] = Note(why, position, expected.get(pod))
@@ -249,8 +249,8 @@ def _notes(
             entry.terms,
         )
         if entry.start > now:
-            why = f"{'starts at' if one.fixed else 'waits for room; starts by'} {when(entry.start)}"
-            why += f", {promised(kept.nodes, units)}"
+            why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(entry.start)}"
+            why += f", {booked(kept.nodes, units)}"
         notes[one.id] = Note(why, position, max(entry.start, now), kept)
     return notes
 

@@ -71,8 +71,8 @@ class Auditor:
         sick = {UUID(f.pod_id) for f in before if f.pod_id and f.category in ("missing", "different")}
         sick = {i for i in sick & self._pods.keys() if _is_repaired(self._pods[i][0])}
         for pod_id in sick:
-            self._store.mend(pod_id)
-        self._wait_mended(sick)
+            self._store.request_repair(pod_id)
+        self._wait_repaired(sick)
         after = self._check(confirmed)
         left = {_identity(f) for f in after.findings}
         known = {_identity(f) for f in before}
@@ -202,7 +202,13 @@ class Auditor:
                 holders = [self._pods.get(row["pod_id"]) for row in rows if row["node"] == node]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or worked on since: its servers come and go
-                self._find("foreign", "node", cloud, node, f"on it, and not the pod's that holds it: {who}")
+                self._find(
+                    "foreign",
+                    "node",
+                    cloud,
+                    node,
+                    f"on it, but doesn't belong to the pod that holds it: {who}",
+                )
 
     def _has_moved_on(self, pod: PodRecord) -> bool:
         """Whether the pod is being released, or worked on, since its row was read: what is missing is no wonder."""
@@ -253,7 +259,7 @@ class Auditor:
                 stray.ownership.why,
                 id=thing.id,
                 **_whose(stray.ownership),
-                repair=refused or "it is removed after it is checked again",
+                repair=refused or "it is removed after another check",
             )
 
     def _check_traces(self) -> None:
@@ -270,7 +276,7 @@ class Auditor:
                 id=f"trace {row['id']}",
                 pod=row["pod"],
                 pod_id=str(row["owner_id"]),
-                repair="the sweep takes it back" if gone is None else "none is needed: it was taken back",
+                repair="the sweep removes it" if gone is None else "none is needed: it was removed",
                 repaired=True if gone else None,
             )
 
@@ -284,7 +290,12 @@ class Auditor:
             *(f"{m.name}: {p}" for m in wire.status.managers for p in m.problems),
         ]:
             self._find(
-                "different", "fabric manager", name, name, problem, repair="the fabric's operator must look"
+                "different",
+                "fabric manager",
+                name,
+                name,
+                problem,
+                repair="the fabric's operator must look at it at it at it",
             )
         owned = {spec.number: (pod, spec.ports) for pod, spec in self._segments(name)}
         snapshot, words = wire.snapshot, self._site.fabrics[name].words
@@ -294,7 +305,7 @@ class Auditor:
         self._checked[f"segments of {name}"] = len(snapshot.segments)
         for number, segment in sorted(snapshot.segments.items()):
             if number in mine and number not in owned and number not in gone and number not in told:
-                text = f"segment {segment or '(no name)'} is not weft's and lies inside weft's range"
+                text = f"segment {segment or '(no name)'} is not weft's, but within weft's range"
                 self._find("foreign", "segment", name, words.text(number), text, repair=_NOT_OURS)
         for port in sorted(snapshot.ports.values(), key=lambda p: p.port):
             if port.unread:
@@ -314,11 +325,11 @@ class Auditor:
             where, text = next(p.name for p in port.places if number in p.numbers), words.named(number)
             what: dict[str, Any] = {"id": f"{port.port} {words.text(number)}"}
             if pod is not None:
-                text = f"{where} has {text} of pod {pod.name} and is no member"
+                text = f"{where} has {text} of pod {pod.name}, but is not a member"
                 what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop repairs it"}
                 self._find("different", "membership", fabric, port.name, text, **what)
             else:
-                text = f"{where} has {text}, inside weft's range, and no live pod holds that number"
+                text = f"{where} has {text}, within weft's range, but no live pod holds that number"
                 self._find("foreign", "membership", fabric, port.name, text, repair=_NOT_OURS, **what)
 
     def _segments(self, fabric: str) -> list[tuple[PodRecord, SegmentSpec]]:
@@ -334,11 +345,11 @@ class Auditor:
 
     # -- the rest -----------------------------------------------------------------------------------------------
 
-    def _wait_mended(self, ids: set[UUID]) -> None:
+    def _wait_repaired(self, ids: set[UUID]) -> None:
         deadline = self._clock.monotonic() + MEND_PATIENCE
         while ids and self._clock.monotonic() < deadline:
             self._clock.sleep(self._pause)
-            if not ids & self._store.mending():
+            if not ids & self._store.under_repair():
                 return
 
     def _find(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
@@ -348,8 +359,8 @@ class Auditor:
 
 
 _ITS_LOOP = "the pod's loop repairs it, servers included"
-_ITS_OWNER = "nothing: the pod FAILED; after what its reason says was changed, retry or release it"
-_NOT_OURS = "nothing: it doesn't bear weft's mark; a person must look"
+_ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or release it"
+_NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 
 
 def _is_repaired(pod: PodRecord) -> bool:

@@ -23,7 +23,7 @@ from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 
-_CHANGED = "it was changed"
+_CHANGED = "the order was changed"
 """Why a pod that FAILED is tried again."""
 
 
@@ -137,20 +137,20 @@ def overtaken(tx: Tx, pod: PodRecord) -> str:
     """Why a change that was made from this record isn't taken."""
     now = PodRecord.of(row) if (row := tx.row("pod_by_id", id=pod.id)) else pod
     if now.wanted == "absent" or now.released_at is not None:
-        return f"pod {pod.name} is being released: it can't be changed any more"
+        return f"pod {pod.name} is being released: it can no longer be changed"
     if now.generation != pod.generation:
         return (
-            f"pod {pod.name} was changed meanwhile and is generation {now.generation} now: look at it with "
-            "`weft pod show`, and apply again"
+            f"pod {pod.name} was changed to generation {now.generation} in the meantime: check it with `weft pod "
+            "show`, and apply again"
         )
-    return f"pod {pod.name} has begun meanwhile: apply again"
+    return f"pod {pod.name} has started in the meantime: apply again"
 
 
 def said(change: PodChange) -> str:
     """The difference in one line, for the history."""
     parts = [f"{f.field} {f.was} -> {f.becomes}" for f in change.fields]
     if change.nodes_added:
-        parts.append(f"nodes that come: {', '.join(change.nodes_added)}")
+        parts.append(f"nodes added: {', '.join(change.nodes_added)}")
     if change.nodes_removed:
-        parts.append(f"nodes that go: {', '.join(change.nodes_removed)}")
+        parts.append(f"nodes removed: {', '.join(change.nodes_removed)}")
     return "; ".join(parts)

@@ -53,7 +53,7 @@ def claim_now(
         if not store.drop_claim(plan):
             return  # its release was asked for meanwhile, or it took so long that a worker has it
         given = without
-    why = f"somebody else was on the nodes that were chosen, {MOST_TRIES} times in a row"
+    why = f"the chosen nodes were in use by others, {MOST_TRIES} times in a row"
     raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
 
 

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from weft.engine.pgdoor import address_of, connecting, outside_error
+from weft.engine.postgres import address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
 from weft.model.errors import PermanentError
 
@@ -171,7 +171,7 @@ class Database:
                 "bring the database's schema up to date",
                 address_of(self.url),
                 str(error).strip(),
-                "nothing was changed; look into the reason and start weft again",
+                "nothing was changed; fix the cause and start weft again",
             ) from error
 
 

@@ -13,7 +13,7 @@ from weft.ports.witness import Witness, Witnesses
 
 RESTORED = (
     "weft's database is not the one that placed the last pods (it was restored from a dump, or is new): nothing is "
-    "placed before an operator has looked at what `weft audit` finds and accepted it (weft audit --accept)"
+    "placed until an operator has reviewed and accepted the findings of `weft audit` (weft audit --accept)"
 )
 
 

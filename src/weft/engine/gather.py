@@ -82,7 +82,7 @@ class PlanningInput:
         known = self.boots.get(resolved.boots) if resolved.boots else {}
         if known is None:
             return UnknownError(
-                "look for hosts", f"cloud {resolved.cloud}", "it was not asked yet what the image needs"
+                "look for hosts", f"cloud {resolved.cloud}", "the requirements of the image are not known yet"
             )
         return known if isinstance(known, WeftError) else None
 
@@ -166,7 +166,7 @@ class PlanningInput:
         """Raise `RefusedError` if the cloud's quotas don't have room for everything that the plan makes."""
         rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
         if rows:
-            said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} wanted > {r.limit}" for r in rows)
+            said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} requested > {r.limit}" for r in rows)
             quotas = [
                 {"resource": r.resource, "limit": r.limit, "used": r.used, "wanted": r.wanted} for r in rows
             ]
@@ -232,7 +232,7 @@ def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> O
     unfit: dict[str, Mapping[str, str]] = {}
     for given in inputs:
         down |= {
-            n.name: "no fabric that it is on can be asked: what is free there is unknown"
+            n.name: "none of the fabrics that it is on can be queried"
             for n in site.nodes
             if given.silent and n.hcas and {h.fabric for h in n.hcas} <= given.silent.keys()
         }

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
-from weft.engine.pgdoor import FIRST
+from weft.engine.postgres import FIRST
 from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
 from weft.engine.world import World
 from weft.model.fabric import Membership
@@ -296,10 +296,10 @@ class Held:
             if tx.run("set_alarmed", id=self.pod.id):
                 self._events(tx, [("alarm", message, None)])
 
-    def mended(self) -> None:
+    def repaired(self) -> None:
         """What an operator asked to repair was repaired, or tried."""
         with self.write() as tx:
-            tx.run("mended_owner", id=self.pod.id)
+            tx.run("repaired_owner", id=self.pod.id)
 
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""
@@ -388,7 +388,7 @@ class Held:
         with self.write() as tx:
             tx.run("change_done", id=self.pod.id, at=tx.now())
             if self.pod.generation > 1:
-                self._events(tx, [("change", f"generation {self.pod.generation} is as wanted", None)])
+                self._events(tx, [("change", f"generation {self.pod.generation} is applied", None)])
         generation, at = self.pod.generation, self.at
         self.pod = replace(self.pod, ready_generation=generation, changed_at=None, ready_at=at)
 

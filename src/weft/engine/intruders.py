@@ -37,11 +37,11 @@ class Intruder:
     def removable(self, pod: PodRecord) -> str:
         """Why an operator's repair removes it; empty: it doesn't."""
         if pod.wanted == "absent":
-            return "it is removed: the pod is being released, and its network can't go before"
+            return "it will be removed: the pod is being released, and its network can't be deleted before"
         if self.thing.kind == "share":
-            return "it is taken back"
+            return "it will be removed"
         if self.rdma:
-            return "it is removed: nothing but the pod's own may be there"
+            return "it will be removed: only the pod's own may be there"
         return ""
 
     def problem(self) -> Problem:

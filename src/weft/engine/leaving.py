@@ -56,11 +56,11 @@ def let_go(
             "the fabric follows", settings.first_poll
         )  # their ports are in the pod's segment still
     elif gone and (late := held.late()) > 0:
-        wait = wait or Wait("a worker lost the pod with a request perhaps under way", late)
+        wait = wait or Wait("a worker lost the pod while a request may have been in flight", late)
     elif gone:
         found = read(gone)
         held.change(
-            Change(key, RowState.DELETING, reason="seen again after it was gone") for key in found.again
+            Change(key, RowState.DELETING, reason="reappeared after its removal") for key in found.again
         )
         clean = gone - found.unclean.keys()
         held.give_back_read(clean, [i for i in found.items if i.result == "clean"])

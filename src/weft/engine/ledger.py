@@ -69,8 +69,8 @@ class FabricLedger:
             more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
             since = mine[0]["since"].astimezone(UTC)
             said.append(
-                f"{manager} may still be told of {self._words.words} of released pods, which stay held until it was"
-                f" read without them: {keys}{more}, the first since {since:%Y-%m-%d %H:%M} UTC ({mine[0]['reason']})"
+                f"{manager} may still have {self._words.words} of released pods, which stay allocated until they are "
+                f"seen gone: {keys}{more}, the first since {since:%Y-%m-%d %H:%M} UTC ({mine[0]['reason']})"
             )
         return said
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from weft.engine.pgdoor import connecting, outside_error
+from weft.engine.postgres import connecting, outside_error
 from weft.engine.pulse import Pulse
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from weft.model.resources import Kind, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.occupants import OnHost
 
-OTHERS = "something that isn't the pod's is on its host"
+OTHERS = "its host has something that doesn't belong to the pod"
 AWAY = "the pod's server isn't on its host"
 
 

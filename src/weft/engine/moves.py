@@ -112,12 +112,18 @@ class Moves:
                 raise PermanentError(
                     f"create {record.resource.name}",
                     record.resource.where,
-                    f"it broke {broke} times: {record.reason}",
-                    "look into the reason, then release the pod",
+                    f"it failed {broke} times: {record.reason}",
+                    "check the reason, then release the pod",
                 )
             self._write(
                 [Change(record.key, RowState.DELETING, reason=record.reason, attempts=broke)],
-                [("error", f"{record.resource.name} is broken and is replaced: {record.reason}", record.key)],
+                [
+                    (
+                        "error",
+                        f"{record.resource.name} is broken and will be replaced: {record.reason}",
+                        record.key,
+                    )
+                ],
             )
         self._remove(driver, self.fresh(batch), RowState.WANTED)
 
@@ -164,7 +170,7 @@ class Moves:
             for c in changes
         ]
         news = [
-            ("step", f"{r.resource.name} is there{f' ({c.reason})' if c.reason else ''}", r.key)
+            ("step", f"{r.resource.name} is ready{f' ({c.reason})' if c.reason else ''}", r.key)
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
@@ -222,14 +228,14 @@ def seen_of(seen: Mapping[str, Observed], batch: Batch) -> Mapping[str, Observed
     missing = [r for r in batch if r.key not in seen]
     if missing:
         names = ", ".join(r.resource.name for r in missing[:3])
-        raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver gave no answer")
+        raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver returned no result")
     return seen
 
 
 def observed_change(record: ResourceRecord, seen: Observed) -> Change:
     """What a look means for a row. Absent means: to be made (again)."""
     if not seen.there:
-        return Change(record.key, RowState.CREATING, reason="it is not there", attempts=record.attempts)
+        return Change(record.key, RowState.CREATING, reason="it is missing", attempts=record.attempts)
     states = {
         Status.SETTLED: RowState.SETTLED,
         Status.PENDING: RowState.PENDING,
@@ -237,7 +243,7 @@ def observed_change(record: ResourceRecord, seen: Observed) -> Change:
     }
     state = RowState.PENDING if seen.differences else states[seen.status]
     reason = seen.reason or "; ".join(
-        f"{d.field} is {d.observed}, wanted {d.wanted}" for d in seen.differences
+        f"{d.field} is {d.observed}, expected {d.wanted}" for d in seen.differences
     )
     return Change(record.key, state, seen.id, reason, seen.differences, seen.facts, record.attempts)
 
@@ -257,7 +263,7 @@ def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:
 
 def _no_answer(record: ResourceRecord) -> TemporaryError:
     return TemporaryError(
-        f"ask for {record.resource.name}", record.resource.where, "the driver gave no answer"
+        f"ask for {record.resource.name}", record.resource.where, "the driver returned no result"
     )
 
 

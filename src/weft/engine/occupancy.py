@@ -11,9 +11,9 @@ from weft.ports.occupants import Occupants, OnHost
 
 log = logging.getLogger(__name__)
 
-FOREIGN = "something is on its host that is none of weft's"
+FOREIGN = "its host has something that isn't weft's"
 """For everybody: whose it is, and what, is for operators alone."""
-UNLISTED = "the cloud doesn't say what is on its host"
+UNLISTED = "the cloud doesn't report what is on its host"
 
 
 def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) -> list[Node]:

@@ -92,22 +92,22 @@ class Owners:
         row = self._by_key.get((thing.owner, str(thing.facts.get("key"))))
         wrong = "has nothing of that key" if row is None else _unlike(row, thing)
         if self._is_forgotten(thing.owner):
-            why = f"it bears the mark of {_named(marked)}, which {_released(marked)}: its rows are no longer kept"
+            why = f"it carries the mark of {_named(marked)}, which {_released(marked)}: its rows are no longer kept"
             return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
         if row is None or wrong:
-            why = f"it bears the mark of {_named(marked)}, which {wrong}: weft did not write it there"
+            why = f"it carries the mark of {_named(marked)}, which {wrong}: weft did not write it there"
             return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
         if row["owner_state"] != "RELEASED" and row["outside_id"] and row["state"] == RowState.SETTLED:
-            why = f"it bears the mark of {row['key']} of {_named(row)}, whose own is {row['outside_id']}"
+            why = f"it carries the mark of {row['key']} of {_named(row)}, whose own is {row['outside_id']}"
             return Ownership(Claim.SECOND, thing.owner, row["name"], why)
-        return self._of_row(row, "it bears the mark of")
+        return self._of_row(row, "it carries the mark of")
 
     def _of_segment(self, thing: Marked) -> Ownership:
         """A number is many pods' in turn: the mark that the fabric keeps says whose, the holds say who has it now."""
         had = [r for r in self._by_id.get((thing.kind, thing.id), []) if r["place"] == thing.where]
         if thing.owner is not None:
             mine = [r for r in had if _owner_of(r) == thing.owner] or self._of_pod(thing)
-            return self._of_row(mine[0], "it bears the mark of") if mine else self._unknown(thing)
+            return self._of_row(mine[0], "it carries the mark of") if mine else self._unknown(thing)
         if (SEGMENT + thing.where, thing.facts.get("number")) in self._held:
             return Ownership(Claim.OWNED, None, None, "a pod holds its number")
         if not had:
@@ -140,12 +140,12 @@ class Owners:
         """Of a segment or a machine: what these bear is written by weft alone."""
         known = self._owners.get(thing.owner) if thing.owner else None
         if known is not None and thing.owner is not None and self._is_forgotten(thing.owner):
-            why = f"it bears the mark of {_named(known)}, which {_released(known)}"
+            why = f"it carries the mark of {_named(known)}, which {_released(known)}"
             return Ownership(Claim.LEFT, thing.owner, known["name"], why)
         if known is not None:
-            why = f"it bears the mark of {_named(known)}, which never had it"
+            why = f"it carries the mark of {_named(known)}, which never had it"
             return Ownership(Claim.COPIED, thing.owner, known["name"], why)
-        why = f"it bears the mark of {thing.owner}, which the database doesn't know"
+        why = f"it carries the mark of {thing.owner}, which the database doesn't know"
         return Ownership(Claim.UNKNOWN_POD, thing.owner, None, why)
 
     def _of_row(self, row: Row, how: str) -> Ownership:

@@ -11,7 +11,7 @@ from weft.model.errors import InputError
 from weft.model.pod import Phase, PodState
 from weft.model.views import PodSearch, PodSummary
 
-UNREADABLE = "weft can't read its row in the database; an operator must look"
+UNREADABLE = "weft can't read its row in the database; an operator must look at it"
 SHOWN_AFTER_RELEASE = timedelta(days=1)
 """How long a list goes on showing a released pod."""
 _FIRST = UUID(int=0)
@@ -45,7 +45,7 @@ def _marker(text: str | None) -> tuple[str, UUID]:
     try:
         return name, UUID(pod_id)
     except ValueError:
-        raise InputError("marker", text, "`next` of the page before") from None
+        raise InputError("marker", text, "`next` of the previous page") from None
 
 
 def _summary(row: Row) -> PodSummary:

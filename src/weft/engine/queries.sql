@@ -101,7 +101,7 @@ SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id,
 FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 
 -- name: reservations
--- What is set aside for projects, now or later.
+-- What is reserved for projects, now or later.
 SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start_at, name;
 
 -- name: number_holds
@@ -397,15 +397,15 @@ WHERE owner_id = %(owner_id)s ORDER BY position, key;
 UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
 WHERE id = %(id)s AND wanted = 'present' RETURNING id;
 
--- name: mend_owner
--- An operator wants everything of it mended, servers included.
+-- name: request_repair
+-- An operator asks to repair all of it, servers included.
 UPDATE owner SET mend = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
--- name: owners_to_mend
+-- name: owners_under_repair
 SELECT id FROM owner WHERE mend AND state <> 'RELEASED';
 
--- name: mended_owner
+-- name: repaired_owner
 UPDATE owner SET mend = false WHERE id = %(id)s;
 
 -- name: wake_owner

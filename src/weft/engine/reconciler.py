@@ -161,7 +161,7 @@ class Reconciler:
     def _stuck(self, held: Held, about: str, error: WeftError) -> Look:
         """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
-        watched = self._watch_nodes(held, arriving=held.pod.mend)
+        watched = self._watch_nodes(held, arriving=held.pod.repair)
         verdict = verify(held.pod, old, held.world, self._pool)
         held.change(_news(old, verdict.changes))
         on = {r.resource.node for r in old}
@@ -205,7 +205,7 @@ class Reconciler:
         if watched.foreign or watched.unknown:
             self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
-            raise kind("look at the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
+            raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
 
     def _renumber(self, held: Held, taken: Taken) -> Look:
         """A number is in use by somebody else: all that was made is taken away, then made again with another."""
@@ -226,7 +226,7 @@ class Reconciler:
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
         """Who is on the nodes comes first: it decides what the segment must be."""
-        watched = self._watch_nodes(held, arriving=held.pod.mend)
+        watched = self._watch_nodes(held, arriving=held.pod.repair)
         records = held.resources()
         verdict = verify(held.pod, records, held.world, self._pool, max_age)
         held.change(_news(records, verdict.changes))
@@ -246,7 +246,9 @@ class Reconciler:
         verdict = verify(held.pod, made, held.world, self._pool)
         held.change(_news(made, verdict.changes))
         self._tell(
-            held, replace(verdict, problems=(*watched.problems, *verdict.problems)), "not all of it was made"
+            held,
+            replace(verdict, problems=(*watched.problems, *verdict.problems)),
+            "not everything was created",
         )
         return Look(delay)
 
@@ -271,14 +273,14 @@ class Reconciler:
         if not is_true(held.conditions, Aspect.READY):
             self._prove(held)
             seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
-            events = [("verified", f"as wanted: {seen}", None)]
+            events = [("verified", f"as desired: {seen}", None)]
         ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
         over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
         held.set(ready, phase=Phase.SERVING, without=over, events=events)
         if done:
             held.change_done()
-        if held.pod.mend:
-            held.mended()
+        if held.pod.repair:
+            held.repaired()
         return Look(self._settings.observe_every)
 
     def _prove(self, held: Held) -> None:
@@ -296,7 +298,7 @@ class Reconciler:
 
     def _fabric_age(self, held: Held) -> float:
         """How many seconds old the reading may be that the pod is judged by: it is from after its last change."""
-        if held.state is not PodState.READY or held.pod.mend:
+        if held.state is not PodState.READY or held.pod.repair:
             return 0.0
         since = max(held.since, held.pod.ready_at or held.since)
         return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
@@ -332,11 +334,11 @@ class Reconciler:
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
         if len(records) < len(unsettled) and self._wants_look(held, unsettled):
-            self._before_building(held, arriving=held.pod.mend)
-        away = frozenset[str]() if held.pod.mend else held.withheld()
+            self._before_building(held, arriving=held.pod.repair)
+        away = frozenset[str]() if held.pod.repair else held.withheld()
         stuck = (
             []
-            if held.pod.mend
+            if held.pod.repair
             else [r for r in records if not r.kind.row.repaired_unasked or r.resource.node in away]
         )
         held.change(
@@ -375,11 +377,11 @@ class Reconciler:
                 return self._abandon(held, read)
             # A careless hand, or a late answer, may have brought back what was seen absent once.
             held.change(
-                Change(key, RowState.DELETING, reason="seen again after it was gone") for key in read.again
+                Change(key, RowState.DELETING, reason="reappeared after its removal") for key in read.again
             )
             if self._overdue(held):
                 self._keep_back(held, read)
-            raise TemporaryError("read back what was taken away", held.pod.plan.site, read.reason())
+            raise TemporaryError("read back what was removed", held.pod.plan.site, read.reason())
         held.keep_stale_numbers(read.stale)
         quarantined = sorted(held.nodes() & held.quarantined())
         held.released(self._sign(make_receipt(held.pod, read, quarantined, self._clock, held.given_back())))
@@ -394,7 +396,7 @@ class Reconciler:
         named = tuple(f"{space} {number}" for space, number in sorted(kept.items()))
         abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
         quarantined = sorted(mine & held.quarantined())
-        held.say("alarm", f"abandoned with this left: {read.reason() or 'nothing that could be seen'}")
+        held.say("alarm", f"abandoned with remains: {read.reason() or 'nothing visible'}")
         made = make_receipt(held.pod, read, quarantined, self._clock, held.given_back(), abandoned)
         receipt = self._sign(made)
         held.keep_stale_numbers(read.stale)
@@ -416,11 +418,11 @@ class Reconciler:
         left = held.late()
         if left > 0:
             raise TemporaryError(
-                "read back what was taken away",
+                "read back what was removed",
                 "weft",
-                f"a worker lost the pod with a request perhaps under way, which can have its effect until "
+                f"a worker lost the pod while a request may have been in flight, which may take effect until "
                 f"{held.pod.late_until:%Y-%m-%dT%H:%M:%SZ}",
-                "it is read back, and nodes and numbers are given back, after that",
+                "it is read back, and nodes and numbers are released, after that",
                 delay=left,
             )
 

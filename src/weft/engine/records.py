@@ -211,7 +211,7 @@ class PodRecord:
     failures: int
     woken: int
     token: int
-    mend: bool
+    repair: bool
     not_before: datetime | None
     fixed: bool
     position: int | None
@@ -284,7 +284,7 @@ class PodRecord:
             failures=row["failures"],
             woken=row["woken"],
             token=row["token"],
-            mend=row["mend"],
+            repair=row["mend"],
             not_before=row["not_before"],
             fixed=row["fixed"],
             position=row["position"],
@@ -321,7 +321,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StaleNumber:
-    """A segment's number that a manager besides the ruling one may still be told of, and why."""
+    """A segment's number that a manager besides the active one may still be told of, and why."""
 
     fabric: str
     manager: str

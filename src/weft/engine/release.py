@@ -120,7 +120,7 @@ class Reader:
             "database",
             f"{len(self._records)} resource rows",
             "not clean" if left else "clean",
-            f"not seen to be absent: {', '.join(left[:5])}" if left else "all seen to be absent",
+            f"not proved absent: {', '.join(left[:5])}" if left else "all proved absent",
         )
         return ReadBack(
             tuple(self._items),
@@ -158,7 +158,7 @@ class Reader:
             found = seen[record.key]
             if found.there:
                 self._again.add(record.key)
-                what = f"still there as {found.id}"
+                what = f"still exists as {found.id}"
                 self._item(kind, _subject(record), "not clean", what, _nodes(record, self._pod))
             else:
                 self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
@@ -256,12 +256,12 @@ def make_receipt(
 
 def _for_everybody(item: ReceiptItem) -> ReceiptItem:
     """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
-    told = {"not clean": "it is not gone, or not the pod's alone", "unknown": "it could not be read"}
+    told = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
     return item if item.result == "clean" else item.model_copy(update={"seen": told[item.result]})
 
 
 def _subject(record: ResourceRecord) -> str:
-    return f"{record.resource.name} {record.outside_id or '(never made)'}"
+    return f"{record.resource.name} {record.outside_id or '(never created)'}"
 
 
 def _nodes(record: ResourceRecord, pod: PodRecord) -> tuple[str, ...]:

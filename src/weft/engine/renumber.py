@@ -25,7 +25,7 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
         new = renumbered(plan, taken.key, site, used)
         if new is None:
             raise PermanentError(
-                taken.asked, taken.of, taken.answer, "no other number of weft's range is free"
+                taken.asked, taken.of, taken.answer, "no other number in weft's range is free"
             )
         for resource in new.graph.resources:
             document = written(resource)
@@ -36,7 +36,7 @@ def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
             if before.get(space) != after.get(space):
                 tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
                 tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
-                message = f"{space} {before.get(space)} is in use by somebody else: it has {after[space]} now"
+                message = f"{space} {before.get(space)} is in use by something else: now using {after[space]}"
                 tx.run(
                     "insert_event",
                     owner_id=held.pod.id,

@@ -93,8 +93,8 @@ class Sites:
             now = (row["generation"] if row else None) or 0
             if base is not None and base != now:
                 raise ConflictError(
-                    f"generation {now} of the site is in force, and the change was made from {base}: look at it with "
-                    "`weft site show`, take it into the file, and apply that"
+                    f"generation {now} of the site is active, but the change is based on {base}: check it with `weft "
+                    "site show`, update the file, and apply again"
                 )
             document = Jsonb({FIELD: newest(STEPS), **made.document})
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
@@ -122,8 +122,8 @@ class Sites:
             assert waiting is not None
             if waiting["parts"] >= MOST_LOOSE or waiting["bytes"] + len(body) > MOST_LOOSE_BYTES:
                 raise ConflictError(
-                    f"there is no room: {waiting['parts']} parts of sites that were never applied are kept; apply "
-                    "the site that they are of, or wait: parts go a day after they were sent or asked about last"
+                    f"no space: {waiting['parts']} parts of sites that were never applied are stored; apply their "
+                    "site, or wait: parts expire a day after they were last sent or asked about"
                 )
             tx.run("insert_site_part", **_part(digest, body), generation=None, at=tx.now())
 

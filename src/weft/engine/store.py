@@ -150,7 +150,7 @@ class Store:
             tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
         except UniqueViolation:
             raise ConflictError(
-                f"name: there is a pod {order.name!r} already; release it first or take another name"
+                f"name: pod {order.name!r} already exists; release it first or use another name"
             ) from None
 
     def claim(self, tx: Tx, plan: Plan) -> None:
@@ -260,10 +260,10 @@ class Store:
         unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
         return [pod for pod in found.values() if isinstance(pod, PodRecord)], unread
 
-    def mending(self) -> frozenset[UUID]:
+    def under_repair(self) -> frozenset[UUID]:
         """Pods that were asked to be repaired and aren't yet."""
         with self.database.statement() as tx:
-            return frozenset(row["id"] for row in tx.rows("owners_to_mend"))
+            return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
 
     def park(self, pod_id: UUID, error: UnreadableError) -> None:
         """Set a pod or an order apart whose row can't be read, with the reason and an alarm; it is tried again later.
@@ -304,7 +304,7 @@ class Store:
                 tx.run("touch_queue", at=now)
             if withdrawn:
                 tx.run("drop_promise", pod_id=pod_id)
-                ended = "RELEASED: it had nothing yet"
+                ended = "RELEASED: nothing was claimed yet"
                 tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=ended, key=None)
             tx.run("wake_owner", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
@@ -323,7 +323,7 @@ class Store:
             now = tx.now()
             asked = tx.row("abandon_owner", id=pod_id, by=by, why=reason, at=now) is not None
             if asked:
-                message = f"abandon asked by {by}: {reason}"
+                message = f"abandon requested by {by}: {reason}"
                 tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
                 tx.run("notify", owner_id=str(pod_id))
         return asked
@@ -333,10 +333,10 @@ class Store:
             tx.run("wake_owner", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
 
-    def mend(self, pod_id: UUID) -> None:
+    def request_repair(self, pod_id: UUID) -> None:
         """Ask the loop to repair everything of a pod, servers included."""
         with self.database.transaction() as tx:
-            tx.run("mend_owner", id=pod_id)
+            tx.run("request_repair", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
 
     def end_leases(self) -> list[UUID]:
@@ -364,7 +364,7 @@ class Store:
             row = tx.row("retry_pod", id=pod_id, at=now)
             if row is None:
                 return None
-            state = revive(tx, PodRecord.of(row), "retry asked", now)
+            state = revive(tx, PodRecord.of(row), "retry requested", now)
             tx.run(
                 "insert_event", owner_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
             )

@@ -54,7 +54,7 @@ class Members:
                 else isinstance(outside.wires.get(row["place"]), WeftError)
             )
             if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
-                self._traces.ended(row["id"], row["owner_id"], f"not seen any more: {row['what']}")
+                self._traces.ended(row["id"], row["owner_id"], f"no longer seen: {row['what']}")
 
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
@@ -74,7 +74,7 @@ class Members:
                     if not self._is_there_now(fabric, name, port.port, number):
                         continue
                     named, text = words.named(number), words.text(number)
-                    what = f"{name}/{hca.name} has the foreign {named} after the node was given back"
+                    what = f"{name}/{hca.name} has the foreign {named} after the node was released"
                     subject = f"{port.port} {text}"
                     self._keep(name, pod, Trace(pod.id, MEMBERSHIP, fabric, subject, what, others=True))
 
@@ -116,7 +116,7 @@ class Members:
             if row["kind"] != Kind.SERVER or node.name in self._store.capacity().held:
                 continue
             whose = f"{row['owner_kind']} {row['name']}"
-            what = f"server {row['outside_id']} of {whose} is on {node.name} after the node was given back"
+            what = f"server {row['outside_id']} of {whose} is on {node.name} after the node was released"
             subject = f"{node.name} {row['outside_id']}"
             self._keep(node.name, pod, Trace(pod.id, HOST, cloud, subject, what, others=True))
 

@@ -210,7 +210,7 @@ class Sweeper(Periodic):
                 for space, number in sorted(free):
                     tx.run("give_back_number", space=space, number=number, owner_id=pod.id)
                 names = ", ".join(f"{space} {number}" for space, number in sorted(free))
-                message = f"seen free, and given back: {names}"
+                message = f"seen free and released: {names}"
                 tx.run(
                     "insert_event", owner_id=pod.id, at=tx.now(), type="release", message=message, key=None
                 )
@@ -225,5 +225,5 @@ class Sweeper(Periodic):
             if row["kind"] != Kind.SEGMENT or found is None or isinstance(found, WeftError):
                 continue
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
-                message = f"segment {row['subject']} is on no port of {row['place']} any more"
+                message = f"segment {row['subject']} is no longer on any port of {row['place']}"
                 self._traces.ended(row["id"], row["owner_id"], message)

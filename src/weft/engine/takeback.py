@@ -43,9 +43,9 @@ def why_not(stray: Stray, now: datetime, confirmed: Confirmed) -> str:
     if claim is Claim.OWNED:
         return "a live pod owns it"
     if claim is Claim.COPIED:
-        return "it isn't weft's: a person must look"
+        return "it isn't weft's: someone must look at it"
     if claim in (Claim.SECOND, Claim.UNKNOWN_POD) and created is not None and now - created < YOUNG:
-        return f"it is younger than {YOUNG.seconds // 60} minutes: look again later"
+        return f"it is younger than {YOUNG.seconds // 60} minutes: check again later"
     if claim is Claim.UNKNOWN_POD and confirmed != "all" and _id(stray) not in confirmed:
         which = _id(stray) or "all"
         return (
@@ -91,7 +91,7 @@ class TakeBack:
                 batch = [s for s in wanted if s.thing.kind is kind and s.thing.where == where]
                 ready = [s for s in batch if (where, s.ownership.owner) not in stuck]
                 for stray in (s for s in batch if s not in ready):
-                    self.left[kind, stray.thing.id] = "something that needs it is still there"
+                    self.left[kind, stray.thing.id] = "something still depends on it"
                 self._remove_kind(where, kind, ready)
                 stuck |= {(where, s.ownership.owner) for s in batch if (kind, s.thing.id) in self.left}
         self._end_traces([s.thing for s in wanted if (s.thing.kind, s.thing.id) not in self.left])
@@ -111,7 +111,7 @@ class TakeBack:
         for row in traces.open() if ended else ():
             if (row["kind"], row["place"], row["subject"]) in ended:
                 traces.ended(
-                    row["id"], row["owner_id"], f"{row['kind']} {row['subject']} was taken back and seen gone"
+                    row["id"], row["owner_id"], f"{row['kind']} {row['subject']} was removed and seen gone"
                 )
 
     def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:
@@ -141,7 +141,7 @@ class TakeBack:
                 return
             if self._clock.monotonic() > deadline:
                 for thing in things:
-                    self.left.setdefault((thing.kind, thing.id), "it was not seen to go")
+                    self.left.setdefault((thing.kind, thing.id), "it was not seen gone")
                 return
             self._clock.sleep(self._pause)
 

@@ -53,7 +53,7 @@ class Traces:
                 return
             has_receipt = tx.row("receipt_of", owner_id=trace.pod_id) is not None
             wrong = has_receipt and not trace.others
-            message = f"{trace.what}, though the receipt says that it was gone" if wrong else trace.what
+            message = f"{trace.what}, although the receipt reports it gone" if wrong else trace.what
             tx.run("insert_event", owner_id=trace.pod_id, at=now, type="alarm", message=message, key=None)
             tx.run("notify", owner_id=str(trace.pod_id))
         log.warning("pod %s: %s", trace.pod_id, message)

@@ -16,7 +16,7 @@ from weft.model.ids import moment
 from weft.model.order import Order
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import promised, when
+from weft.planning.queue.book import booked, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.resolve import resolve, shape_of
@@ -33,7 +33,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     What it is promised is kept for as long. False: it has begun meanwhile, or was taken back.
 
     Raises:
-        ConflictError: it has no end, or its nodes are promised to others by then.
+        ConflictError: it has no end, or its nodes are booked by others by then.
         InputError: that is not later.
     """
     book = capacity.book()
@@ -41,7 +41,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     lease = pod.order.lease
     if lease.duration is not None and not (pod.fixed and promise):
         raise ConflictError(
-            f"pod {pod.name} waits for a lease of {lease.duration} from its start, and has no end that could be later: "
+            f"pod {pod.name} is waiting for a lease of {lease.duration} from its start and has no end to extend: "
             "release it and order it with a longer duration"
         )
     end = promise.end if promise else seconds_of(lease.end)
@@ -66,7 +66,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
 def check_later(name: str, end: float, until: datetime) -> None:
     """Raise `ConflictError` if there is no end of a lease, `InputError` unless this is later."""
     if end == FOREVER:
-        raise ConflictError(f"pod {name} has no end that could be later")
+        raise ConflictError(f"pod {name} has no end to extend")
     if until.timestamp() <= end:
         raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
 
@@ -77,8 +77,8 @@ def check_waiting(tx: Tx, project: str, site: Site) -> None:
     row = tx.row("waiting_of_project", project_id=project)
     if row is not None and row["number"] >= site.queue.waiting:
         raise ConflictError(
-            f"the project has {row['number']} orders waiting, and may have {site.queue.waiting}: "
-            "release one of them, or order again when one has started"
+            f"the project has {row['number']} of at most {site.queue.waiting} waiting orders: "
+            "release one, or order again when one has started"
         )
 
 
@@ -99,7 +99,7 @@ def insert_waiting(
     """
     now, later = tx.now(), window.start > window.now
     at = when(window.start)
-    reason = f"starts at {at}, {promised(nodes, shape_of(order).units)}" if nodes else "in the queue"
+    reason = f"starts at {at}, {booked(nodes, shape_of(order).units)}" if nodes else "in the queue"
     store.insert_row(
         tx,
         order,

@@ -33,7 +33,7 @@ class World:
         if where not in self.resources:
             raise PermanentError(
                 f"find the driver of {where!r}",
-                "the site in force",
+                "the active site",
                 "it names no such cloud or fabric",
                 "apply a site that does",
             )
@@ -43,8 +43,8 @@ class World:
         if name not in self.fabrics:
             raise PermanentError(
                 f"find the fabric {name!r}",
-                "the site in force",
-                "there is no driver for it: the site has no such fabric, or one that weft can only plan for",
+                "the active site",
+                "there is no driver for it: the site has no such fabric, or one that weft can only plan on",
                 "order on another fabric, or apply a site that has it",
             )
         return self.fabrics[name]

@@ -149,7 +149,7 @@ class Agent:
             )
         if own is not None and DEFAULT_PKEY | FULL_MEMBER not in default[own]:
             problems.append(
-                f"{path}: this subnet manager's port {format_guid(own)} is no full member of the default partition:"
+                f"{path}: this subnet manager's port {format_guid(own)} is not a full member of the default partition:"
                 " while it is standby, hosts could not reach it; name every manager's port there"
             )
         return problems

@@ -30,7 +30,11 @@ def add_commands(subparsers: Any) -> None:
     parser.add_argument("--verbose", action="store_true", help="log every request")
     parser.set_defaults(run=run_agent)
     commands = parser.add_subparsers(title="commands", metavar="certs")
-    certs = commands.add_parser("certs", help="create the agents' CA and certificates")
+    certs = commands.add_parser(
+        "certs",
+        help="create or renew the agents' CA and certificates",
+        description="Create or renew the agents' CA and certificates.",
+    )
     certs.add_argument("--dir", type=Path, required=True, metavar="DIR", help="directory for the PEM files")
     certs.add_argument(
         "--agent",

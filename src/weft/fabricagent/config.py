@@ -21,11 +21,11 @@ class Listen(Document):
 class Tls(Document):
     """Mutual TLS, always: who has no certificate of the authority can't even ask."""
 
-    ca: Path = Field(description="PEM file of the authority that signed weft's client certificate.")
+    ca: Path = Field(description="PEM file of the CA that signed weft's client certificate.")
     certificate: Path = Field(description="PEM file of the agent's certificate.")
     key: Path = Field(description="PEM file of its private key.")
     clients: tuple[str, ...] = Field(
-        default=("weft",), min_length=1, description="Common names of certificates that may ask."
+        default=("weft",), min_length=1, description="Common names of accepted client certificates."
     )
 
 
@@ -38,27 +38,29 @@ class OpenSm(Document):
         default=Path("/etc/opensm/opensm.conf"),
         description="opensm's options (-F), for `weft site check --live`.",
     )
-    pid_file: Path | None = Field(default=None, description="File with the process id of opensm.")
+    pid_file: Path | None = Field(default=None, description="PID file of opensm.")
     pid_command: tuple[str, ...] | None = Field(
         default=None,
-        description="Program that prints it, such as [systemctl, show, -p, MainPID, --value, opensm].",
+        description="Command that prints its PID, such as [systemctl, show, -p, MainPID, --value, opensm].",
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> OpenSm:
         if (self.pid_file is None) == (self.pid_command is None):
-            raise ValueError("give either pid_file or pid_command")
+            raise ValueError("exactly one of pid_file and pid_command is required")
         return self
 
 
 class Hca(Document):
     """The port that the subnet manager runs on."""
 
-    device: str | None = Field(default=None, description="Such as mlx5_0; none: the first active.")
-    port: int = Field(default=0, ge=0, description="Port number; 0: the first active.")
+    device: str | None = Field(
+        default=None, description="Adapter, such as mlx5_0. Default: the first active one."
+    )
+    port: int = Field(default=0, ge=0, description="Port number; 0: the first active one.")
     m_key: int = Field(default=0, ge=0, description="M_Key of the subnet, if it has one.")
     sa_key: int = Field(default=1, ge=0, description="sa_key of opensm.conf.")
-    timeout_ms: int = Field(default=500, ge=10, le=10_000, description="Waiting time of one try.")
+    timeout_ms: int = Field(default=500, ge=10, le=10_000, description="Timeout of one attempt.")
     retries: int = Field(default=2, ge=0, le=10, description="Further tries.")
 
 
@@ -67,7 +69,7 @@ class Tools(Document):
 
     ibnetdiscover: str = "ibnetdiscover"
     saquery: str = "saquery"
-    timeout_seconds: float = Field(default=60, gt=0, description="Each is ended after that.")
+    timeout_seconds: float = Field(default=60, gt=0, description="Time limit of each command.")
 
 
 class AgentConfig(Document):

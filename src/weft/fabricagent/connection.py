@@ -90,6 +90,6 @@ class DeadlineReader(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeoutError("it was not all there in time")
+            raise TimeoutError("it did not arrive completely in time")
         self._connection.settimeout(left)
         return self._connection.recv_into(buffer)

@@ -77,7 +77,9 @@ class PartitionFile:
                     os.fsync(file.fileno())
                 self._same_access(temporary)
                 if digest(self.read()) != expected:
-                    raise ConflictError(f"{self.path} was changed by another hand just now: read it again")
+                    raise ConflictError(
+                        f"{self.path} was changed by someone else in the meantime: read it again"
+                    )
                 temporary.replace(target)
             except BaseException:
                 temporary.unlink(missing_ok=True)

@@ -75,7 +75,7 @@ class Repairer:
             raise UnknownError(
                 "repair it",
                 "the subnet manager",
-                "it believes in another table than its file asks for",
+                "it has a different table from what its file asks for",
                 "send it SIGHUP, or look at its log",
             )
         written = 0

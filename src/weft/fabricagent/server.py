@@ -135,9 +135,9 @@ class Server(ThreadingHTTPServer):
             self._made_of = made_of
             try:
                 self._context = server_context(self._config)
-                log.info("the certificates were exchanged and are read again")
+                log.info("the certificates were replaced and have been reloaded")
             except InputError as error:
-                log.warning("the new certificates can't be used, the old ones stay: %s", error)
+                log.warning("the new certificates can't be used, keeping the old ones: %s", error)
         return self._context
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
@@ -165,12 +165,12 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # one write, one packet
 
     @property
-    def _door(self) -> Server:
+    def _https(self) -> Server:
         return cast(Server, self.server)
 
     def setup(self) -> None:
-        handshake(self.request, self._door.limits.handshake)
-        self._door.met(self.request)
+        handshake(self.request, self._https.limits.handshake)
+        self._https.met(self.request)
         super().setup()
         self._reader = DeadlineReader(self.request)
         self.rfile = self._input = self._reader.buffered()
@@ -180,11 +180,11 @@ class Handler(BaseHTTPRequestHandler):
         """Wait for a question, however long that is allowed to be; once it begins, its headers come soon."""
         self._nonce = ""
         try:
-            self._reader.within(self._door.limits.idle)
+            self._reader.within(self._https.limits.idle)
             if not self._input.peek(1):
                 self.close_connection = True
                 return
-            self._reader.within(self._door.limits.headers)
+            self._reader.within(self._https.limits.headers)
         except OSError:
             self.close_connection = True
             return
@@ -208,7 +208,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header(PROTOCOL_HEADER, str(PROTOCOL))
         if self._nonce:
             self.send_header(NONCE_HEADER, self._nonce)
-        self.request.settimeout(self._door.limits.send)
+        self.request.settimeout(self._https.limits.send)
         self.end_headers()
         self.wfile.write(raw)
         self.wfile.flush()
@@ -221,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
         if "Transfer-Encoding" in self.headers:
             self.close_connection = True
             raise InputError("body", "Transfer-Encoding", "a body with Content-Length")
-        self._reader.within(self._door.limits.body)
+        self._reader.within(self._https.limits.body)
         return self.rfile.read(int(given))
 
     def _handle(self) -> None:
@@ -230,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
         self._nonce = nonce if _NONCE.fullmatch(nonce) else ""
         try:
             client = self._client()
-            if client not in self._door.clients:
+            if client not in self._https.clients:
                 log.warning("refused %s, certificate of %r", self.client_address[0], client)
                 self.close_connection = True  # its body is not even read
                 self._answer(403, AgentProblem(detail=f"certificate of {client!r} is not one of tls.clients"))
@@ -242,7 +242,7 @@ class Handler(BaseHTTPRequestHandler):
             route = ROUTES.get((self.command, self.path))
             if route is None:
                 raise NotFoundError(f"there is no {self.command} {self.path} here")
-            self._answer(200, route(self._door.agent, body))
+            self._answer(200, route(self._https.agent, body))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(p) for p in first["loc"])
@@ -251,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
             status = next(code for kind, code in _STATUSES if isinstance(error, kind))
             self._answer(status, AgentProblem(detail=str(error)))
         except TimeoutError:
-            log.warning("%s of %s was not all there in time", self.path, self.client_address[0])
+            log.warning("%s of %s did not arrive completely in time", self.path, self.client_address[0])
             self.close_connection = True
         except (OSError, ValueError) as error:
             log.exception("%s %s", self.command, self.path)

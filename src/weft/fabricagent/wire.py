@@ -79,7 +79,7 @@ class Wire:
         """The one long-lived client, opened at first use. Raises `MadError`."""
         with self._lock:
             if self._closed:
-                raise MadError("the agent is going down")
+                raise MadError("the agent is shutting down")
             if self._client is None:
                 h = self._hca
                 self._client = MadClient(
@@ -132,7 +132,7 @@ class Wire:
         """LID of a switch. Raises `UnknownError` if it isn't seen."""
         lid = self._mapped(MAX_AGE).discovery.switch_lids.get(guid)
         if not lid:
-            raise UnknownError("find a switch", "the fabric", f"{guid:#018x} is not seen")
+            raise UnknownError("find a switch", "the fabric", f"{guid:#018x} was not found")
         return lid
 
     def read(self, port_guids: Iterable[int] | None = None) -> list[Reading]:

@@ -84,16 +84,18 @@ def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdi
     signature = _decode("signature", document.get("signature"), _SIGNATURE_BYTES)
     given = _read_key(trusted_key) if trusted_key is not None else None
     if given is not None and given != inside:
-        return Verdict(False, False, "it was signed by another key than the one given")
+        return Verdict(False, False, "it was signed with a different key")
     try:
         Ed25519PublicKey.from_public_bytes(inside).verify(signature, canonical(cast(dict[str, Any], receipt)))
     except InvalidSignature:
-        return Verdict(False, given is not None, "the signature does not fit: it was changed after signing")
+        return Verdict(False, given is not None, "the signature doesn't match: it was changed after signing")
     if given is None:
         return Verdict(
-            True, False, "unchanged since it was signed; compare the key with your operator's to know by whom"
+            True,
+            False,
+            "unchanged since it was signed; compare the key with your operator's to verify the signer",
         )
-    return Verdict(True, True, "unchanged since it was signed by the key given")
+    return Verdict(True, True, "unchanged since it was signed with the given key")
 
 
 def _read_key(text: str) -> bytes:

@@ -1,1 +1,1 @@
-"""Ground floor: frozen values, no I/O, no clock."""
+"""The lowest layer: frozen values, no I/O, no clock."""

@@ -1,4 +1,4 @@
-"""What the OpenSM driver and `weft fabric-agent` say to each other: JSON over HTTPS.
+"""The protocol between the OpenSM driver and `weft fabric-agent`: JSON over HTTPS.
 
     GET  /v1/status       -> AgentStatus
     GET  /v1/partitions   -> AgentPartitions
@@ -9,17 +9,17 @@
     GET  /v1/topology     -> ObservedFabric
     GET  /v1/options      -> AgentOptions
 
-Each question has a header `Weft-Nonce` with a number used once; the answer has the same, and `Weft-Read-At`: when the
-agent began to answer, by its own clock.
+Each request has a header `Weft-Nonce` with a number used once; the response has the same, and `Weft-Read-At`: when the
+agent began to handle the request, by its own clock.
 
-Both sides say in `Weft-Protocol` which version of this protocol they speak; who says nothing speaks version 1. Any
-change of what is asked or answered is a new version (`PROTOCOL`); `OLDEST_PROTOCOL` moves on when what the other side
-says in an older one wouldn't be understood rightly. Whoever meets a version that it doesn't speak takes nothing from
-the other and says which of the two to upgrade: what is on the fabric is unknown until then and stays as it is.
+Both sides send the version of this protocol that they speak in `Weft-Protocol`; without the header it is version 1.
+Any change of requests or responses is a new version (`PROTOCOL`); `OLDEST_PROTOCOL` is raised when messages of an older
+version would be misunderstood. A side that meets an unsupported version accepts nothing from the other and reports
+which of the two to upgrade: until then the state of the fabric is unknown and is left alone.
 
-Errors are `AgentProblem` with the HTTP status 400 (can't be taken), 403 (not a client we know), 409 (the file has
-changed), 422 (the file would be wrong), 426 (another version of the protocol), 503 (the fabric or the subnet manager
-can't be asked now).
+Errors are `AgentProblem` with the HTTP status 400 (invalid), 403 (unknown client), 409 (the file has changed), 422
+(the file would be wrong), 426 (another version of the protocol), 503 (the fabric or the subnet manager doesn't
+respond).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "W
 PROTOCOL = 1
 """The version that this program speaks."""
 OLDEST_PROTOCOL = 1
-"""The oldest that it still understands."""
+"""The oldest version that it still understands."""
 
 
 def other_protocol(said: str | None, other: str, own: str) -> str | None:
     """Why two programs can't talk to each other and which of them to upgrade; None: they can.
 
     Args:
-        said: what the other one says in `PROTOCOL_HEADER`, None if nothing.
+        said: value of `PROTOCOL_HEADER` from the other side, None if missing.
         other, own: what to call them, such as `the agent` and `weft`.
     """
     text = "1" if said is None else said
@@ -59,13 +59,13 @@ def other_protocol(said: str | None, other: str, own: str) -> str | None:
 
 
 class AgentProblem(Document):
-    """Body of every error answer."""
+    """Body of every error response."""
 
     detail: str
 
 
 class ConfiguredPartition(Document):
-    """A partition as OpenSM takes it from the file."""
+    """A partition as OpenSM reads it from the file."""
 
     pkey: PKey
     name: str
@@ -91,7 +91,7 @@ class WeftPartitionDocument(Document):
 
 
 class AgentPartitions(Document):
-    """The partition file beside one subnet manager, and whether that one rules now."""
+    """The partition file of one subnet manager, and whether that one is master."""
 
     state: ManagerState
     digest: str = Field(description="SHA-256 of the file's octets; empty if there is no file.")
@@ -120,7 +120,7 @@ class AgentStatus(Document):
 
 
 class PartitionsChange(Document):
-    """Wanted: all of weft's section. Written only if the file still is the one with `expected_digest`."""
+    """Desired: all of weft's section. Only written if the file still has `expected_digest`."""
 
     site: str
     expected_digest: str
@@ -135,7 +135,7 @@ class PartitionsChange(Document):
 
 
 class PortMismatch(Document):
-    """A port whose table is not what the file asks for. Keys are 16-bit, with the membership bit."""
+    """A port whose table differs from what the file asks for. Keys are 16-bit, with the membership bit."""
 
     port_guid: Guid
     where: str = Field(description="`host` or `leaf`.")
@@ -161,7 +161,7 @@ class TablesQuery(Document):
 
 
 class PortReading(Document):
-    """Tables of one host port and its leaf port, entry for entry, zeros left out."""
+    """Tables of one host port and its leaf port, entry by entry, without zeros."""
 
     port_guid: Guid
     keys: tuple[int, ...] = ()
@@ -174,7 +174,7 @@ class PortReading(Document):
 
 
 class VacantPort(Document):
-    """A leaf's port that nothing is cabled to, but whose table still has keys besides the default one."""
+    """An uncabled port of a leaf whose table still has keys besides the default one."""
 
     switch_guid: Guid
     port: int
@@ -202,7 +202,7 @@ class Paths(Document):
 
 
 class AgentOptions(Document):
-    """opensm's own options, those that isolation rests on; of secrets only whether they are set."""
+    """opensm's own options that isolation depends on; of secrets only whether they are set."""
 
     path: str
     options: dict[str, str] = Field(description="Name to value; what isn't here has OpenSM's default.")
@@ -210,14 +210,14 @@ class AgentOptions(Document):
 
 
 class RepairQuery(Document):
-    """Put drifted ports right, and take keys off vacant leaf ports."""
+    """Repair drifted ports, and remove keys from vacant leaf ports."""
 
     port_guids: tuple[Guid, ...] = ()
     vacant_keys: tuple[PKey, ...] = ()
 
 
 class RepairResult(Document):
-    """What was written, and what could not be put right and why."""
+    """What was written, and what could not be repaired and why."""
 
     written: int
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What every document that crosses a file or a wire has in common."""
+"""Base of every document that is stored or sent."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Document(BaseModel):
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
-        """A document of values that are known to be right, every field given: without validation, which costs more than
-        some decisions do. It can't be told from one that was validated; the dictionary is the document's from now.
+        """A document of values that are known to be valid, with every field given: without validation, which costs more
+        than some decisions. Indistinguishable from a validated one; the document takes over the dictionary.
         """
         document = _new(cls)
         _set_values(document, values)
-        # Pydantic copies the set before it changes it, so that all documents of a class may have the same.
+        # Pydantic copies the set before changing it, so that all documents of a class can share it.
         _set_given(document, _fields(cls))
         _set_extra(document, None)
         _set_private(document, None)
         return document
 
     def forget_given(self) -> None:
-        """Count every field as given: the set of those that were is larger than most documents."""
+        """Treat every field as given: the set of given ones is larger than most documents."""
         _set_given(self, _fields(type(self)))
 
 

@@ -1,6 +1,6 @@
-"""What documents of earlier versions looked like: the functions of the steps in `weft.engine.documents`. Pure.
+"""Upcasters of documents of earlier versions, used by the steps in `weft.engine.documents`. Pure.
 
-They know the words of their time; nothing else does.
+They use the terms of their time; nothing else does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def partition_to_segment(resource: Fields) -> Fields:
 
 
 def allotment_to_spaces(plan: Fields) -> Fields:
-    """Version 1: P_Key and VLAN were fields of the allotment, and not numbers of a space like all others."""
+    """Version 1: P_Key and VLAN were fields of the allotment, not numbers of a space like all others."""
     allotment = dict(plan["allotment"])
     numbers = {**allotment.get("numbers", {}), VLAN + plan["cloud"]: allotment.pop("vlan")}
     pkey = allotment.pop("pkey", None)
@@ -44,7 +44,7 @@ def order_of_blocks(order: Fields) -> Fields:
 
 
 def plan_of_blocks(plan: Fields) -> Fields:
-    """The same in a plan's placement; the texts of its explanation stay as they were written."""
+    """The same in a plan's placement; the texts of its explanation stay unchanged."""
     placement = dict(plan["placement"])
     placement["level"] = _level(placement["level"])
     for field in ("nodes", "spares"):

@@ -1,4 +1,4 @@
-"""What a fabric and its managers are seen to be; all read, nothing wanted. The same for every type of fabric."""
+"""Observed state of a fabric and its managers; the same for every type of fabric."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from weft.model.problem import Problem
 
 
 class Capabilities(Document):
-    """What a fabric's manager can do; asked at order time, so that no `if` on a driver's name is needed."""
+    """What a fabric's manager can do; checked when a pod is ordered, so that no `if` on a driver's name is needed."""
 
     virtual_functions: bool = Field(description="Whether VFs can be members of a segment of their own.")
     why_no_virtual_functions: str = ""
 
 
 class Membership(Document):
-    """A port in a segment. Which node's it is, the site says (`Site.port_by_id`)."""
+    """A port in a segment; `Site.port_by_id` has its node."""
 
     port: str = Field(
         description="Id of the port as the fabric's driver knows it: port GUID, or switch/port."
@@ -34,27 +34,27 @@ class Membership(Document):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the fabric's managers are told, each in a store of its own, as read just now.
+    """What each of the fabric's managers has configured, as read just now.
 
     Attributes:
-        ruling: name of the one whose word counts now.
-        read: manager -> number of each segment -> its name, weft's and foreign ones.
-        unread: manager -> why what it is told could not be read.
+        active: name of the one that is in charge (the master).
+        read: manager -> number of each configured segment -> its name, weft's and foreign ones.
+        unread: manager -> why its configuration could not be read.
     """
 
-    ruling: str
+    active: str
     read: Mapping[str, Mapping[int, str]]
     unread: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Numbers that any manager is told of: the others may be given out."""
+        """Numbers that any manager has configured: others may be allocated."""
         return frozenset().union(*self.read.values())
 
 
 @dataclass(frozen=True, slots=True)
 class TightPort:
-    """A host's port whose table may have no entry left for a further segment.
+    """A host port whose table may have no entry left for another segment.
 
     Attributes:
         name: adapter and id, for people.
@@ -71,7 +71,7 @@ class TightPort:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What of a fabric is taken: numbers that any manager is told of, and ports with little room."""
+    """What is in use on a fabric: numbers that any manager has configured, and ports with few free entries."""
 
     numbers: frozenset[int]
     tight: tuple[TightPort, ...] = ()
@@ -92,9 +92,9 @@ class PortSeen:
     Attributes:
         port: id, as in `Membership`.
         name: for people, such as `gpu01/mlx5_0`.
-        node: node that it is a port of; empty: the site doesn't know the port.
+        node: node that the port belongs to; empty: the site doesn't know the port.
         places: where its segments were read.
-        unread: why it could not be read; then `places` says nothing.
+        unread: why it could not be read; `places` is then meaningless.
     """
 
     port: str
@@ -110,10 +110,10 @@ class PortSeen:
 
 
 class Snapshot:
-    """One reading of a whole fabric. A driver's own is a subclass with what only that driver understands.
+    """One reading of a whole fabric. Drivers subclass it with details that only they understand.
 
     Attributes:
-        began: when the reading began, by this process's monotonic clock: nothing that changed later is in it.
+        began: when the reading began, by this process's monotonic clock: later changes are not in it.
         told: see `Told`.
         ports: id -> every host's port.
     """
@@ -121,7 +121,7 @@ class Snapshot:
     def __init__(
         self, fabric: str, began: float, told: Told, ports: Callable[[], Mapping[str, PortSeen]]
     ) -> None:
-        """Args: ports: called once, when they are first asked for: most readings are asked for one segment alone."""
+        """Args: ports: called once, on first use: most readings are only used for one segment."""
         self.fabric, self.began, self.told, self._make_ports = fabric, began, told, ports
 
     @cached_property
@@ -130,8 +130,8 @@ class Snapshot:
 
     @property
     def segments(self) -> Mapping[int, str]:
-        """Number -> name of what the ruling manager is told."""
-        return self.told.read[self.told.ruling]
+        """Number -> name of the segments that the active manager has configured."""
+        return self.told.read[self.told.active]
 
     @cached_property
     def ports_in(self) -> Mapping[int, frozenset[str]]:
@@ -144,7 +144,7 @@ class Snapshot:
 
 
 Result = Literal["clean", "not clean", "unknown"]
-"""What a reading says of one thing, in the words of receipts; unknown: it could not be read, which isn't clean."""
+"""Result of a reading, in the terms of receipts; unknown: it could not be read, which isn't clean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +152,12 @@ class EvidenceItem:
     """What was read in one place, or plane, of a fabric.
 
     Attributes:
-        plane: what of the fabric, in the driver's words, such as `segment`, `p_key host`, `switch port`.
+        plane: plane of the fabric, in the driver's terms, such as `segment`, `p_key host`, `switch port`.
         subject: name and id.
         seen: what was read, from where and through whom.
-        nodes: nodes whose ports it is about, as far as the site knows them.
+        nodes: nodes whose ports it concerns, as far as the site knows them.
         unread: what the result does not cover, each with the reason.
-        whole: it is about everybody in the segment: where it isn't clean, no node of the pod is.
+        whole: it concerns the whole segment: if it isn't clean, no node of the pod is.
     """
 
     plane: str
@@ -175,7 +175,8 @@ class Clean:
 
     Attributes:
         items: every plane that the fabric has, clean or not.
-        stale: manager -> why it may still be told of the segment: its number is nobody's until that is known better.
+        stale: manager -> why it may still have the segment configured; its number isn't allocated again until it
+        doesn't.
     """
 
     items: tuple[EvidenceItem, ...]
@@ -184,11 +185,11 @@ class Clean:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether a segment is as wanted on every plane that its fabric has.
+    """Whether a segment is as desired on every plane of its fabric.
 
     Attributes:
-        problems: none: it is.
-        looked_at: what was read -> how many of it.
+        problems: empty if it is.
+        looked_at: what was read -> how many.
     """
 
     problems: tuple[Problem, ...]
@@ -222,7 +223,7 @@ class FabricStatus(Document):
 
     @property
     def known(self) -> bool:
-        """Whether a master is there and can be read: anything less is unknown, not fine."""
+        """Whether there is a readable master: anything less is unknown, not healthy."""
         return any(m.state is ManagerState.MASTER for m in self.managers)
 
 

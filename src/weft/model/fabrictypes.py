@@ -1,6 +1,6 @@
-"""The kinds of fabrics: what a segment of each is called, how its number is written and read, which numbers there are.
+"""The types of fabrics: what their segments are called, how numbers are written and parsed, and the valid range.
 
-One row a kind. Whoever plans, shows or checks asks this table; only a driver knows more of its fabric.
+One row per type. Planning, views and checks use this table; only a driver knows more about its fabric.
 Sources: InfiniBand Architecture Specification 1.4 §10.9.1 (P_Key); IEEE 802.1Q-2022 §9.6 (VLAN id 1 to 4094).
 """
 
@@ -21,16 +21,16 @@ class FabricKind(StrEnum):
 
 
 class Mode(StrEnum):
-    """How a port is in a segment."""
+    """Membership of a port in a segment."""
 
     FULL = "full"
     """InfiniBand: reaches every other member."""
     LIMITED = "limited"
-    """InfiniBand: reaches full members alone."""
+    """InfiniBand: reaches full members only."""
     ACCESS = "access"
-    """Ethernet: the port's frames without a tag are the segment's."""
+    """Ethernet: untagged frames of the port belong to the segment."""
     TRUNK = "trunk"
-    """Ethernet: the segment's frames carry its tag."""
+    """Ethernet: frames of the segment are tagged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class FabricType:
     """One row.
 
     Attributes:
-        word: what a segment's number is called; `words`: several of them.
-        text: the number as the field writes it; `number` reads it again and raises ValueError.
-        first, last: numbers that weft may give out at all.
-        modes: how a port may be a member.
+        word: what a segment's number is called; `words`: the plural.
+        text: formats a number in the usual notation; `number` parses it and raises ValueError.
+        first, last: valid range.
+        modes: possible modes of members.
     """
 
     word: str

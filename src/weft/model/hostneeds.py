@@ -1,4 +1,4 @@
-"""What an image and a flavor need of the host that a server is booted on, as Nova's scheduler would check it."""
+"""What an image and a flavor require of the host of a server, as Nova's scheduler would check it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from weft.model.site import Flavor
 
 _TRAIT = "trait:"
 _SAME = {"amd64": "x86_64", "x86": "i686", "i386": "i686", "i486": "i686", "i586": "i686", "arm64": "aarch64"}
-"""Other names of architectures (`nova.objects.fields.Architecture.canonicalize`, and what people write)."""
+"""Aliases of architectures (`nova.objects.fields.Architecture.canonicalize`, and common ones)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostNeeds:
-    """Traits (os-traits, CUSTOM_…) that a host must have or must not have, and its architecture; empty: any.
+    """Traits (os-traits, CUSTOM_…) that a host must or must not have, and its architecture; empty: any.
 
-    Sources: the properties `trait:NAME=required` and `hw_architecture` of a Glance image (Nova passes over traits that
+    Sources: the properties `trait:NAME=required` and `hw_architecture` of a Glance image (Nova ignores traits that
     an image forbids), the extra specs `trait:NAME=required|forbidden` of a Nova flavor. Groups with numbers
-    (`trait1:…`) are about devices and not about the host.
+    (`trait1:…`) concern devices, not the host.
     """
 
     required: frozenset[str] = frozenset()
@@ -39,24 +39,24 @@ class HostNeeds:
         return bool(self.required or self.forbidden or self.architecture)
 
     def lacks(self, traits: Collection[str], architecture: str) -> str | None:
-        """Why a host won't do, or None.
+        """Why a host is unsuitable, or None.
 
         Args:
-            traits: those that the host has.
-            architecture: of its processor; empty: not known, and no reason against it.
+            traits: traits of the host.
+            architecture: of its processor; empty: unknown, which is accepted.
         """
         missing, unwanted = (
             sorted(self.required.difference(traits)),
             sorted(self.forbidden.intersection(traits)),
         )
         if missing:
-            return f"its host hasn't the trait {', '.join(missing)} that image or flavor require"
+            return f"its host lacks the trait {', '.join(missing)} that the image or flavor requires"
         if unwanted:
             return f"its host has the trait {', '.join(unwanted)} that the flavor forbids"
         there = canonical(architecture)
         runs = {there, "i686"} if there == "x86_64" else {there}
         if self.architecture and there and self.architecture not in runs:
-            return f"its host is {there}, and the image is for {self.architecture}"
+            return f"its host is {there}, but the image is for {self.architecture}"
         return None
 
 
@@ -80,7 +80,7 @@ def too_small(image: Mapping[str, Any], flavor: str, ram: int, disk: int) -> str
     Args:
         image: as Glance shows it: `min_ram` in MiB, `min_disk` in GiB, `size` in bytes.
         flavor: its name.
-        ram, disk: of the flavor, in MiB and GiB; no disk: nothing is said.
+        ram, disk: of the flavor, in MiB and GiB; disk 0: not checked.
     """
     if (least := int(image.get("min_ram") or 0)) > ram:
         return f"it needs {least} MiB of RAM (min_ram), and flavor {flavor} has {ram}"
@@ -101,10 +101,10 @@ def accelerators_of(alias: str) -> int:
 
 
 def miscounted(counted: Flavor, vcpus: int, ram: int, extra_specs: Mapping[str, Any]) -> str | None:
-    """Where the site counts otherwise than Nova what a server takes of a node that it shares; None: nowhere.
+    """Where the site's flavor differs from Nova's in what a server uses of a shared node; None: nowhere.
 
     Args:
-        counted: the flavor in the site; what it has none of isn't counted.
+        counted: the flavor in the site; zero means not counted.
         vcpus, ram, extra_specs: the flavor in Nova; MiB.
     """
     alias = str(extra_specs.get("pci_passthrough:alias", ""))

@@ -1,7 +1,7 @@
-"""The table of kinds of resources: one row a kind. Besides its row a kind has a spec and a driver, and nothing else.
+"""The table of kinds of resources: one row per kind. Besides its row a kind only has a spec and a driver.
 
-What isn't in the table is made, read and shown by nobody. A program that has further kinds has a table of its own
-beside this one, another subclass of `AnyKind`: documents are read by the tables there are.
+What isn't in the table is never created, read or shown. A program with further kinds adds a table of its own, another
+subclass of `AnyKind`: documents are read with all tables that exist.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from weft.model.specs import (
 
 
 class Home(StrEnum):
-    """What has the things of a kind."""
+    """Where resources of a kind live."""
 
     CLOUD = "cloud"
     FABRIC = "fabric"
-    """A fabric, ruled by its managers; what is left of a thing there is read from the fabric itself."""
+    """A fabric with its managers; remains of a resource are read from the fabric itself."""
     MACHINES = "machines"
-    """A manager of accelerators that belong to no cloud's host, such as an IPU-POD's."""
+    """A manager of accelerators that aren't in a cloud's host, such as an IPU-POD's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +44,19 @@ class Row:
     """One row.
 
     Attributes:
-        spec: what is wanted of one.
-        one, many: what people call it.
-        home: what has it; `Resource.where` names which.
-        shown: fields of the spec that a tenant's plan shows; None: tenants aren't told that there is such a thing.
-        shown_of_site: the same of what is made for the pod in the project of weft's service user.
-        quota: the cloud's quota of which it takes one; more: `Spec.quota`.
-        settles: whether what needs it waits until it is at rest; of the others an accepted request is enough until
-            everything is verified.
-        boots: it takes minutes and not seconds to come and to go, and the pod is BOOTING meanwhile.
-        on_host: it runs on the host of its node, and whoever lists what is there finds it by its id.
-        keeps_node: as long as one is there, its node can't be given back.
-        in_place: fields of the spec that a change of an order changes in place; the others stay as they were made.
-        repaired_unasked: made again when it is missed. Else only if an operator asks: a tenant may have deleted it.
+        spec: class of its desired state.
+        one, many: its name for people.
+        home: where it lives; `Resource.where` has the name.
+        shown: fields of the spec that tenants see; None: the kind is hidden from tenants.
+        shown_of_site: the same for resources in the project of weft's service user.
+        quota: the cloud's quota that one counts against; more: `Spec.quota`.
+        settles: whether dependents wait until it is at rest; for others an accepted request is enough until everything
+            is verified.
+        boots: creation and deletion take minutes, not seconds, and the pod is BOOTING meanwhile.
+        on_host: it runs on the host of its node, and listings of the host contain its id.
+        keeps_node: its node can't be released as long as one exists.
+        in_place: fields of the spec that can change in place; others stay as created.
+        repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
     """
 
     spec: type[Spec]
@@ -75,7 +75,7 @@ class Row:
 
 
 class AnyKind(StrEnum):
-    """Base of the tables: a member is a kind's name, and has its row."""
+    """Base of the tables: a member is the name of a kind and has its row."""
 
     row: Row
     _value_: str
@@ -91,7 +91,7 @@ def _fields(names: str) -> frozenset[str]:
 
 
 class Kind(AnyKind):
-    """weft's own kinds, in the order in which people are told of them; what hangs on others comes after them."""
+    """weft's own kinds, in the order in which they are listed for people; dependents come after what they need."""
 
     SEGMENT = (
         "segment",
@@ -241,7 +241,7 @@ class Kind(AnyKind):
 
 
 def every_kind() -> Iterator[AnyKind]:
-    """Of all tables there are, weft's own first."""
+    """Of all tables, weft's own first."""
     for table in AnyKind.__subclasses__():
         yield from table
 
@@ -252,7 +252,7 @@ def kind_named(name: str) -> AnyKind | None:
 
 
 def kind_of(spec: Spec) -> AnyKind:
-    """The kind that has such specs. Raises ValueError for a class that no table has: a fault of the program."""
+    """The kind of a spec. Raises ValueError for a class that is in no table: a programming error."""
     found = next((kind for kind in every_kind() if kind.row.spec is type(spec)), None)
     if found is None:
         raise ValueError(f"no kind has the spec {type(spec).__name__}")
@@ -260,11 +260,11 @@ def kind_of(spec: Spec) -> AnyKind:
 
 
 def kinds_at(home: Home) -> frozenset[AnyKind]:
-    """All of weft's own that such a place can have."""
+    """All of weft's own kinds that can live there."""
     return frozenset(kind for kind in Kind if kind.row.home is home)
 
 
 def removal_order() -> list[AnyKind]:
-    """What hangs on others goes before them. What is on a fabric goes first: without it a server reaches nobody."""
+    """Dependents are deleted before what they need, resources on a fabric first: without them servers are isolated."""
     backwards = list(every_kind())[::-1]
     return sorted(backwards, key=lambda kind: kind.row.home is not Home.FABRIC)

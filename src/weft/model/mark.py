@@ -1,4 +1,4 @@
-"""The mark on everything that weft makes: by it, and by nothing else, a sweep may touch a thing."""
+"""The mark on everything that weft creates: a sweep only touches what carries it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHER = re.compile(rf"weft site=(\S+) owner=(\w+):({_ID}) key=(\S+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Who owns a thing: `text()` goes into its description, `tags()` into its tags where it has any."""
+    """The owner of a resource: `text()` goes into its description, `tags()` into its tags if it supports them."""
 
     site: str
     owner: Owner
@@ -30,7 +30,7 @@ class Mark:
         return ("weft", f"weft-site={self.site}", owner_tag(self.owner))
 
     def name(self) -> str:
-        """The deterministic name of the thing that bears this mark."""
+        """The deterministic name of the resource that carries this mark."""
         return outside_name(self.owner.id, self.key)
 
     @classmethod
@@ -47,7 +47,7 @@ class Mark:
 
 
 def owner_tag(owner: Owner) -> str:
-    """A tag by which listings are narrowed to one owner's things."""
+    """A tag that restricts listings to one owner's resources."""
     return f"weft-{_who(owner)}"
 
 
@@ -56,5 +56,5 @@ def _who(owner: Owner) -> str:
 
 
 def outside_name(owner_id: str, key: str) -> str:
-    """The deterministic name of a resource outside: a lost answer is found again by it, not made twice."""
+    """The deterministic external name of a resource: after a lost response it is found by name, not created twice."""
     return f"weft-{owner_id[:8]}-{key.replace('/', '-')}"

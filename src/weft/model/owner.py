@@ -1,4 +1,4 @@
-"""Whose a thing outside is: a pod's, the site's own, or that of a network which a tenant made for itself."""
+"""Owner of an external resource: a pod, the site, or a network that a tenant created itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of placement: what is asked, what is free, what was chosen and why, or why not."""
+"""Values of placement: requests, occupancy, and results with their explanations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.model.site import AcceleratorCount
 
 
 class Share(Document):
-    """What a server takes of a node that it shares, beside accelerators."""
+    """What a server uses of a shared node, besides accelerators."""
 
     cores: int = Field(default=0, ge=0, description="Virtual cores.")
     memory_mib: int = Field(default=0, ge=0, description="MiB.")
@@ -22,7 +22,7 @@ class Share(Document):
 
 
 class Part(Document):
-    """What one server has, or is given, of a node that it shares."""
+    """What one server has, or gets, of a shared node."""
 
     devices: tuple[str, ...] = Field(
         description="PCI addresses of accelerators as weft counts them; which ones the server gets is Nova's to say."
@@ -76,7 +76,7 @@ class PlacementRequest(Document):
 
 
 class Neighbour(Document):
-    """Somebody who has nodes in the time that is asked for, and what he asks of the leaves that they are on."""
+    """A holder of nodes in the requested time, with its constraints on leaves."""
 
     pod: str = Field(description="A pod, or what else the nodes are kept for.")
     project: str
@@ -89,7 +89,7 @@ class Neighbour(Document):
 
 
 class FullPort(Document):
-    """A host port whose table takes no further P_Key or VLAN."""
+    """A host port whose table has no entry left for another P_Key or VLAN."""
 
     fabric: Name
     node: Name
@@ -97,7 +97,7 @@ class FullPort(Document):
 
 
 class Occupancy(Document):
-    """What can't be had now. The site says the rest."""
+    """What is not available now. The rest is in the site."""
 
     busy: Mapping[Name, str] = Field(default_factory=dict, description="Node -> pod that holds it.")
     parts: Mapping[Name, tuple[Part, ...]] = Field(
@@ -135,7 +135,7 @@ class Occupancy(Document):
 
 
 class PlacedNode(Document):
-    """A chosen node and where it stands."""
+    """A chosen node and its location."""
 
     node: Name
     rack: str | None
@@ -165,7 +165,7 @@ class Candidate(Document):
 
 
 class Explanation(Document):
-    """Why these, or why none."""
+    """Why these nodes were chosen, or why none."""
 
     considered: int
     filters: tuple[FilterReport, ...] = ()
@@ -183,7 +183,7 @@ class Placement(Document):
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of everything that the pod holds, once each: the nodes that work, then the spares."""
+        """Names of everything that the pod holds, once each: working nodes, then spares."""
         return tuple(dict.fromkeys(n.node for n in (*self.nodes, *self.spares)))
 
 

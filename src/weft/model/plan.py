@@ -1,4 +1,4 @@
-"""A plan: what an order would be, without touching anything. Same order, site and state: same plan, byte for byte."""
+"""The plan of an order; planning changes nothing. Same order, site and state: same plan, byte for byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.model.spaces import SEGMENT, VLAN
 
 
 class Allotment(Document):
-    """The numbers that a pod holds alone while it lives."""
+    """The numbers that are allocated to a pod."""
 
     segment: str | None = Field(
         default=None,
@@ -44,7 +44,7 @@ class Allotment(Document):
 
 
 class UsedNumbers(Document):
-    """What can't be given out now: held by pods, or seen outside to be somebody else's."""
+    """What can't be allocated now: held by pods, or observed to be in use by others."""
 
     segments: Mapping[str, frozenset[int]] = Field(
         default_factory=dict, description="Fabric -> numbers of segments."
@@ -91,5 +91,5 @@ class Plan(Document):
 
     @property
     def vlan(self) -> int | None:
-        """VLAN of the management network; None: Neutron itself picked that network."""
+        """VLAN of the management network; None: Neutron allocated that network."""
         return self.allotment.numbers.get(VLAN + self.cloud)

@@ -1,6 +1,6 @@
-"""What isn't as wanted, as a value: whoever decides goes by its kind, ids and nodes; the sentence is made in one place.
+"""Differences from the desired state, as values: decisions use kind, ids and nodes; sentences are made in one place.
 
-Nothing reads a sentence back.
+Sentences are never parsed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from enum import StrEnum
 
 
 class ProblemKind(StrEnum):
-    """What is wrong; `_ROWS` has the severity and the sentence of each."""
+    """What is wrong; `_ROWS` has severity and sentence of each."""
 
     UNREAD = "unread"
-    """A place could not be asked."""
+    """A place could not be queried."""
     MISSING = "missing"
     DIFFERENT = "different"
     UNSETTLED = "unsettled"
@@ -24,12 +24,12 @@ class ProblemKind(StrEnum):
     NODE_UNREAD = "node-unread"
     PORT_UNREAD = "port-unread"
     PORT_LOST = "port-lost"
-    """The fabric doesn't show a port that should be there."""
+    """A port that should exist wasn't found on the fabric."""
     NOT_MEMBER = "not-member"
     OTHER_SEGMENTS = "other-segments"
     FAILED_OPEN = "failed-open"
     SEGMENT_LEFT = "segment-left"
-    """A port that is no member has the segment."""
+    """A port that isn't a member has the segment."""
     NO_PATH = "no-path"
     WRONG_PATH = "wrong-path"
     PATH_FROM_OUTSIDE = "path-from-outside"
@@ -39,15 +39,15 @@ class Severity(StrEnum):
     """How bad it is, the worst first."""
 
     ISOLATION = "isolation"
-    """Somebody may reach what isn't theirs."""
+    """Someone may reach what isn't theirs."""
     SERVICE = "service"
-    """The pod lacks something that it was promised."""
+    """The pod lacks something that it should have."""
     UNKNOWN = "unknown"
-    """It could not be read: that is not the same as wrong, and not the same as fine."""
+    """It could not be read, which is neither wrong nor healthy."""
 
 
 class Side(StrEnum):
-    """Whose table: the host port's own, or that of the leaf port it is cabled to."""
+    """Which table: that of the host port, or of the leaf port that it is cabled to."""
 
     HOST = "host"
     LEAF = "leaf"
@@ -55,16 +55,16 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that isn't as wanted.
+    """Something that isn't as desired.
 
     Attributes:
-        subject: name of what it is about: a resource with its kind, a port (`node/adapter`), a node.
-        place: cloud or fabric that it was seen in; empty: in none alone.
-        key: resource of the pod that it is about, if it is one.
-        id: what the outside calls it: a UUID, a port's GUID; empty if it has no id there.
+        subject: name of what it concerns: a resource with its kind, a port (`node/adapter`), a node.
+        place: cloud or fabric where it was seen; empty: not specific to one.
+        key: resource of the pod that it concerns, if any.
+        id: external id: a UUID, a port's GUID; empty if it has none.
         nodes: nodes that it concerns; empty if all.
-        side: whose table it stands in, if it stands in one.
-        detail: the values that the kind's sentence tells beside subject and place.
+        side: which table it was read from, if any.
+        detail: further values in the kind's sentence.
     """
 
     kind: ProblemKind
@@ -85,17 +85,17 @@ class Problem:
         return self.severity is Severity.UNKNOWN
 
     def text(self) -> str:
-        """One sentence: what was seen, where, and what was wanted."""
+        """One sentence: what was observed, where, and what was expected."""
         return _ROWS[self.kind][1].format(subject=self.subject, place=self.place, **self.detail)
 
 
 def unread(place: str, why: object) -> Problem:
-    """A place could not be asked; `why` is the error."""
+    """A place could not be queried; `why` is the error."""
     return Problem(ProblemKind.UNREAD, place, place, detail={"why": str(why)})
 
 
 def render(problems: Iterable[Problem], most: int | None = None) -> str:
-    """Problems as one sentence, the first `most` in full; what is unknown is marked as such."""
+    """Problems as one sentence, the first `most` in full; unknown ones are marked as such."""
     texts = [("unknown: " if p.unknown else "") + p.text() for p in problems]
     more = f" (and {len(texts) - most} more)" if most is not None and len(texts) > most else ""
     return "; ".join(texts[:most]) + more
@@ -104,31 +104,31 @@ def render(problems: Iterable[Problem], most: int | None = None) -> str:
 _K, _S = ProblemKind, Severity
 _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     _K.UNREAD: (_S.UNKNOWN, "{why}"),
-    _K.MISSING: (_S.SERVICE, "{subject} is not there"),
-    _K.DIFFERENT: (_S.SERVICE, "{subject}: {field} is {observed}, wanted {wanted}"),
+    _K.MISSING: (_S.SERVICE, "{subject} is missing"),
+    _K.DIFFERENT: (_S.SERVICE, "{subject}: {field} is {observed}, expected {wanted}"),
     _K.UNSETTLED: (_S.SERVICE, "{subject} is {state}: {why}"),
     _K.FOREIGN_ON_NETWORK: (
         _S.ISOLATION,
-        "network {subject} has something on it that is not the pod's: {thing}",
+        "network {subject} has something on it that doesn't belong to the pod: {thing}",
     ),
     _K.NODE_WITHHELD: (
         _S.ISOLATION,
         "node {subject}: {why}: its adapters are kept out of the pod's partition",
     ),
-    _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host can't be told: {why}"),
+    _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),
     _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a {mode} member of {segment}{limited}"),
     _K.OTHER_SEGMENTS: (_S.ISOLATION, "{subject} also has {segments}"),
     _K.FAILED_OPEN: (
         _S.ISOLATION,
-        "{subject} is full member of the default partition: the fabric has failed open",
+        "{subject} is a full member of the default partition: the fabric has failed open",
     ),
     _K.SEGMENT_LEFT: (_S.ISOLATION, "{subject} has {segment}"),
-    _K.NO_PATH: (_S.SERVICE, "the subnet administrator gives no path between {subject}"),
-    _K.WRONG_PATH: (_S.SERVICE, "the path between {subject} has P_Key {observed}, wanted {segment}"),
+    _K.NO_PATH: (_S.SERVICE, "the subnet administrator returns no path between {subject}"),
+    _K.WRONG_PATH: (_S.SERVICE, "the path between {subject} has P_Key {observed}, expected {segment}"),
     _K.PATH_FROM_OUTSIDE: (
         _S.ISOLATION,
-        "the subnet administrator gives {subject}, an outsider, a path to {member}",
+        "the subnet administrator returns a path to {member} for {subject}, which is not a member",
     ),
 }

@@ -1,6 +1,6 @@
 """Errors as problem documents (RFC 9457) and back: the ONE table of error classes, HTTP statuses and exit codes.
 
-The HTTP API turns errors into documents by it, the client turns documents back into the same errors by it.
+The HTTP API uses it to turn errors into documents, the client to turn documents back into the same errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Row:
         slug: end of the problem's `type`.
         status: HTTP status.
         title: short, the same for every error of the class (RFC 9457 §3.1.3).
-        exit_code: of the command line: 2 the asker's own, 1 failed or refused by state.
+        exit_code: of the command line: 2 caller's error, 1 failed or refused by state.
     """
 
     error: type[WeftError]
@@ -46,7 +46,7 @@ class Row:
     exit_code: int
 
 
-TABLE: tuple[Row, ...] = (  # subclasses first: the first row that fits counts
+TABLE: tuple[Row, ...] = (  # subclasses first: the first matching row counts
     Row(InputError, "input", 400, "Invalid input", 2),
     Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2),
     Row(ForbiddenError, "forbidden", 403, "Not allowed", 2),
@@ -63,7 +63,7 @@ _BY_SLUG = {row.slug: row for row in TABLE}
 _BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
 _LONGEST_VALUE = 200
 MOST_ERRORS = 100
-"""Wrong values in one problem document; the others are counted as `more_errors`."""
+"""Invalid values in one problem document; the others are counted as `more_errors`."""
 
 
 def row_of(error: WeftError) -> Row:
@@ -79,10 +79,9 @@ def exit_code(error: WeftError) -> int:
 def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> dict[str, object]:
     """The problem document of an error, ready for JSON.
 
-    Beside the members of RFC 9457: `request_id`; `errors` (field, value, allowed, where) of bad input, the first
-    `MOST_ERRORS` of them, with the number of the others as `more_errors`;
-    `explanation` of a refused order; `asked`, `of`, `answer`, `then` of what failed outside, with
-    `retry_after` in seconds if it is worth trying again.
+    Besides the members of RFC 9457: `request_id`; for invalid input `errors` (field, value, allowed, where), the first
+    `MOST_ERRORS` of them, with the number of others as `more_errors`; for a refused order `explanation`; for failures
+    of external services `asked`, `of`, `answer`, `then`, and `retry_after` in seconds for temporary ones.
     """
     row = row_of(error)
     problem: dict[str, object] = {
@@ -114,7 +113,7 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
 
 
 def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
-    """The error that a problem document was made from; a document that isn't weft's gives the nearest class."""
+    """The error of a problem document; for a document that isn't weft's, the nearest class."""
     slug = str(problem.get("type", "")).removeprefix(TYPE_PREFIX)
     row = _BY_SLUG.get(slug) or _BY_SLUG[_BY_STATUS.get(status, "internal")]
     detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
@@ -139,7 +138,7 @@ def _input(error: InputError) -> dict[str, object]:
 
 
 def sentence(error: WeftError) -> str:
-    """The error's sentence, with a value that is too long cut short."""
+    """The error's sentence, with overlong values truncated."""
     if not isinstance(error, InputError) or isinstance(error, InputErrors):
         return str(error)
     shown = None if error.value is None else Shown(shorten(error.value))
@@ -147,7 +146,7 @@ def sentence(error: WeftError) -> str:
 
 
 def shorten(value: object) -> str:
-    """`repr` of a value, cut to a length that a person can read and that any encoding can carry."""
+    """`repr` of a value, truncated to a readable length and safe in any encoding."""
     return _cut(value.text if isinstance(value, Shown) else repr(value))
 
 
@@ -159,7 +158,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value that is only known by how it was shown."""
+    """A value of which only the text is known."""
 
     text: str
 

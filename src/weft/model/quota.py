@@ -1,4 +1,4 @@
-"""How much of each quota a graph needs."""
+"""Quota required by a graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from weft.model.resources import Graph
 
 
 def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
-    """Quota's name -> how much of the tenant's the graph needs; zeros left out.
+    """Name of a quota -> how much the graph needs of the tenant's; without zeros.
 
     Args:
         vcpus: virtual CPUs of the flavor.

@@ -1,8 +1,8 @@
 """The resources that a pod is a graph of.
 
-A `Resource` is wanted; an `Observed` was seen; an `Outcome` is what an attempt gave: three different types, so
-that none can be taken for another. References to other resources are their keys; the loop swaps them for the ids
-that the cloud gave (`ids` in `weft.ports.resources`).
+A `Resource` is desired; an `Observed` was read; an `Outcome` is the result of an attempt: three types that can't be
+confused. References to other resources are their keys; the loop replaces them with external ids (`ids` in
+`weft.ports.resources`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _read_spec(value: object) -> object:
 
 
 class _EveryKind:
-    """The JSON Schema of a spec: one of those in the tables."""
+    """The JSON Schema of a spec: any of those in the tables."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -98,7 +98,7 @@ AnySpec = Annotated[SerializeAsAny[Spec], BeforeValidator(_read_spec), _EveryKin
 
 
 class Resource(Document):
-    """One node of a pod's graph, as wanted."""
+    """One node of a pod's graph, as desired."""
 
     key: str = Field(description="Unique in the pod, such as `port/gpu01/mlx5_0`.")
     name: str = Field(description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`.")
@@ -119,7 +119,7 @@ class Resource(Document):
 
 
 class Graph(Document):
-    """All resources of a pod; `resources` is sorted so that needs come first, then by key."""
+    """All resources of a pod; `resources` is sorted by dependencies, then by key."""
 
     resources: tuple[Resource, ...]
 
@@ -128,7 +128,7 @@ class Graph(Document):
 
 
 class Difference(Document):
-    """Where the thing that was seen isn't the one that is wanted."""
+    """A difference between observed and desired state."""
 
     field: str
     wanted: str
@@ -136,28 +136,28 @@ class Difference(Document):
 
 
 class Status(StrEnum):
-    """How a thing that is there is."""
+    """State of an observed resource."""
 
     SETTLED = "settled"
-    """It is there and at rest, e.g. server ACTIVE."""
+    """It exists and is at rest, e.g. server ACTIVE."""
     PENDING = "pending"
-    """It is on its way: look again."""
+    """It is in transition: check again."""
     BROKEN = "broken"
-    """It is there and won't come right by waiting, e.g. server ERROR: `reason` says why."""
+    """It exists, but waiting won't help, e.g. server ERROR: `reason` says why."""
     ABSENT = "absent"
-    """It was looked for and proved not to be there: `reason` says by what. Never the default, never inferred."""
+    """It was looked for and proved absent: `reason` says how. Never the default, never inferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen of one resource.
+    """What was observed of one resource.
 
     Attributes:
-        id: id that the cloud or fabric gave; empty if it is absent.
+        id: id in the cloud or on the fabric; empty if it is absent.
         status: see `Status`.
-        reason: why it is pending or broken, in the outside's own words; or what proves that it is absent.
-        differences: from the wanted spec; empty if exact. Only what weft wants is compared.
-        facts: further values as seen, for the verifier, the user and the receipt (host, segment, address, vif…).
+        reason: why it is pending or broken, as reported externally; or what proves that it is absent.
+        differences: from the desired spec; empty if exact. Only what weft sets is compared.
+        facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
     """
 
     id: str
@@ -172,15 +172,15 @@ class Observed:
 
     @classmethod
     def absent(cls, proof: str) -> Observed:
-        """Proved not to be there. `proof` is what was read, from where, for the receipt."""
+        """Proved absent. `proof` says what was read, and where, for the receipt."""
         return cls("", Status.ABSENT, proof)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt to create, update or delete gave: an id (accepted) or an error; never a claim that it is done.
+    """Result of an attempt to create, update or delete: an id (accepted) or an error; never a claim that it is done.
 
-    That something is done is only ever seen by `find`.
+    Only `find` shows that something is done.
     """
 
     id: str | None = None
@@ -189,12 +189,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Something outside that carries weft's mark, as the audit sees it.
+    """An external object with weft's mark, as the audit sees it.
 
     Attributes:
-        owner: whom the mark names; None: it names nobody.
-        facts: `key`: the resource that the mark names; and what else was seen.
-        created: when the outside says that it was made; None: it doesn't say.
+        owner: named by the mark; None: it names nobody.
+        facts: `key`: the resource that the mark names; and other observed values.
+        created: creation time if it is reported.
     """
 
     kind: AnyKind

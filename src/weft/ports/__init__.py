@@ -1,1 +1,1 @@
-"""What weft needs of the world, as Protocols; each has one contract suite that fakes and real drivers pass."""
+"""What weft requires of the outside world, as Protocols; fakes and real drivers pass the same contract suites."""

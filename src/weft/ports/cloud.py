@@ -1,4 +1,4 @@
-"""Port: what weft asks of a cloud beside the resources themselves."""
+"""Port: what weft asks of a cloud besides the resources themselves."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from weft.ports.witness import Witnesses
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as Keystone says it.
+    """The caller, according to Keystone.
 
-    Names are for people: anybody who administers a domain may call a project there as he likes. Ids identify.
+    Names are for people: a domain administrator can name projects freely. Only ids identify.
 
     Attributes:
         roles: role names, lower case.
-        project_id, project_name, project_domain_id: None for a token that isn't for a project.
-        system: the token is for the whole system.
+        project_id, project_name, project_domain_id: None for a token without a project.
+        system: the token has system scope.
         user_domain_id: the domain that the user belongs to.
     """
 
@@ -43,7 +43,7 @@ class Identity(Protocol):
     """Keystone."""
 
     def check(self, token: str) -> Caller:
-        """Validate a token. Raises `UnauthenticatedError`, or `UnknownError` if Keystone can't be asked."""
+        """Validate a token. Raises `UnauthenticatedError`, or `UnknownError` if Keystone is unreachable."""
         ...
 
 
@@ -58,21 +58,21 @@ class QuotaRow:
 
 
 class CloudFacts(Occupants, Networks, Witnesses, Protocol):
-    """What must be known of a cloud before anything is made, and of its hosts and networks at all times."""
+    """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
-        """Image, flavor and networks named by the order exist and are usable by the project.
+        """Check that image, flavor and networks of the order exist and are usable by the project.
 
         Args:
-            counted: the site's flavor, where servers share nodes: it must count as Nova does.
+            counted: the site's flavor, if servers share nodes: it must match Nova's.
 
-        Nor is the flavor too small for the image. Raises `InputError` with the order's field.
+        Also checks that the flavor is large enough for the image. Raises `InputError` with the order's field.
         """
         ...
 
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
-        """Nova host -> why Nova's scheduler would not boot this image with this flavor on it; a host that isn't listed
-        will do. Hosts are asked about only if image or flavor need anything of them."""
+        """Nova host -> why Nova's scheduler would not boot this image with this flavor on it; hosts that aren't listed
+        are suitable. Hosts are only queried if image or flavor have requirements."""
         ...
 
     def public_key(self, user_id: str, key_pair: str) -> str:
@@ -83,13 +83,13 @@ class CloudFacts(Occupants, Networks, Witnesses, Protocol):
         ...
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
-        """Quotas of everything that a graph makes: servers, cores, RAM, networks, ports, key pairs …"""
+        """Quotas for everything that a graph creates: servers, cores, RAM, networks, ports, key pairs …"""
         ...
 
     def projects(self) -> Mapping[str, str]:
-        """Id -> name of every project that weft serves; no other has pods."""
+        """Id -> name of every project that weft serves; no others have pods."""
         ...
 
     def hosts(self) -> Mapping[str, str]:
-        """Nova host -> `up`, or why not (`down`, `disabled: reason`); what isn't listed doesn't exist."""
+        """Nova host -> `up`, or why not (`down`, `disabled: reason`); hosts that aren't listed don't exist."""
         ...

@@ -1,7 +1,7 @@
-"""Port: a fabric with its manager. Segments are resources that its driver makes; what it sees of them is evidence.
+"""Port: a fabric with its manager. Segments are resources created by its driver; what it reads about them is evidence.
 
-The engine weighs evidence: it knows numbers, ports by their ids, and nodes. What a port's table is, how a number is
-written, who is asked and on which planes a segment can be seen is the driver's.
+The engine weighs evidence: it knows numbers, port ids and nodes. What a port's table is, how a number is written, who
+is queried and on which planes a segment is visible is up to the driver.
 """
 
 from __future__ import annotations
@@ -15,58 +15,60 @@ from weft.ports.resources import ResourceDriver
 
 
 class FabricDriver(ResourceDriver, Protocol):
-    """One fabric. `ResourceDriver`'s own are segments (kind SEGMENT); what follows only reads.
+    """One fabric. Its resources are segments (kind SEGMENT); the methods below only read.
 
-    Raises `UnknownError` when nobody who rules can be asked, or when a reading can't be believed.
+    Raises `UnknownError` if no active manager responds, or if a reading is not credible.
     """
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     def status(self) -> FabricStatus:
-        """Every manager with its state; never raises for a manager that is down: that is its state."""
+        """Every manager with its state; a manager that is down is a state, not an error."""
         ...
 
     def told(self) -> Told:
-        """What every manager is told, standbys included, and which of them can't be read."""
+        """What every manager has configured, standbys included, and which of them can't be read."""
         ...
 
     def usage(self) -> Usage:
-        """Numbers that can't be given out, and ports with little room."""
+        """Numbers that can't be allocated, and ports with few free entries."""
         ...
 
     def snapshot(self, max_age: float = 0.0) -> Snapshot:
-        """A reading of the whole fabric that began at most so many seconds ago, and after this process's last change.
+        """A reading of the whole fabric that began at most this many seconds ago, and after this process's last change.
 
-        0: it began after this question. Those who ask at the same time share one reading; a failed one is unknown for
-        everybody who waited for it.
+        0: it begins after this call. Concurrent callers share one reading; if it fails, it is unknown for all that
+        waited for it.
         """
         ...
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        """What `find` would say of a segment, by a snapshot of this driver's."""
+        """What `find` would return for a segment, from a snapshot of this driver."""
         ...
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
-        """Whether exactly the members are in the segment, on every plane that the fabric has."""
+        """Whether exactly the members are in the segment, on every plane of the fabric."""
         ...
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        """What is left of a segment that was taken away; its members are all that were ever in it."""
+        """Remains of a deleted segment; its members are all that were ever in it."""
         ...
 
     def topology(self) -> ObservedFabric:
-        """Nodes and cables as discovered now."""
+        """Nodes and cables, discovered now."""
         ...
 
 
 @runtime_checkable
 class KeepsStandbys(Protocol):
-    """A fabric whose managers are told each on its own: one that was away must not take over with what it knew."""
+    """A fabric whose managers are configured individually: one that was away must not take over with stale
+    configuration.
+    """
 
     def level(self) -> Told:
-        """Bring every manager that can be reached to what weft wants, and give what is read then.
+        """Configure every reachable manager with the desired state, and return what is read afterwards.
 
-        It writes only where something differs. Nobody's order is needed for it.
+        Writes only where something differs; needs no order.
         """
         ...

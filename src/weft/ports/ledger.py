@@ -1,7 +1,7 @@
-"""Port: what weft's own records say of a fabric's segments, for the driver that writes them outside.
+"""Port: weft's own records of a fabric's segments, for the driver that configures them.
 
-What a manager is told can be lost: a file is replaced by configuration management, restored from a copy, emptied by a
-careless hand. So a driver never takes it for the whole truth: before each change it asks the ledger.
+A manager's configuration can be lost: a file is replaced by configuration management, restored from a backup, or
+emptied by mistake. So a driver never relies on it alone: before each change it asks the ledger.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from weft.model.resources import SegmentSpec
 
 
 class Ledger(Protocol):
-    """Segments of one fabric. Every call may raise `TemporaryError`: then nothing is changed outside."""
+    """Segments of one fabric. Every call may raise `TemporaryError`: then nothing is changed on the fabric."""
 
     def wanted(self) -> Mapping[Mark, SegmentSpec]:
-        """Segments of live pods that were made, and that nobody has asked to take away."""
+        """Segments of live pods that were created and not requested to be deleted."""
         ...
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
-        """Those of them that are on record, wanted or not -> whether it is over: seen gone after its release."""
+        """Those of them that are on record, desired or not -> whether it has ended: seen gone after its release."""
         ...
 
     def waiting(self) -> Sequence[str]:
-        """A sentence for each manager that keeps numbers of released pods from being given out."""
+        """A sentence for each manager that prevents numbers of released pods from being allocated."""
         ...
 
     def tell(self, owner: Owner, message: str) -> None:
-        """Say among an owner's events what happened to its segment."""
+        """Record an event of the owner about its segment."""
         ...
 
 
 class NoLedger:
-    """Nothing is on record: what the managers are told is all that is known. For tools and tests of a bare fabric."""
+    """An empty ledger: all that is known is what managers have configured. For tools and tests without a database."""
 
     def wanted(self) -> Mapping[Mark, SegmentSpec]:
         return {}

@@ -1,4 +1,4 @@
-"""Port: machines of accelerators that stand apart from any host; their resources go through `ResourceDriver`."""
+"""Port: accelerator machines that aren't in a host; their resources go through `ResourceDriver`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from typing import Protocol
 
 class MachineReader(Protocol):
     def unfit(self) -> Mapping[str, str]:
-        """Machine -> why it can't be given to anybody now: it doesn't answer, or is bound to somebody."""
+        """Machine -> why it can't be assigned now: it doesn't respond, or is bound to another controller."""
         ...

@@ -13,7 +13,7 @@ class OnNetwork:
 
     Attributes:
         network: the network's id.
-        name: as its owner calls it. It proves nothing.
+        name: chosen by its owner; proves nothing.
         project_id: whose it is; of a share: whom the network is shared with (`*`: everybody).
         owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and that one's id.
     """
@@ -43,12 +43,12 @@ class Networks(Protocol):
         ...
 
     def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
-        """All that is on these networks of a project, of all projects, but for what the cloud itself has there (DHCP).
+        """Everything on these networks of a project, of any project, except what the cloud itself has there (DHCP).
 
-        A network that isn't there has nothing on it. Raises `UnknownError` or `PermanentError`.
+        A nonexistent network has nothing on it. Raises `UnknownError` or `PermanentError`.
         """
         ...
 
     def take_off(self, project_id: str, thing: OnNetwork) -> None:
-        """Remove it, as the network's owner may; that it is gone already is fine. Raises `OutsideError`s."""
+        """Remove it with the rights of the network's owner; fine if it is already gone. Raises `OutsideError`s."""
         ...

@@ -14,8 +14,8 @@ class Occupant:
     """A server on a host, or a claim on the host's devices.
 
     Attributes:
-        id: of the server; of a claim its consumer's, which for a migration is the migration's own id.
-        name: as its owner calls it. It proves nothing, and only operators may read it.
+        id: of the server; of a claim that of its consumer, which for a migration is the migration's id.
+        name: chosen by its owner; proves nothing, and only operators may see it.
         nova: Nova says that it is on the host, deleted ones that can still be restored included.
         placement: Placement has an allocation of the host's resources for it.
     """
@@ -38,8 +38,8 @@ class OnHost:
 
     Attributes:
         occupants: what was seen on it, sorted by id.
-        unknown: why that can't be all, or isn't known; empty: it is all.
-        down: why its nova-compute can't be relied on; empty: it gives signs of life.
+        unknown: why the list may be incomplete; empty: it is complete.
+        down: why its nova-compute is considered down; empty: it is up.
     """
 
     occupants: tuple[Occupant, ...] = ()
@@ -48,18 +48,18 @@ class OnHost:
 
 
 class Ended(StrEnum):
-    """How a server that Nova doesn't show any more ended, by Nova's own record of its actions."""
+    """How a server that Nova no longer shows ended, according to Nova's record of its actions."""
 
     NEVER_RAN = "never ran"
-    """No nova-compute ever had it."""
+    """It never was on a nova-compute."""
     DESTROYED = "destroyed"
-    """The last thing that a nova-compute did with it was to take it off its host, with success."""
+    """The last action of a nova-compute was to remove it from its host, successfully."""
     NOT_DESTROYED = "not destroyed"
-    """A nova-compute had it and never took it off: Nova deleted it from its database alone. It may run on."""
+    """A nova-compute had it and never removed it: Nova only deleted it from its database. It may still run."""
     NO_RECORD = "no record"
-    """Nova itself says that it has none: it never reached a cell, or its record was archived away."""
+    """Nova has no record: it never reached a cell, or its record was archived."""
     UNKNOWN = "unknown"
-    """Nova's record can't be read, or doesn't say."""
+    """Nova's record can't be read, or is inconclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +80,21 @@ class Occupants(Protocol):
     """Reading only."""
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
-        """Nova host -> what Nova alone says is on it, of all projects; it may be half a minute old.
+        """Nova host -> what is on it according to Nova alone, of all projects; up to half a minute old.
 
-        For choosing and for overviews. A host that Nova doesn't list (a cell that is down, too) isn't here: of that
-        nothing is known. Raises `UnknownError` or `PermanentError` if Nova can't be asked.
+        For placement and overviews. Hosts that Nova doesn't list (or of a cell that is down) are missing: nothing is
+        known about them. Raises `UnknownError` or `PermanentError` if Nova is unreachable.
         """
         ...
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
-        """Each of these hosts -> what Nova and Placement say now; never raises for what can't be asked."""
+        """Each of these hosts -> what Nova and Placement report now; never raises if they are unreachable."""
         ...
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
-        """Each of these ids of servers that are gone -> how they ended; never raises either.
+        """Each of these ids of deleted servers -> how they ended; never raises either.
 
         Args:
-            project_id: whose servers they were; empty: the service user's own project.
+            project_id: project of the servers; empty: the service user's own.
         """
         ...

@@ -1,4 +1,4 @@
-"""Port: keys of a pod, the same whenever and wherever they are asked for."""
+"""Port: keys of a pod, the same every time and in every process."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Protocol
 
 class PodKeys(Protocol):
     def key(self, pod_id: str, name: str) -> str:
-        """The pod's key of that name: 32 letters, digits, `-` and `_`. Also of a pod that was released long ago."""
+        """The pod's key of that name: 32 letters, digits, `-` and `_`. Also for pods that were released long ago."""
         ...

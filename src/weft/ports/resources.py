@@ -1,4 +1,4 @@
-"""Port: something that can find, create, update and delete resources of some kinds, each safe to repeat."""
+"""Port: finds, creates, updates and deletes resources of certain kinds; all calls are idempotent."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Scope:
     """For whom: the owner and its project.
 
     Attributes:
-        fence: raises if the owner is in other hands by now. Called right before each thing is changed outside: a worker
-            that slept may hold up a call for hours.
-        waited: seconds since what is to be created was first asked for. Nothing sleeps in a driver: where a thing comes
-            up by itself, that decides when it is made after all.
+        fence: raises if another worker holds the owner by now. Called right before each external change: a worker that
+            was suspended may resume in the middle of a call hours later.
+        waited: seconds since creation was first requested. Drivers never sleep: if a resource may appear by itself,
+            this decides when it is created after all.
     """
 
     site: str
@@ -41,8 +41,8 @@ class ResourceDriver(Protocol):
     """Batches in, batches out, because every call saved counts (`find` is one listing, ports are one bulk POST).
 
     Every method may raise `TemporaryError`, `UnknownError` or `PermanentError` for the whole batch; an error of one
-    resource is that resource's `Outcome`. All are safe to repeat, also after a lost answer: `create` first looks for
-    the name and mark (or relies on the name being found again by `find`), `delete` of what is absent is fine.
+    resource is that resource's `Outcome`. All are idempotent, also after a lost response: `create` first looks for
+    the name and mark (or relies on the name being found again by `find`), deleting an absent resource is fine.
     `ids` maps keys of needed resources to their outside ids.
     """
 
@@ -52,11 +52,11 @@ class ResourceDriver(Protocol):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        """What was seen of every one of `wanted`. Raises `UnknownError` if it can't tell.
+        """What was observed for each of `wanted`. Raises `UnknownError` if that can't be determined.
 
-        What is not there comes as `Observed.absent` with its proof, or not at all: a key left out is unknown.
-        A thing whose id is known is the pod's, whatever a tenant has written on it. Of several that bear the pod's
-        mark, the one whose id is known counts, else the oldest; the others come as `Marked` in the audit.
+        What doesn't exist is returned as `Observed.absent` with its proof, or not at all: a missing key means unknown.
+        A resource with a known id is the pod's, whatever a tenant has written on it. Of several that carry the pod's
+        mark, the one with the known id counts, else the oldest; the others are reported as `Marked` in the audit.
         """
         ...
 
@@ -67,42 +67,44 @@ class ResourceDriver(Protocol):
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Repair what `find` said differs, where it can be changed in place; else a `PermanentError` outcome."""
+        """Repair differences reported by `find` that can be changed in place; otherwise the outcome is a
+        `PermanentError`.
+        """
         ...
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Ask for removal; whether it is gone is only ever seen by `find`.
+        """Request deletion; only `find` shows whether it is gone.
 
-        Touches only things whose id we were given, or that bear the pod's mark.
+        Touches only resources whose id is given or that carry the pod's mark.
         """
         ...
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Everything in those projects (all that can be seen, if empty) that bears this site's mark."""
+        """Everything in those projects (in all visible ones, if empty) that carries this site's mark."""
         ...
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        """id -> outcome: remove things that the audit found, after checking their mark again.
+        """id -> outcome: delete what the audit found, after checking the mark again.
 
-        An outcome without id and error means that the thing was seen to be absent: to know that it is gone, ask again.
+        An outcome without id and error means that it was seen absent: call again to know that it is gone.
         """
         ...
 
 
 @runtime_checkable
 class Acceptance(Protocol):
-    """What a `ResourceDriver` may offer besides: to try out what it made before the pod is handed over."""
+    """Optional part of a `ResourceDriver`: test what it created before the pod is handed over."""
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
-        """Use once what the pod is for, as its tenant. A sentence for the pod's events.
+        """Use the pod once the way its tenant will. Returns a sentence for the pod's events.
 
-        Raises `NotYetError` until it was seen to work: ask again; `TemporaryError` or `PermanentError` if it can't be
-        done. Where the tenant's own use leaves no room, that is the proof. Safe to repeat, also after a lost answer.
+        Raises `NotYetError` until it works: call again; `TemporaryError` or `PermanentError` if it can't be done. If
+        the tenant already uses everything, that is the proof. Idempotent, also after a lost response.
         """
         ...
 
     def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
-        """Take away what `prove` made. Raises `NotYetError` until that was seen to be gone: ask again."""
+        """Delete what `prove` created. Raises `NotYetError` until it is seen gone: call again."""
         ...

@@ -1,4 +1,4 @@
-"""Port: something outside the database that remembers how far the database had come."""
+"""Port: a witness outside the database that remembers how far the database had come."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Witness:
     """How far a database had come.
 
     Attributes:
-        life: which database; a new one, or a restored one that was accepted, has another.
-        number: how many claims it had made; it only grows.
+        life: identifies the database; a new one, or a restored one that was accepted, has a different value.
+        number: number of claims; it only increases.
     """
 
     life: UUID
@@ -21,12 +21,12 @@ class Witness:
 
 
 class Witnesses(Protocol):
-    """A note in the cloud that is weft's own: no tenant can change it, and no restored dump takes it back."""
+    """A note in the cloud that belongs to weft: no tenant can change it, and restoring a dump doesn't revert it."""
 
     def witness(self, site: str) -> Witness | None:
         """The note of this site; None if there is none. Raises `UnknownError`."""
         ...
 
     def testify(self, site: str, witness: Witness) -> None:
-        """Put this note there, and take older ones away. Raises `TemporaryError`, `UnknownError`, `PermanentError`."""
+        """Write this note, and delete older ones. Raises `TemporaryError`, `UnknownError`, `PermanentError`."""
         ...

@@ -188,7 +188,9 @@ class FakeCloud(FakeNetworks):
         image, offered = order.nodes.image, self.offers.flavors[flavor]
         specs = {**offered.extra_specs, "pci_passthrough:alias": offered.alias or ""}
         if counted and (why := miscounted(counted, offered.vcpus, offered.ram, specs)):
-            raise InputError("nodes.flavor", flavor, f"a flavor that the site counts as Nova does: {why}")
+            raise InputError(
+                "nodes.flavor", flavor, f"a flavor whose entry in the site matches Nova's: {why}"
+            )
         if why := too_small(self.offers.image_properties.get(image, {}), flavor, offered.ram, offered.disk):
             raise InputError("nodes.image", image, why)
 

@@ -158,7 +158,7 @@ def waiting(view: PodView) -> PodView:
             "placed": (),
             "servers": (),
             "resources": (),
-            "reason": "waits for room; starts by 2027-01-31T12:00Z, nodes promised: 2",
+            "reason": "waiting for capacity; starts by 2027-01-31T12:00Z, nodes booked: 2",
             "position": 1,
             "expected_start": NOW,
         }

@@ -89,7 +89,7 @@ class FakeFabric(OpenSm):
         """Pull the cable of a host port."""
         self.wire.cut.add(port_guid)
 
-    def mend(self, port_guid: int) -> None:
+    def repair(self, port_guid: int) -> None:
         """Put it back: the manager reads the port's table again and puts it right."""
         self.wire.cut.discard(port_guid)
         self.wire.believed.pop(port_guid, None)

@@ -35,7 +35,7 @@ _EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
 
 
 class FakeWire:
-    """Tables of every host port and of its leaf port, and what the ruling manager believes of them."""
+    """Tables of every host port and of its leaf port, and what the active manager believes of them."""
 
     def __init__(self, site: Site, fabric: str, capacity: int) -> None:
         self.lock = threading.RLock()

@@ -77,7 +77,7 @@ class FakeTime:
     def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
         self.check(request, "reservations:change")
         if reservation.name in self.set_aside:
-            raise ConflictError(f"name: there is a reservation {reservation.name!r} already")
+            raise ConflictError(f"name: reservation {reservation.name!r} already")
         made = ReservationView(
             name=reservation.name,
             project_id=reservation.project_id,

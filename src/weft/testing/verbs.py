@@ -142,8 +142,8 @@ class FakeVerbs(FakeTime):
         with self._lock:
             if generation not in (None, pod.view.generation):
                 raise ConflictError(
-                    f"pod {pod.view.name} was changed meanwhile and is generation {pod.view.generation} now: "
-                    "look at it with `weft pod show`, and apply again"
+                    f"pod {pod.view.name} was changed to generation {pod.view.generation} in the meantime: check it "
+                    "with `weft pod show`, and apply again"
                 )
             change = _change(pod.view, order)
             if change.impossible:
@@ -165,7 +165,7 @@ class FakeVerbs(FakeTime):
         with self._lock:
             if any(p.view.name == order.name and p.view.project_id == project for p in self._live()):
                 raise ConflictError(
-                    f"name: there is a pod {order.name!r} already; release it first or take another name"
+                    f"name: pod {order.name!r} already exists; release it first or use another name"
                 )
             pod = _Pod(examples.pod(str(uuid.uuid4()), order, project, request.caller.user_name))
             if self.full and order.queue:
@@ -215,10 +215,10 @@ class FakeVerbs(FakeTime):
         pod = self._find(request, "pods:release", name)
         with self._lock:
             if pod.view.position is not None:
-                self._move(pod, PodState.RELEASED, "it had nothing yet")
+                self._move(pod, PodState.RELEASED, "nothing was claimed yet")
                 pod.view = pod.view.model_copy(update={"position": None, "has_receipt": False})
             elif pod.view.state not in (PodState.RELEASING, PodState.RELEASED):
-                self._move(pod, PodState.RELEASING, "release asked")
+                self._move(pod, PodState.RELEASING, "release requested")
             self._write(request, "pods:release", pod.view.name)
             return pod.view
 
@@ -226,7 +226,7 @@ class FakeVerbs(FakeTime):
         pod = self._find(request, "pods:extend", name)
         with self._lock:
             if pod.view.lease_end is None:
-                raise ConflictError(f"pod {pod.view.name} has no end that could be later")
+                raise ConflictError(f"pod {pod.view.name} has no end to extend")
             pod.view = pod.view.model_copy(update={"lease_end": until})
             self._event(pod, "lease", f"extended until {until.isoformat()}")
             return pod.view
@@ -236,11 +236,9 @@ class FakeVerbs(FakeTime):
         with self._lock:
             if pod.view.state is not PodState.FAILED:
                 state = pod.view.state
-                raise ConflictError(
-                    f"pod {pod.view.name} is {state}: only a pod that FAILED can be tried again"
-                )
+                raise ConflictError(f"pod {pod.view.name} is {state}: only a FAILED pod can be retried")
             self.fail_pods.discard(pod.view.name)
-            self._move(pod, PodState.WIRING, "retry asked")
+            self._move(pod, PodState.WIRING, "retry requested")
             return pod.view
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
@@ -248,16 +246,14 @@ class FakeVerbs(FakeTime):
         with self._lock:
             if pod.view.state is not PodState.RELEASING:
                 raise ConflictError(f"pod {pod.view.name} is {pod.view.state}: release it first")
-            self._event(pod, "release", f"abandon asked: {reason}")
+            self._event(pod, "release", f"abandon requested: {reason}")
             self._write(request, "pods:abandon", pod.view.name)
             return pod.view
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name).view
         if pod.state is not PodState.RELEASED:
-            raise ConflictError(
-                f"pod {pod.name} is {pod.state}: there is no receipt: only once it is RELEASED"
-            )
+            raise ConflictError(f"pod {pod.name} is {pod.state}: there is no receipt: not RELEASED yet")
         return sign(examples.receipt(pod), self.key)
 
     # -- the operator's
@@ -314,7 +310,7 @@ class FakeVerbs(FakeTime):
     def site_part(self, request: Request, digest: str) -> bytes:
         self._may(request, "site:show", None)
         if digest not in self.parts:
-            raise NotFoundError("the site in force has no such part; another one may have come into force")
+            raise NotFoundError("the active site has no such part; another one may have become active")
         return self.parts[digest]
 
     def show_site(self, request: Request) -> SiteView:
@@ -431,7 +427,7 @@ class FakeVerbs(FakeTime):
                 pod,
                 PodState.FAILED,
                 "create weft-00000000-server-gpu01 (nova at http://nova.example:8774): No valid host was found on "
-                "cn-17; look into the reason, then release the pod",
+                "cn-17; check the reason, then release the pod",
             )
         else:
             self._move(pod, target, "")

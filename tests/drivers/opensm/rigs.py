@@ -41,7 +41,7 @@ class Rig(Protocol):
 
     def cut(self, guid: int) -> None: ...
 
-    def mend(self, guid: int) -> None: ...
+    def repair(self, guid: int) -> None: ...
 
     def write_key(self, guid: int, index: int, key: int, leaf: bool = False) -> None: ...
 
@@ -118,8 +118,8 @@ class FakeRig:
     def cut(self, guid: int) -> None:
         self._fake.cut(guid)
 
-    def mend(self, guid: int) -> None:
-        self._fake.mend(guid)
+    def repair(self, guid: int) -> None:
+        self._fake.repair(guid)
 
     def write_key(self, guid: int, index: int, key: int, leaf: bool = False) -> None:
         self._fake.write_key(guid, key, leaf)
@@ -183,7 +183,7 @@ class RealRig:
     def _clean(self) -> None:
         self._supervisor.run(self._jobs)
         for guid in tuple(self._cut):
-            self.mend(guid)
+            self.repair(guid)
         for agent in self.agents:
             self.edit(agent, self._first[agent])
         self.driver = self.another_driver()
@@ -221,7 +221,7 @@ class RealRig:
         self.faults.unlink(self._ends[guid])
         until("the port is gone", lambda: self.driver.tables([guid])[guid].unreachable)
 
-    def mend(self, guid: int) -> None:
+    def repair(self, guid: int) -> None:
         self._cut.discard(guid)
         self.faults.relink(self._ends[guid])
         until("the port is back", lambda: not self.another_driver().tables([guid])[guid].unreachable)

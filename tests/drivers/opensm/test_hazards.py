@@ -244,7 +244,7 @@ def test_member_whose_cable_is_pulled(rig: Rig) -> None:
     assert rig.driver.delete(scope(), [wanted], {})["partition"].error is None
     found = _unsettled(rig, wanted)
     assert "can't be proved absent" in found.reason and f"{port:016x}" in found.reason
-    rig.mend(port)
+    rig.repair(port)
     until("it is gone", lambda: seen(rig, wanted) is None)
     table = rig.driver.tables([port])[port]
     assert table.keys == table.leaf_keys == {0x7FFF}

@@ -115,11 +115,11 @@ def test_a_given_subnet_is_left_free_by_the_other_one() -> None:
         ("management", "192.168.0.0/28", "network.management: '192.168.0.0/28' is not allowed: "
          "4 nodes need 21 addresses: at least a /27"),
         ("rdma", "127.0.0.0/16", "network.rdma: '127.0.0.0/16' is not allowed: "
-         "give a unicast network; this one is for loopback"),
+         "a unicast network; this one is for loopback"),
         ("management", "239.0.0.0/16", "network.management: '239.0.0.0/16' is not allowed: "
-         "give a unicast network; this one is for multicast"),
+         "a unicast network; this one is for multicast"),
         ("management", "0.0.0.0/0", "network.management: '0.0.0.0/0' is not allowed: "
-         "give a unicast network; this one is \"this network\" (0.0.0.0/8)"),
+         "a unicast network; this one is \"this network\" (0.0.0.0/8)"),
     ],
 )  # fmt: skip
 def test_a_given_subnet_that_cannot_serve_is_the_orderers_mistake(

@@ -289,7 +289,7 @@ def test_the_tightest_nodes_of_a_leaf_are_taken_first() -> None:
 def test_a_refusal_says_how_many_there_are_and_what_would_fit() -> None:
     """Too many nodes: the reason counts, and the largest number that fits is offered."""
     answer = refused(build_request(9), build_site([[4, 4]]), taken("gpu1"))
-    assert answer.reason == "9 nodes are wanted and 7 are free for this order (removed by: busy 1)."
+    assert answer.reason == "9 nodes are requested, but 7 are available (removed by: busy 1)."
     assert "count: 7 instead of 9" in answer.would_fit
 
 

@@ -15,13 +15,13 @@ from weft.planning.queue.book import Book
 def test_the_filter_names_nodes_and_reasons() -> None:
     """Only for the order that boots it; the report is the same at both doors."""
     site = build_site([[2, 2]])
-    occupancy = Occupancy(unfit={"old": {"gpu1": "its host hasn't the trait X", "gpu2": "nor has this one"}})
+    occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X", "gpu2": "nor has this one"}})
     answer = place(build_request(2, boot="old"), site, occupancy)
     assert isinstance(answer, Placement)
     assert [n.node for n in answer.nodes] == ["gpu3", "gpu4"]
     (report,) = [f for f in answer.explanation.filters if f.filter == "image"]
     assert (report.removed, report.left) == (2, 2)
-    assert report.examples == ("gpu1: its host hasn't the trait X", "gpu2: nor has this one")
+    assert report.examples == ("gpu1: its host lacks the trait X", "gpu2: nor has this one")
     engine = Engine.of(site, "ib0", occupancy)
     for boot, names in (("old", ("gpu3", "gpu4")), ("new", ("gpu1", "gpu2")), ("", ("gpu1", "gpu2"))):
         decision = engine.decide(Ask.of(build_request(2, boot=boot)))
@@ -33,11 +33,11 @@ def test_the_filter_names_nodes_and_reasons() -> None:
 def test_a_refusal_says_that_another_image_would_do() -> None:
     """Tried by deciding again without the image."""
     site = build_site([[3]])
-    occupancy = Occupancy(unfit={"old": {"gpu1": "its host hasn't the trait X"}})
+    occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X"}})
     answer = place(build_request(3, boot="old"), site, occupancy)
     assert isinstance(answer, Refusal)
     assert "image 1" in answer.reason
-    assert "nodes.image, nodes.flavor: others, which may be booted on 1 nodes more" in answer.would_fit
+    assert "nodes.image, nodes.flavor: others, which can boot on 1 more nodes" in answer.would_fit
     answer = place(build_request(4, boot="old"), site, occupancy)
     assert isinstance(answer, Refusal)
     assert not [change for change in answer.would_fit if "nodes.image" in change]

@@ -24,20 +24,18 @@ def test_slices_that_no_leaf_holds_are_the_reason() -> None:
     """Not uplinks, and not the level: how many can be had in groups, and what other groups would do."""
     answer = refused(build_request(12, slice=3), build_site([[4, 4, 4]]))
     assert answer.reason == (
-        "12 nodes are wanted in groups of 3 inside a leaf, and 9 of the 12 that are free for this order can be had so "
+        "12 nodes are requested in groups of 3 per leaf, but only 9 of the 12 available nodes form such groups "
         "(locality.slice is 3)."
     )
     assert answer.would_fit == ("count: 9 instead of 12", "locality.slice: 2 instead of 3")
     inside = refused(build_request(12, slice=3, required="block"), build_site([[4, 4, 4], [4, 4]]))
-    assert inside.reason.startswith(
-        "15 nodes are free for this order in groups of 3, but at most 9 of the 12"
-    )
+    assert inside.reason.startswith("15 nodes are available in groups of 3, but at most 9 of the 12")
 
 
 def test_one_node_is_told_in_the_singular() -> None:
     """As a person would."""
     answer = refused(build_request(1), build_site([[1]]), Occupancy(busy={"gpu1": "a"}))
-    assert answer.reason == "1 node is wanted and 0 are free for this order (removed by: busy 1)."
+    assert answer.reason == "1 node is requested, but 0 are available (removed by: busy 1)."
     assert answer.would_fit == ("when pod a (1 node) is released",)
 
 
@@ -96,9 +94,9 @@ def changed(
     elif found := re.match(r"when (\w+) leaves quarantine", sentence):
         rest = {n: r for n, r in occupancy.quarantined.items() if n != found[1]}
         free = occupancy.model_copy(update={"quarantined": rest})
-    elif "in quarantine are given back" in sentence:
+    elif "quarantined nodes are cleared" in sentence:
         free = occupancy.model_copy(update={"quarantined": {}})
-    elif found := re.match(r"when (?:pod (\w+)|several of the present pods)", sentence):
+    elif found := re.match(r"when (?:pod (\w+)|several of the current pods)", sentence):
         gone = {found[1]} if found[1] else set(occupancy.busy.values())
         busy = {n: p for n, p in occupancy.busy.items() if p not in gone}
         left = tuple(n for n in occupancy.neighbours if n.pod not in gone)

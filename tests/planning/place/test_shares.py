@@ -96,7 +96,7 @@ def test_a_whole_node_is_never_taken_of_who_holds_it_whole() -> None:
     """Nor a part of it."""
     everybody = Occupancy(busy={f"gpu{i}": "whole" for i in range(1, 5)})
     refused = place(request(1), site(), everybody)
-    assert isinstance(refused, Refusal) and "there is room for 0 (removed by: busy 4)" in refused.reason
+    assert isinstance(refused, Refusal) and "there is capacity for 0 (removed by: busy 4)" in refused.reason
 
 
 def test_whole_nodes_are_not_given_of_those_in_part_use() -> None:
@@ -147,7 +147,7 @@ def test_all_inside_the_required_level_or_none() -> None:
     assert len(set(placed(place(request(6), site(), state)))) == 2
     refused = place(request(6, required="node", preferred="node"), site(), state)
     assert isinstance(refused, Refusal)
-    assert "6 servers with 1 a100 each fit, but at most 3 inside one node" in refused.reason
+    assert "6 servers with 1 a100 each fit, but at most 3 within one node" in refused.reason
     assert refused.would_fit == ("count: 3 instead of 6", "locality.required: leaf instead of node")
 
 

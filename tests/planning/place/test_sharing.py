@@ -184,10 +184,10 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
     wide = Keep("3", "p3", ("gpu4", "gpu6"), 100, 200, "three", Terms("p3", gbps=200))
     node = Keep("4", "p4", ("gpu5",), 150, 200, "four")
     for promise, until, why in (
-        (alone, 150, "leaf l0-0 is promised to a project that it may not be shared with"),
-        (wide, 150, "the uplinks of leaf l0-0 are promised to others"),
+        (alone, 150, "leaf l0-0 is booked by a project that it may not be shared with"),
+        (wide, 150, "the uplinks of leaf l0-0 are booked by others"),
         (node, 150, None),
-        (node, 151, "nodes of it are promised to others from 1970-01-01T00:03Z"),
+        (node, 151, "some of its nodes are booked by others from 1970-01-01T00:03Z"),
     ):
         assert why_not_longer(site, "ib0", Book((lease,), (promise,)), lease, until) == why
     assert why_not_longer(site, "an IPU-POD", Book((lease,), (alone,)), lease, 150) is None
@@ -235,6 +235,6 @@ def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
 
 def test_gbps_need_cables_that_are_known() -> None:
     """On a site without links between switches the field is refused, on one leaf alone it is no matter."""
-    with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or left out"):
+    with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or omitted"):
         place(build_request(1, bisection_gbps=5), build_site([[2, 2]]), Occupancy())
     assert isinstance(place(build_request(2, bisection_gbps=5), build_site([[2]]), Occupancy()), Placement)

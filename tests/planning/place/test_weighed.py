@@ -344,7 +344,7 @@ def test_spares_stand_beside_and_are_named() -> None:
     assert "and gpu7 spare" in answer.explanation.chosen
     refusal = place(build_request(7, spare=1), site, Occupancy())
     assert isinstance(refusal, Refusal)
-    assert "8 nodes (1 of them spare) are wanted" in refusal.reason
+    assert "8 nodes (1 of them spare) are requested" in refusal.reason
     assert "nodes.spare: 0 instead of 1" in refusal.would_fit
     with pytest.raises(InputError, match="spare: 1 is not allowed"):
         place(build_request(4, slice=2, spare=1), site, Occupancy())

@@ -146,5 +146,5 @@ def test_who_is_too_late_is_passed_over() -> None:
     queue.submit(Waiting(Ask("late", 4), FOREVER, 0.0, until=50.0))
     queue.submit(Waiting(Ask("next", 4), 60.0, 1.0))
     assert [s.waiting.ask.pod for s in queue.run(50.0)] == ["next"]
-    assert queue.why["late"] == "its lease is over" and expected_starts(queue, 50.0) == {}
+    assert queue.why["late"] == "its lease has ended" and expected_starts(queue, 50.0) == {}
     assert queue.timeline.earliest(Ask("x", 4), 10.0, 50.0, 50.0) is None

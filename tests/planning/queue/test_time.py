@@ -228,7 +228,7 @@ def test_an_order_waits_for_fewer_leaves_only_as_long_as_it_may() -> None:
     line.submit(Waiting(Ask("wide", 3), 10, 0))
     line.submit(Waiting(Ask("narrow", 1), 10, 0))
     assert names(line.run(1)) == ["narrow"]
-    assert line.why["wide"] == "waits for fewer leaves"
+    assert line.why["wide"] == "waiting for fewer leaves"
     assert names(line.run(60)) == ["wide"]
 
 

@@ -164,7 +164,7 @@ def test_slices_stay_whole() -> None:
         for leaf in sorted({n.leaf for n in first.placement.nodes})
     ]
     assert len(apart) == 2
-    with pytest.raises(InputError, match=r"remove: .*whole slices of 2 nodes of one leaf"):
+    with pytest.raises(InputError, match=r"remove: .*whole slices of 2 nodes per leaf"):
         changed(first, order(4, locality={"slice": 2}), remove=apart)
 
 
@@ -196,7 +196,7 @@ def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
     first = made(order(2), Occupancy(busy=taken))
     found = refused(first, order(6), Occupancy(busy=taken))
     assert isinstance(found, Refusal)
-    assert found.reason.startswith("4 nodes more beside the 2 of the pod: ")
+    assert found.reason.startswith("4 additional nodes for the 2 of the pod: ")
     assert found.would_fit[0] == "nodes.count: 4 instead of 6"
 
 
@@ -221,7 +221,7 @@ def test_growth_stays_inside_the_required_level() -> None:
     wider = changed(first, order(5, locality={"required": "site"}))
     assert len(names(wider)) == 5
     with pytest.raises(
-        InputError, match=r"locality.required: 'leaf' .*its nodes are all within one (block|site)"
+        InputError, match=r"locality.required: 'leaf' .*its nodes are within one (block|site)"
     ):
         changed(wider, order(5, locality={"required": "leaf"}))
 
@@ -239,7 +239,7 @@ def test_others_leaves_stay_theirs() -> None:
 @pytest.mark.parametrize(
     ("parts", "field", "says"),
     [
-        ({"nodes": {"image": "other"}}, "nodes.image", "servers are made with it once"),
+        ({"nodes": {"image": "other"}}, "nodes.image", "set when servers are created"),
         ({"nodes": {"image": "ubuntu", "flavor": "h100.8.big"}}, "nodes.flavor", "flavors of cloud main"),
         ({"access": {"ssh_key": "ssh-ed25519 AAAA"}}, "access.ssh_key", "authorized_keys"),
         ({"access": {"user_data": "#cloud-config"}}, "access.user_data", "cloud-init runs once"),
@@ -247,10 +247,10 @@ def test_others_leaves_stay_theirs() -> None:
         (
             {"fabric": {"hcas_per_node": 2}},
             "fabric.hcas_per_node",
-            "it can't be changed while the pod is there",
+            "it can't be changed on an existing pod",
         ),
-        ({"locality": {"exclusive": True}}, "locality.exclusive", "release the pod and order it anew"),
-        ({"lease": {"start": "2027-01-01T00:00Z"}}, "lease.start", "it has begun"),
+        ({"locality": {"exclusive": True}}, "locality.exclusive", "release the pod and order it again"),
+        ({"lease": {"start": "2027-01-01T00:00Z"}}, "lease.start", "it has started"),
     ],
 )
 def test_what_cant_be_changed_is_said_with_what_to_do(parts: dict[str, Any], field: str, says: str) -> None:
@@ -344,7 +344,7 @@ def test_a_node_that_left_the_site_is_named_unless_it_goes() -> None:
             ),
         }
     )
-    with pytest.raises(ConflictError, match=f"node {gone} of pod p isn't in site small any more"):
+    with pytest.raises(ConflictError, match=f"node {gone} of pod p is no longer in site small"):
         changed(first, order(4), site=less)
     assert gone not in names(changed(first, order(2), site=less, remove=(gone,)))
 

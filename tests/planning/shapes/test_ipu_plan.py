@@ -81,7 +81,7 @@ def test_a_graph_that_reached_them_would_be_stopped(change: str) -> None:
     else:
         spec = NetworkSpec(physical_network="physnet-1g", segment=13, port_security=True)
         resources["network/data"] = resources["network/data"].model_copy(update={"spec": spec})
-    with pytest.raises(ValueError, match="a tenant would reach a network of the site's own"):
+    with pytest.raises(ValueError, match="a tenant would reach one of the site's own networks"):
         check_reach(Graph(resources=tuple(resources.values())), SITE, "pod1")
 
 
@@ -129,7 +129,7 @@ def test_the_poplar_servers_papers() -> None:
     both = message_from_string(user_data(good(access={"user_data": own}), "server/poplar1"))
     parts = [p.get_payload() for p in both.walk() if not p.is_multipart()]
     assert str(parts[0]).strip() == own.strip() and "vipu-cli.hcl" in str(parts[1])
-    with pytest.raises(InputError, match=r"access\.user_data.*Nova takes"):
+    with pytest.raises(InputError, match=r"access\.user_data.*besides what a Poplar server needs"):
         good(access={"user_data": "x" * (NOVA_LIMIT - 10)})
 
 
@@ -139,12 +139,15 @@ def test_the_poplar_servers_papers() -> None:
         ({"ipus": {"count": 16, "ipu_pod": "pod9"}}, "'pod9' is not allowed: IPU-PODs of cloud main: pod1"),
         (
             {"nodes": {**ORDER["nodes"], "spare": 1}},
-            "nodes.spare: 1 is not allowed: 0 or left out: orders of IPUs have no spares",
+            "nodes.spare: 1 is not allowed: 0 or omitted: orders of IPUs have no spares",
         ),
-        ({"locality": {"exclusive": True}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
-        ({"fabric": {"hcas": "shared"}}, "fabric: 'given' is not allowed: an order of IPUs has no fabric"),
-        ({"locality": {"required": "leaf"}}, "locality: 'given' is not allowed: IPUs are always neighbours"),
-        ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma: '10.9.0.0/24' is not allowed: the subnet of the data"),
+        ({"locality": {"exclusive": True}}, "locality: 'given' is not allowed: must be omitted: IPUs are always "
+            "adjacent"),
+        ({"fabric": {"hcas": "shared"}}, "fabric: 'given' is not allowed: must be omitted: IPU pods use"),
+        ({"locality": {"required": "leaf"}}, "locality: 'given' is not allowed: must be omitted: IPUs are always "
+            "adjacent"),
+        ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma: '10.9.0.0/24' is not allowed: must be omitted: the data "
+            "network"),
         ({"network": {"management": "10.2.9.0/24"}}, "must not overlap the IPU-Gateway network 10.2.0.0/16"),
         ({"network": {"management": "10.1.9.0/24"}}, "must not overlap the BMC network 10.1.0.0/16"),
         ({"nodes": {**ORDER["nodes"], "count": 17}}, "nodes.count: 17 is not allowed: at most 16 Poplar servers"),
@@ -185,8 +188,8 @@ def places(**taken: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("taken", "sentence"),
     [
-        (places(poplar1=8, poplar2=8), "0 Poplar servers with room, 1 are needed"),
-        (places(generic1=8, generic2=16), "0 nodes for V-IPU controllers with room"),
+        (places(poplar1=8, poplar2=8), "0 Poplar servers with capacity, 1 are needed"),
+        (places(generic1=8, generic2=16), "0 nodes for V-IPU controllers with capacity"),
     ],
 )
 @pytest.mark.parametrize("field", ["busy", "reserved"])
@@ -215,7 +218,7 @@ def test_an_ipu_pod_without_room_for_servers_is_passed_over() -> None:
     assert good(site=site).fabric == "pod2"
     refused = planned(site=site, ipus={"count": 16, "ipu_pod": "pod1"})
     assert isinstance(refused, Refusal)
-    assert refused.reason == "IPU-POD pod1 has 0 Poplar servers with room, 1 are needed"
+    assert refused.reason == "IPU-POD pod1 has 0 Poplar servers with capacity, 1 are needed"
 
 
 def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:

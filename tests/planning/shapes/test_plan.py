@@ -176,9 +176,7 @@ def test_several_fabrics_make_the_order_say_which() -> None:
     site = two_fabrics()
     with pytest.raises(InputError) as caught:
         plan(order(1), site)
-    assert str(caught.value) == (
-        "fabric.name: missing: the nodes that could be had are on several fabrics: ib, ib2"
-    )
+    assert str(caught.value) == ("fabric.name: missing: suitable nodes are on several fabrics: ib, ib2")
     found = plan(order(2, fabric={"name": "ib2"}), site)
     assert isinstance(found, Plan)
     assert {k for k in found.graph.by_key() if k.startswith("port/gpu01")} == {
@@ -211,7 +209,7 @@ def test_no_node_on_a_fabric_is_told() -> None:
     cloud = site.clouds["main"]
     flavors = cloud.flavors | {"b200.8": Flavor(accelerators=AcceleratorCount(type="b200", count=8))}
     without = site.model_copy(update={"clouds": {"main": cloud.model_copy(update={"flavors": flavors})}})
-    with pytest.raises(InputError, match="no node of cloud main with what is ordered is on a fabric at all"):
+    with pytest.raises(InputError, match="no node of cloud main that fits the order is on a fabric"):
         plan(order(1, nodes={"flavor": "b200.8"}), without)
 
 
@@ -236,7 +234,7 @@ def test_shared_adapters_are_refused_by_the_fabrics_own_word(
     found = plan(order(1, fabric={"hcas": "shared"}), capabilities=capabilities)
     assert isinstance(found, Refusal)
     assert found.reason == f"shared adapters are not possible on fabric ib: {why}"
-    assert found.would_fit == ("fabric.hcas: dedicated (whole adapters, one server a node)",)
+    assert found.would_fit == ("fabric.hcas: dedicated (whole adapters, one server per node)",)
 
 
 def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:

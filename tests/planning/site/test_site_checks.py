@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     ),
     "an unknown node in the table of adapters": (
         "hcas.csv", "gpu02,mlx5_0,", "gpu20,mlx5_0,",
-        ["hcas.csv:6: hcas[4].node: 'gpu20' is not allowed: it must be a node of the site",
+        ["hcas.csv:6: hcas[4].node: 'gpu20' is not allowed: a node of the site",
          "links.csv:6: links[4].a: 'gpu02/mlx5_0' is not allowed: a switch of the site, or node/adapter"],
     ),
     "a PCI address twice in one node": (
@@ -224,7 +224,7 @@ def test_two_clouds_make_nodes_say_theirs(folder: Folder) -> None:
     errors = folder.errors()
     assert len(errors) == 18 - 2 + 2
     assert errors[0] == "nodes.csv:2: nodes[0].cloud: missing: required if the site has several clouds"
-    assert "no node of cloud main has them" in errors[-1]
+    assert "no node of cloud main has that many" in errors[-1]
 
 
 def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:

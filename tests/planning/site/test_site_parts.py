@@ -197,12 +197,12 @@ def test_a_part_that_is_not_there_is_told() -> None:
     document, sent = with_parts(site())
     gone = document["nodes"]["parts"][-1]
     body = sent.parts.pop(gone)
-    with pytest.raises(ConflictError, match="1 of those that the document names are not here"):
+    with pytest.raises(ConflictError, match="1 of the document's parts are not stored"):
         load_site(document, parts=sent)
     assert sent.read == []
     sent.parts[gone] = body
     sent.weigh = lambda digests: (sent.parts.pop(gone) and len(digests), 0)  # type: ignore[method-assign]
-    with pytest.raises(ConflictError, match="not any more"):
+    with pytest.raises(ConflictError, match="are not stored"):
         load_site(document, parts=sent)
 
 

@@ -130,7 +130,7 @@ class OpenSm:
         holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
         problems = check_tables(site, name, wanted.pkey, wanted.members, mine.tables, holders)
         inside, outside = probe_pairs(wanted.members, mine.outsiders)
-        probes = self._paths(mine.told.ruling, [*inside, *outside])
+        probes = self._paths(mine.told.active, [*inside, *outside])
         problems += check_paths(site, name, wanted.pkey, probes[: len(inside)], probes[len(inside) :])
         return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
 

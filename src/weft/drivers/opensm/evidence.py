@@ -45,7 +45,7 @@ class OpenSmSnapshot(Snapshot):
 def told(read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], master: str) -> Told:
     """The managers' files in the words of every fabric."""
     return Told(
-        ruling=master,
+        active=master,
         read={n: {p.pkey: p.name for p in f.configured} for n, f in read.items()},
         # The answer alone: this goes into receipts, which tenants read, and addresses are none of their business.
         unread={n: e.answer if isinstance(e, OutsideError) else str(e) for n, e in unread.items()},
@@ -58,7 +58,7 @@ def stale(told: Told, pkey: int) -> dict[str, str]:
     still = {
         name: "its file still has the partition"
         for name, partitions in told.read.items()
-        if name != told.ruling and pkey in partitions
+        if name != told.active and pkey in partitions
     }
     return unread | still
 
@@ -76,7 +76,7 @@ def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
 
 
 def _partition(pkey: int, snapshot: OpenSmSnapshot, behind: Mapping[str, str]) -> EvidenceItem:
-    there, master, name = pkey in snapshot.segments, snapshot.told.ruling, snapshot.fabric
+    there, master, name = pkey in snapshot.segments, snapshot.told.active, snapshot.fabric
     without = [m for m in sorted(snapshot.told.read) if m != master and m not in behind]
     others = f" nor in those of {', '.join(without)}" if without else ""
     return EvidenceItem(

@@ -3,8 +3,8 @@
 A partition is settled only if the master's file asks for exactly its members, and the tables of every host port
 and leaf port show exactly them, all as full members. It is absent only if the master's file doesn't ask for it and no
 table has its key, and each of its former members could be read. Anything between is PENDING with the reason; never
-BROKEN, because what is broken is taken away and made anew, and a tenant's partition must not be taken away to mend one
-port of it. What a standby would do that took over now is said beside it: its file is brought up to date without the
+BROKEN, because what is broken is taken away and made anew, and a tenant's partition must not be taken away to repair
+one port of it. What a standby would do that took over now is said beside it: its file is brought up to date without the
 pod's doing (`OpenSm.level`), and until then one silent standby must not stop every order and every release.
 """
 
@@ -29,7 +29,7 @@ class Seen:
     """One reading of a fabric. Many pods are judged by one: what each asks for is found by index.
 
     Attributes:
-        master: name of the ruling manager's agent.
+        master: name of the active manager's agent.
         files: agent -> its file; `unread`: agent -> why there is none.
         tables: every host port, and the vacant leaf ports.
         known_ports: port GUIDs that the site has; another's absence proves nothing and is no fault.

@@ -16,7 +16,7 @@ def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -
     return FabricStatus(
         fabric=fabric,
         managers=tuple(_manager(name, answer) for name, answer in answers.items()),
-        problems=(*_rulers(known), *_files(known)),
+        problems=(*_masters(known), *_files(known)),
     )
 
 
@@ -28,7 +28,7 @@ def _manager(name: str, answer: AgentStatus | WeftError) -> ManagerStatus:
     )
 
 
-def _rulers(known: Mapping[str, AgentStatus]) -> list[str]:
+def _masters(known: Mapping[str, AgentStatus]) -> list[str]:
     masters = [name for name, a in known.items() if a.state is ManagerState.MASTER]
     ours = {a.port_guid for a in known.values()}
     strangers = {a.master_guid for a in known.values() if a.master_guid is not None} - ours

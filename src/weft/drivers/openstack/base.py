@@ -124,7 +124,7 @@ class KindDriver(ABC):
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]: ...
 
     @abstractmethod
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         """Change these fields in place. Raises the error."""
 
     @abstractmethod

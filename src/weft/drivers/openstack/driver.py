@@ -95,7 +95,7 @@ class OpenStackDriver:
         def one(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, Outcome]:
             found = look(kind, call, batch).rows
 
-            def mend(resource: Resource) -> str:
+            def repair(resource: Resource) -> str:
                 rows = found.get(resource.key)
                 if not rows:
                     raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it doesn't exist")
@@ -106,10 +106,10 @@ class OpenStackDriver:
                     what = f"{', '.join(fixed)} can't be changed in place"
                     raise self._impossible(f"update {resource.name}", what, "delete and recreate it")
                 if differing:
-                    kind.mend(call, resource, row, differing)
+                    kind.repair(call, resource, row, differing)
                 return row.id
 
-            return outcomes_of(call, batch, mend)
+            return outcomes_of(call, batch, repair)
 
         return self._each_kind(scope, ids, wanted, one)
 

@@ -145,7 +145,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         if counted and (
             why := miscounted(counted, flavor["vcpus"], flavor["ram"], flavor.get("extra_specs", {}))
         ):
-            raise InputError("nodes.flavor", name, f"a flavor that the site counts as Nova does: {why}")
+            raise InputError("nodes.flavor", name, f"a flavor whose entry in the site matches Nova's: {why}")
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor

@@ -115,8 +115,8 @@ class Networks(NeutronKind):
             with_whom.setdefault(share["object_id"], set()).add(share["target_tenant"])
         return [replace(row, raw={**row.raw, SHARED: frozenset(with_whom[row.id])}) for row in rows]
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        super().mend(call, resource, row, fields)
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().repair(call, resource, row, fields)
         if "shared_with" not in fields:
             return
         for share in shares_of(call.project, [row.id]):

@@ -91,7 +91,7 @@ class NeutronKind(KindDriver):
             outcomes.update(self._create_batch(call, wanted[start : start + BATCH]))
         return outcomes
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         body = self.changes(call, resource, fields)
         if "mark" in fields:
             body["description"] = call.text(resource.key)

@@ -128,7 +128,7 @@ class Servers(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         body = {"server": {"description": call.text(resource.key)}}
         call.project.compute.ask(f"update server {resource.name}", "PUT", f"/servers/{row.id}", json=body)
         tags = {"tags": _tags(call.scope.owner)}
@@ -230,7 +230,7 @@ class KeyPairs(KindDriver):
 
         return outcomes_of(call, wanted, one)
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         raise AssertionError("key pairs can't be changed")
 
     def remove(self, project: Project, row: Row) -> None:

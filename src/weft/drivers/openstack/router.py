@@ -40,8 +40,8 @@ class Routers(NeutronKind):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         return self.body(call, resource) if "external_network" in fields else {}
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        super().mend(call, resource, row, fields)
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().repair(call, resource, row, fields)
         if "subnets" not in fields:
             return
         there = frozenset(self._interfaces(call.project, row.id))

@@ -42,8 +42,8 @@ class SecurityGroups(NeutronKind):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         return {}
 
-    def mend(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        super().mend(call, resource, row, fields)
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        super().repair(call, resource, row, fields)
         if fields & {"ssh_from", "rules"}:
             self._make_exact(call, resource, row)
 

@@ -80,7 +80,7 @@ class Controller:
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
-    def mend(self, resource: Resource) -> None:
+    def repair(self, resource: Resource) -> None:
         """A user's allocation is restored; the rest can't be changed in place."""
         asked, spec = f"update {resource.name}", resource.spec
         if not isinstance(spec, VipuUserSpec):

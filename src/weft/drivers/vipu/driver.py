@@ -75,7 +75,7 @@ class VipuDriver:
             owner = owners[machine]
             if isinstance(owner, UnknownError):
                 raise owner
-            found[resource.key] = _obeys(machine, owner, scope)
+            found[resource.key] = _bound(machine, owner, scope)
         return {**found, **self._seen_by_controller(scope, others)}
 
     def create(
@@ -101,7 +101,7 @@ class VipuDriver:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         controller = self._controller(scope, wanted)
-        return {r.key: _outcome(controller.mend, r) for r in wanted}
+        return {r.key: _outcome(controller.repair, r) for r in wanted}
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -265,7 +265,7 @@ def _id(resource: Resource) -> str:
     return spec.name if isinstance(spec, VipuNamedSpec) else _agent(resource).machine
 
 
-def _obeys(machine: str, owner: str, scope: Scope) -> Observed:
+def _bound(machine: str, owner: str, scope: Scope) -> Observed:
     if not owner:
         return Observed.absent(
             "the agent itself says that it is bound to no controller, which clears every partition"

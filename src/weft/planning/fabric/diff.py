@@ -183,7 +183,7 @@ def _cables(missing: set[Cable], new: set[Cable]) -> list[FabricDifference]:
         left.remove(now)
         before = _text(cable[1] if cable[0] == port else cable[0])
         after = _text(now[1] if now[0] == port else now[0])
-        what = f"the cable of {_text(port)} goes to {after}, and should go to {before}"
+        what = f"the cable of {_text(port)} goes to {after}, expected {before}"
         moved.append(
             FabricDifference(
                 kind="moved cable", subject=_text(port), described=before, observed=after, what=what
@@ -194,7 +194,7 @@ def _cables(missing: set[Cable], new: set[Cable]) -> list[FabricDifference]:
             kind="missing cable",
             subject=_text(a),
             described=_text(b),
-            what=f"the cable from {_text(a)} to {_text(b)} is not there",
+            what=f"the cable from {_text(a)} to {_text(b)} is missing",
         )
         for a, b in lost
     ]

@@ -79,9 +79,9 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
         if cidr is None:
             continue
         if reason := unusable(cidr):
-            raise InputError(f"network.{name}", str(cidr), f"give a unicast network; this one is {reason}")
+            raise InputError(f"network.{name}", str(cidr), f"a unicast network; this one is {reason}")
         if cidr.prefixlen < WIDEST:
-            raise InputError(f"network.{name}", str(cidr), f"give a network of a /{WIDEST} at most")
+            raise InputError(f"network.{name}", str(cidr), f"at most a /{WIDEST}")
         if cidr.num_addresses < sizes[name]:
             raise InputError(
                 f"network.{name}",
@@ -90,7 +90,7 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
             )
     if network.rdma and network.management and network.rdma.overlaps(network.management):
         raise InputError(
-            "network.management", str(network.management), f"it must not overlap network.rdma {network.rdma}"
+            "network.management", str(network.management), f"must not overlap network.rdma {network.rdma}"
         )
     return [n for n in given.values() if n is not None]
 

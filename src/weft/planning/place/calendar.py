@@ -133,9 +133,9 @@ class Calendar:
             for leaf, _ in entry.bits
         }
 
-    def loads(self, but: str = "") -> list[Load[int]]:
-        """What uplinks carry for pods other than `but`, each as long as it is there."""
-        return [Load(e.start, e.end, _crossing(e)) for e in self._guaranteed if e.pod != but]
+    def loads(self, exclude_pod: str = "") -> list[Load[int]]:
+        """What uplinks carry for pods other than `exclude_pod`, each as long as it is there."""
+        return [Load(e.start, e.end, _crossing(e)) for e in self._guaranteed if e.pod != exclude_pod]
 
     def given_back(self) -> list[tuple[float, int]]:
         """When each entry ends that does, and how many nodes it has; in no order."""

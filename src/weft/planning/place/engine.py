@@ -87,13 +87,13 @@ class Engine(Gang):
         return engine
 
     def decide(
-        self, ask: Ask, hidden: Mapping[int, int] | None = None, besides: Mapping[int, int] = NOTHING
+        self, ask: Ask, hidden: Mapping[int, int] | None = None, extra_load: Mapping[int, int] = NOTHING
     ) -> Decision | None:
         """The best nodes for this ask, or None; changes nothing.
 
         Args:
             hidden: leaf -> bits of nodes that can't be had for the time that is asked for (reservations).
-            besides: leaf -> Gb/s that its uplinks carry in that time beyond what they carry now.
+            extra_load: leaf -> Gb/s that its uplinks carry in that time beyond what they carry now.
 
         Raises:
             InputError: a count that is not a multiple of the slice.
@@ -106,31 +106,31 @@ class Engine(Gang):
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
             )
         if ask.spare:
-            return self._with_spares(ask, hidden, besides)
+            return self._with_spares(ask, hidden, extra_load)
         view = self.view(ask)
         if hidden or ask.exclude or ask.failed:
             pool, hidden = self._without(view, ask, hidden or {})
         else:
             pool, hidden = view.pool, NOTHING
         if ask.preferences and self.policy is None:
-            return self.weighed(view, pool, ask, self._bits(hidden), besides, self.closed_to(ask.terms))
+            return self.weighed(view, pool, ask, self._bits(hidden), extra_load, self.closed_to(ask.terms))
         found = self._beside(view, pool, ask, hidden) if ask.near else self.choose(view, pool, ask, hidden)
         if found is None or not (ask.gbps or self.deep) or self.policy is not None:
             return found
         nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
         for leaf, bits in self.numbers.masks(ask.near).items():
             nodes[leaf] = nodes.get(leaf, 0) + bits.bit_count()
-        if self.allowed(ask, nodes, besides):
+        if self.allowed(ask, nodes, extra_load):
             return found
-        return self.weighed(view, pool, ask, self._bits(hidden), besides, self.closed_to(ask.terms))
+        return self.weighed(view, pool, ask, self._bits(hidden), extra_load, self.closed_to(ask.terms))
 
     def _with_spares(
-        self, ask: Ask, hidden: Mapping[int, int] | None, besides: Mapping[int, int]
+        self, ask: Ask, hidden: Mapping[int, int] | None, extra_load: Mapping[int, int]
     ) -> Decision | None:
         """The order and its spares are one gang; which of them are spare is told by the decision."""
         if ask.spare % ask.slice:
             raise InputError("nodes.spare", ask.spare, f"a multiple of the slice ({ask.slice})")
-        found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden, besides)
+        found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden, extra_load)
         return found and found._replace(size=ask.count)
 
     def _bits(self, hidden: Mapping[int, int]) -> Callable[[int], int]:

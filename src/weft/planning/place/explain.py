@@ -26,28 +26,28 @@ def refusal_reason(
     if free < wanted:
         are, those = ("is" if n == 1 else "are" for n in (wanted, free))
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        return f"{what} {are} wanted and {free} {those} free for this order" + (
+        return f"{what} {are} requested, but {free} {those} available" + (
             f" (removed by: {removed})." if removed else "."
         )
     if total < wanted:
         return (
-            f"{what} are wanted in groups of {size} inside a leaf, and {total} of the {free} that are free for this "
-            f"order can be had so (locality.slice is {size})."
+            f"{what} are requested in groups of {size} per leaf, but only {total} of the {free} available nodes form "
+            f"such groups (locality.slice is {size})."
         )
     if request.required == "node":
         return f"{what} can't be on one node: locality.required is node."
     groups = f" in groups of {size}" if size > 1 else ""
-    there = f"{some(total, 'node')} {'is' if total == 1 else 'are'} free for this order{groups}, but"
+    there = f"{some(total, 'node')} {'is' if total == 1 else 'are'} available{groups}, but"
     if request.required != "site":
         most, where = _most_in_one(request, engine)
         if most < wanted or not request.bisection_gbps:
             return (
-                f"{there} at most {most} of the {wanted} inside one "
+                f"{there} at most {most} of the {wanted} within one "
                 f"{request.required} ({where}), and locality.required is {request.required}."
             )
     return (
-        f"{there} no leaves whose uplinks have {request.bisection_gbps} Gb/s left "
-        f"for each of {what} inside one {request.required}."
+        f"{there} no leaves whose uplinks have {request.bisection_gbps} Gb/s left for each of {what} within one "
+        f"{request.required}."
     )
 
 

@@ -45,7 +45,7 @@ def filters_for(
         _among("quarantine", occupancy.quarantined, lambda n: occupancy.quarantined.get(n.name)),
         _among("segments", no_keys, lambda n: no_keys.get(n.name)),
         _among("exclude", excluded, lambda n: "the order excludes it" if n.name in excluded else None),
-        _among("stays", near, lambda n: "is in the pod already" if n.name in near else None),
+        _among("stays", near, lambda n: "is already in the pod" if n.name in near else None),
         _among("busy", occupancy.busy, lambda n: _busy(n, occupancy, request.share is not None)),
         *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
@@ -164,7 +164,7 @@ def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
 
 def _dedicated(leaf: str, request: PlacementRequest, dedicated: Mapping[str, str]) -> str | None:
     owner = dedicated.get(leaf)
-    return None if owner in (None, request.project) else f"leaf {leaf} is set aside for another project"
+    return None if owner in (None, request.project) else f"leaf {leaf} is dedicated to another project"
 
 
 def terms_of(one: PlacementRequest | Neighbour) -> Terms:

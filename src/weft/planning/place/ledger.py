@@ -191,10 +191,10 @@ class Ledger:
             for leaf, gbps in mine.items():
                 self.carried[leaf] = self.carried.get(leaf, 0) + gbps
 
-    def carried_for_others(self, pod: str, besides: Mapping[int, int]) -> Callable[[int], int]:
-        """Leaf -> Gb/s of its uplinks that are guaranteed to other pods: now, and `besides` (below 0: less)."""
+    def carried_for_others(self, pod: str, extra_load: Mapping[int, int]) -> Callable[[int], int]:
+        """Leaf -> Gb/s of its uplinks that are guaranteed to other pods: now, and `extra_load` (below 0: less)."""
         own = self._carried.get(pod, {})
-        return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0) + besides.get(leaf, 0)
+        return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0) + extra_load.get(leaf, 0)
 
     def disable(self, node: str, why: str, reason: str) -> None:
         """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""

@@ -82,7 +82,7 @@ def decide(
         own: nodes that are set aside for the order's project, free or not.
     """
     ask, numbers = Ask.of(request), engine.numbers
-    besides = {leaf: carried[name] for leaf, name in enumerate(numbers.leaves) if name in carried}
+    extra_load = {leaf: carried[name] for leaf, name in enumerate(numbers.leaves) if name in carried}
     view = engine.view(ask)
     mine = {
         leaf: bits
@@ -90,9 +90,9 @@ def decide(
         if (bits := among & engine.available[leaf] & view.mask[leaf])
     }
     if not mine:
-        return engine.decide(ask, None, besides)
+        return engine.decide(ask, None, extra_load)
     found = engine.decide(
-        replace(ask, preferences=(*ask.preferences, engine.preferring(mine, OWN))), None, besides
+        replace(ask, preferences=(*ask.preferences, engine.preferring(mine, OWN))), None, extra_load
     )
     return found and found.at_home(mine, OWN, bool(request.preferences))
 
@@ -108,7 +108,7 @@ def check_uplinks(gbps: int, topology: Topology) -> None:
     known = any(topology.uplinks.values()) or (topology.uplinks and len(topology.leaves) < 2)
     if gbps and not known:
         allowed = (
-            f"0 or left out: the site has no cables from fabric {topology.fabric}'s leaves to other switches"
+            f"0 or omitted: the site has no cables from fabric {topology.fabric}'s leaves to other switches"
         )
         raise InputError("fabric.bisection_gbps", gbps, allowed)
 

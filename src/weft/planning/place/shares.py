@@ -263,11 +263,11 @@ def _refusal(
     reason = f"{some(request.count, 'server')} with {wanted.count} {wanted.type} each"
     if total < request.count:
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        reason += f" are wanted on shared nodes and there is room for {total}"
+        reason += f" are requested on shared nodes, and there is capacity for {total}"
         reason += f" (removed by: {removed})." if removed else "."
     else:
         level = request.required
-        reason += f" fit, but at most {most} inside one {level}, and locality.required is {level}."
+        reason += f" fit, but at most {most} within one {level}, and locality.required is {level}."
     would = [f"count: {most} instead of {request.count}"] if most else []
     if total >= request.count:
         wider: list[Level] = [x for x in topology.levels if LEVELS.index(x) > LEVELS.index(request.required)]

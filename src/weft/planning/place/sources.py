@@ -38,7 +38,7 @@ def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, in
     known = {n.guid for n in observed.nodes}
     lost = sorted({e.guid for link in observed.links for e in link} - known)
     if lost:
-        allowed = f"whole: a cable leads to {_guid(lost[0])}, and nothing else is said of it"
+        allowed = f"complete: a cable leads to {_guid(lost[0])}, which is not described"
         raise InputError("ibnetdiscover", f"{len(observed.nodes)} nodes", allowed)
     adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not _NO_HOST.search(n.name)}
     hosts = {guid: _host(name) for guid, name in _each_once(adapters).items()}

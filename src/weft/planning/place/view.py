@@ -216,5 +216,5 @@ def _reason(name: str, node: str, lens: Lens, unfit: Mapping[str, str]) -> str:
         "cloud": f"does not belong to cloud {lens.kind.cloud}",
         "fabric": f"has fewer than {lens.kind.hcas} cabled HCAs on the fabric",
         "accelerators": f"has fewer than {lens.kind.accelerators} {lens.kind.accelerator}",
-        "dedicated": "its leaf is set aside for another project",
+        "dedicated": "its leaf is dedicated to another project",
     }[name]

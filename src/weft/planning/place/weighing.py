@@ -30,25 +30,25 @@ class Weighing(Ledger):
 
     _about: dict[tuple[str, str], dict[int, int]] | None = None
 
-    def allowed(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:
+    def allowed(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:
         """Whether a choice made without regard to halls and uplinks is the optimum with it: leaf -> nodes, all of them.
 
         One that is inside one hall costs nothing more, so none is better; one in several may be beaten.
 
         Args:
-            besides: leaf -> Gb/s that its uplinks carry in the time asked for, beyond what they carry now.
+            extra_load: leaf -> Gb/s that its uplinks carry in the time asked for, beyond what they carry now.
         """
         if self.deep and self.tree.domains(nodes)[:2] != (1, 1):
             return False
-        return not ask.gbps or self._fits_uplinks(ask, nodes, besides)
+        return not ask.gbps or self._fits_uplinks(ask, nodes, extra_load)
 
     def weigh(
-        self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int], besides: Mapping[int, int]
+        self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int], extra_load: Mapping[int, int]
     ) -> Found | None:
         """The best leaves for an ask with preferences, uplinks or halls.
 
         Args:
-            pool: what it may be given; `bits_of`: leaf -> its nodes that are free; `besides`: as for `allowed`.
+            pool: what it may be given; `bits_of`: leaf -> its nodes that are free; `extra_load`: as for `allowed`.
         """
         if ask.gbps and self.tree.uplinks is None:
             raise InputError(
@@ -56,7 +56,7 @@ class Weighing(Ledger):
             )
         stay = {leaf: bits.bit_count() for leaf, bits in self.numbers.masks(ask.near).items()}
         touched = self._touched(ask)
-        guaranteed = self.carried_for_others(ask.pod, besides)
+        guaranteed = self.carried_for_others(ask.pod, extra_load)
         nodes: dict[int, list[tuple[int, int, int]]] = {}
         parts: list[Part] = []
         for leaf, free in enumerate(pool.free):
@@ -84,7 +84,7 @@ class Weighing(Ledger):
         pool: Pool,
         ask: Ask,
         bits_of: Callable[[int], int],
-        besides: Mapping[int, int],
+        extra_load: Mapping[int, int],
         shared: Collection[int] = (),
     ) -> Decision | None:
         """The decision for an ask with preferences, uplinks or halls; the arguments are those of `weigh`.
@@ -94,7 +94,7 @@ class Weighing(Ledger):
         """
         removed, total = sum(map(pool.free.__getitem__, shared)) * ask.slice, pool.total
         pool = pool.but(dict.fromkeys(shared, 0))
-        found = self.weigh(view, pool, ask, bits_of, besides)
+        found = self.weigh(view, pool, ask, bits_of, extra_load)
         if found is None:
             return None
         weighed = found.weighed
@@ -135,8 +135,8 @@ class Weighing(Ledger):
             others, bool(ask.near), 0,
         ))  # fmt: skip
 
-    def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], besides: Mapping[int, int]) -> bool:
-        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod, besides)
+    def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:
+        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod, extra_load)
         return uplinks is not None and all(
             guaranteed(leaf) + gbps <= uplinks[leaf] for leaf, gbps in crossing(nodes, ask.gbps).items()
         )

@@ -121,7 +121,7 @@ def _another_image(request: PlacementRequest, occupancy: Occupancy, fits: Fits) 
     unfit = occupancy.unfit.get(request.boot, {})
     if not unfit or not fits(request.model_copy(update={"boot": ""}), occupancy):
         return None
-    return f"nodes.image, nodes.flavor: others, which may be booted on {len(unfit)} nodes more"
+    return f"nodes.image, nodes.flavor: others, which can boot on {len(unfit)} more nodes"
 
 
 def _without_exclusions(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
@@ -137,7 +137,7 @@ def _without_quarantine(request: PlacementRequest, occupancy: Occupancy, fits: F
         rest = {n: r for n, r in occupancy.quarantined.items() if n != node}
         if fits(request, occupancy.model_copy(update={"quarantined": rest})):
             return f"when {node} leaves quarantine ({occupancy.quarantined[node]})"
-    return f"when the {len(occupancy.quarantined)} nodes in quarantine are given back"
+    return f"when the {len(occupancy.quarantined)} quarantined nodes are cleared"
 
 
 def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
@@ -149,5 +149,5 @@ def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) 
         if fits(request, occupancy, {pod}):
             return f"when pod {pod} ({some(nodes, 'node')}) is released"
     if held and fits(request, occupancy, held.keys()):
-        return "when several of the present pods are released"
+        return "when several of the current pods are released"
     return None

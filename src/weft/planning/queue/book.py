@@ -114,21 +114,21 @@ class Book:
             )
         )
 
-    def kept(self, project: str, start: float, end: float, but: str = "") -> dict[str, str]:
-        """Node -> for whom it is kept in this window: promised to a pod other than `but`, or another project's."""
+    def kept(self, project: str, start: float, end: float, exclude_pod: str = "") -> dict[str, str]:
+        """Node -> for whom it is kept in this window: booked by a pod other than `exclude_pod`, or reserved."""
         found: dict[str, str] = {}
         for keep in self.promises:
-            if keep.name != but and keep.overlaps(start, end):
+            if keep.name != exclude_pod and keep.overlaps(start, end):
                 found.update(
-                    dict.fromkeys(keep.nodes, f"promised to pod {keep.label} from {when(keep.start)}")
+                    dict.fromkeys(keep.nodes, f"booked for pod {keep.label} from {when(keep.start)}")
                 )
         for keep in self.reservations:
             if keep.project != project and keep.overlaps(start, end):
-                found.update(dict.fromkeys(keep.nodes, f"set aside for project {keep.project}"))
+                found.update(dict.fromkeys(keep.nodes, f"reserved for project {keep.project}"))
         return found
 
     def occupancy(
-        self, health: Occupancy, project: str, now: float, start: float, end: float, but: str = ""
+        self, health: Occupancy, project: str, now: float, start: float, end: float, exclude_pod: str = ""
     ) -> Occupancy:
         """What can't be had in a window: who holds it, for whom it is kept, what is out of order.
 
@@ -136,8 +136,8 @@ class Book:
         """
         held = [k for k in self.leases if start <= now or k.end > start]
         busy = {n: k.label for k in held for n in k.nodes}
-        kept = self.kept(project, start, end, but)
-        later = [k for k in self.promises if k.name != but and k.overlaps(start, end)]
+        kept = self.kept(project, start, end, exclude_pod)
+        later = [k for k in self.promises if k.name != exclude_pod and k.overlaps(start, end)]
         there = [k for k in self.reservations if k.overlaps(start, end)]
         reserved = [k for k in there if k.project != project]
         neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *reserved))
@@ -150,12 +150,12 @@ class Book:
         )
 
     def conflict(
-        self, nodes: Iterable[str], project: str, start: float, end: float, but: str = ""
+        self, nodes: Iterable[str], project: str, start: float, end: float, exclude_pod: str = ""
     ) -> float | None:
         """When the first of these nodes is promised or set aside for somebody else in this window."""
         wanted = set(nodes)
         theirs = (
-            *(p for p in self.promises if p.name != but),
+            *(p for p in self.promises if p.name != exclude_pod),
             *(b for b in self.reservations if b.project != project),
         )
         found = [k.start for k in theirs if k.overlaps(start, end) and wanted & set(k.nodes)]
@@ -216,9 +216,9 @@ def when(seconds: float) -> str:
     return moment(ceil(min(seconds, LAST_MOMENT.timestamp()) / 60) * 60).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def promised(nodes: Iterable[str], units: str) -> str:
-    """How many nodes, or machines, are promised, for people."""
-    return f"{units} promised: {sum(not is_slot(n) for n in nodes)}"
+def booked(nodes: Iterable[str], units: str) -> str:
+    """How many nodes, or machines, are booked, for people."""
+    return f"{units} booked: {sum(not is_slot(n) for n in nodes)}"
 
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     """
     taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name)
     if taken is not None:
-        return f"nodes of it are promised to others from {when(taken)}"
+        return f"some of its nodes are booked by others from {when(taken)}"
     if fabric not in (*site.fabrics, NO_FABRIC):
         return None
     topology = Topology.of(site, fabric)
@@ -36,13 +36,13 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
             leaf = topology.stands[node].leaf
             mine[leaf] = mine.get(leaf, 0) + 1
     if shared := sorted(mine.keys() & closed_leaves(lease.asks, topology, others).keys()):
-        return f"leaf {shared[0]} is promised to a project that it may not be shared with"
+        return f"leaf {shared[0]} is booked by a project that it may not be shared with"
     if lease.asks.gbps:
         longer = replace(lease, end=until).neighbour(lease.label, lease.end)
         both = carried(topology, (*others, longer))
         for leaf in sorted(mine):
             if both.get(leaf, 0) > topology.uplinks.get(leaf, 0):
-                return f"the uplinks of leaf {leaf} are promised to others"
+                return f"the uplinks of leaf {leaf} are booked by others"
     return None
 
 

@@ -105,7 +105,7 @@ class Queue:
         """Into the queue. Raises ConflictError if an order of this name waits or runs."""
         name = waiting.ask.pod
         if name in self.waiting or name in self._running:
-            raise ConflictError(f"pod {name} is in the queue or running already")
+            raise ConflictError(f"pod {name} is already queued or running")
         self.waiting[name] = waiting
 
     def recall(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
@@ -132,7 +132,7 @@ class Queue:
         for waiting in self.ranked(now):
             ask = waiting.ask
             if waiting.until <= now:
-                self.why[ask.pod] = "its lease is over"
+                self.why[ask.pod] = "its lease has ended"
                 continue
             if self._over_quota(waiting):
                 continue
@@ -151,7 +151,7 @@ class Queue:
                 failed.setdefault(ask.alike, []).append((ask.held, waiting.duration))
                 self._promise(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
-                self.why[ask.pod] = "waits for fewer leaves"
+                self.why[ask.pod] = "waiting for fewer leaves"
             else:
                 started.append(self._start(waiting, decision, now))
         return started
@@ -177,7 +177,7 @@ class Queue:
         decision = self.timeline.decide(waiting.ask, now, waiting.end(now))
         if decision is None:
             self.timeline.reservations.add(entry)
-            self.why[pod] = "its time has come, but its nodes are not given back yet"
+            self.why[pod] = "due to start, but its nodes are not released yet"
             return None
         del self.promised[pod]
         return self._start(waiting, decision, now)
@@ -186,11 +186,11 @@ class Queue:
         pod = waiting.ask.pod
         floating = sum(not self.waiting[p].fixed for p in self.promised)
         if not waiting.fixed and floating >= self.settings.promises:
-            self.why[pod] = "waits for room"
+            self.why[pod] = "waiting for capacity"
             return
         start = self._earliest(waiting, now)
         if start is None:
-            self.why[pod] = "fits at no time that is known"
+            self.why[pod] = "no time is known at which it fits"
             return
         self._hold(waiting, start.at, start.decision.bits)
 

@@ -157,26 +157,26 @@ class Timeline(Windows):
         found = self._fitting(gang, view, left, self._besides(ask, start, end, present))
         return found._replace(size=ask.count) if found and ask.spare else found
 
-    def _fitting(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> Decision | None:
-        """The best of these nodes; `besides` is as for `Engine.decide`."""
+    def _fitting(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> Decision | None:
+        """The best of these nodes; `extra_load` is as for `Engine.decide`."""
         if ask.exclude:
             left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
-        return self._choose(view, ask, left, _units(left, ask.slice), besides)
+        return self._choose(view, ask, left, _units(left, ask.slice), extra_load)
 
-    def _fits(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> bool:
+    def _fits(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> bool:
         """Whether `_fitting` finds any; nothing is chosen where counting tells."""
         if ask.gbps or ask.exclude or ask.required not in ("leaf", "block", "site"):
-            return self._fitting(ask, view, left, besides) is not None
+            return self._fitting(ask, view, left, extra_load) is not None
         units, need = _units(left, ask.slice), ask.held // ask.slice
         return self._could_fit(view, ask, units, need, bool((units >= need).any()))
 
     def _choose(
-        self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]
+        self, view: View, ask: Ask, left: Words, units: Words, extra_load: Mapping[int, int]
     ) -> Decision | None:
         need = ask.count // ask.slice
         engine = self.engine
         if ask.preferences and engine.policy is None:
-            return self._weighed(view, ask, left, units, besides)
+            return self._weighed(view, ask, left, units, extra_load)
         fits = np.flatnonzero(units >= need)
         if len(fits) and engine.policy is None:
             leaf = int(fits[int(units[fits].argmin())])
@@ -193,18 +193,18 @@ class Timeline(Windows):
             takes, cost, blocks, leftover = choice.takes, choice.cost, choice.blocks, choice.leftover
             others = rivals(pool, need, [leaf for leaf, _ in takes], ask.required == "site")
         unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
-        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, besides):
-            return self._weighed(view, ask, left, units, besides)
+        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, extra_load):
+            return self._weighed(view, ask, left, units, extra_load)
         bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
         free = int(units.sum(dtype=np.int64))
         return engine.decided(view, ask, bits, cost, leftover, blocks, free, others=others)
 
     def _weighed(
-        self, view: View, ask: Ask, left: Words, units: Words, besides: Mapping[int, int]
+        self, view: View, ask: Ask, left: Words, units: Words, extra_load: Mapping[int, int]
     ) -> Decision | None:
         """With preferences, halls and uplinks."""
         pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
-        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), besides)
+        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), extra_load)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the room, before anything slower is done."""

@@ -19,12 +19,12 @@ def change_text(plan: Plan) -> str:
     assert change is not None
     name = plan.order.name
     if change.nothing:
-        return f"Pod {name} is as the order wants it (generation {change.generation}). Nothing to change.\n"
+        return f"Pod {name} already matches the order (generation {change.generation}). Nothing to change.\n"
     head = (
         f"Change of pod {name} (project {plan.project}) on site {plan.site} to generation {change.generation}"
     )
     sections = [
-        [f"{head}. Nothing has been touched."],
+        [f"{head}. Nothing was changed."],
         list(_fields(change)),
         list(_impossible(change)),
         list(_nodes(plan, change)),

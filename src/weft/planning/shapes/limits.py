@@ -15,13 +15,13 @@ def over_limit(
     book: Book,
     start: float,
     end: float,
-    but: str = "",
+    exclude_pod: str = "",
     nodes: Collection[str] | None = None,
 ) -> Refusal | None:
     """Why the project may not have so many nodes at once, counting what it holds and was promised in the window.
 
     Args:
-        but: a pod that isn't counted.
+        exclude_pod: a pod that isn't counted.
         nodes: shared nodes that it would have parts of: those on which the project has parts already count once.
     """
     limits, project = resolved.site.queue.projects.get(resolved.project), resolved.project
@@ -30,7 +30,7 @@ def over_limit(
     held = {
         node
         for keep in (*book.leases, *book.promises)
-        if keep.project == project and keep.name != but and keep.overlaps(start, end)
+        if keep.project == project and keep.name != exclude_pod and keep.overlaps(start, end)
         for node in keep.nodes
         if not is_slot(node)
     }
@@ -38,8 +38,8 @@ def over_limit(
     wanted = resolved.ask.counted if nodes is None else len(held.union(nodes)) - has
     if has + wanted <= most:
         return None
-    more = f"{wanted} more are wanted" + (f", {spare} of them spare" if spare else "")
-    reason = f"the project has {has} of the {most} nodes that it may have at once; {more}"
+    more = f"{wanted} more are requested" + (f", {spare} of them spare" if spare else "")
+    reason = f"the project has {has} of at most {most} nodes; {more}"
     left = most - has - spare
     change = (resolved.shape.fewer(resolved.order, left),) if left > 0 and nodes is None else ()
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)

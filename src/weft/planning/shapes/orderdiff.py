@@ -21,23 +21,23 @@ from weft.planning.shapes.shape import Shape
 MEANINGLESS = frozenset({"name", "queue"})
 """Fields that say nothing of a pod that is there: what it is found by, and whether it would have waited."""
 
-_ANEW = "release the pod and order it anew"
-_BOOTED = "servers are made with it once"
+_AGAIN = "release the pod and order it again"
+_ON_CREATION = "set when servers are created"
 _WHY: Mapping[str, str] = {
-    "nodes.image": f"{_BOOTED}; {_ANEW}, or install on the servers",
-    "nodes.flavor": f"{_BOOTED}; {_ANEW}",
-    "nodes.accelerators": f"{_BOOTED}; {_ANEW}",
-    "nodes.count": "a V-IPU cluster is made as a whole, and its Poplar servers with it; " + _ANEW,
-    "ipus": f"a V-IPU cluster is made as a whole; {_ANEW}",
-    "access.key_pair": f"{_BOOTED}; put keys into ~/.ssh/authorized_keys of the servers",
-    "access.ssh_key": f"{_BOOTED}; put keys into ~/.ssh/authorized_keys of the servers",
-    "access.user_data": f"cloud-init runs once, when a server is made; {_ANEW}",
-    "network": f"servers have addresses in it; {_ANEW}",
-    "lease.start": "it has begun",
-    "cloud": f"servers don't move between clouds; {_ANEW}",
+    "nodes.image": f"{_ON_CREATION}; {_AGAIN}, or install on the servers",
+    "nodes.flavor": f"{_ON_CREATION}; {_AGAIN}",
+    "nodes.accelerators": f"{_ON_CREATION}; {_AGAIN}",
+    "nodes.count": "a V-IPU cluster and its Poplar servers are created as a whole; " + _AGAIN,
+    "ipus": f"a V-IPU cluster is created as a whole; {_AGAIN}",
+    "access.key_pair": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
+    "access.ssh_key": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
+    "access.user_data": f"cloud-init runs once, when a server is created; {_AGAIN}",
+    "network": f"servers have addresses in it; {_AGAIN}",
+    "lease.start": "it has started",
+    "cloud": f"servers don't move between clouds; {_AGAIN}",
 }
-_OTHERWISE = f"it can't be changed while the pod is there; {_ANEW}"
-_SHARED = f"servers on shared nodes stay where they are; {_ANEW}"
+_OTHERWISE = f"it can't be changed on an existing pod; {_AGAIN}"
+_SHARED = f"servers on shared nodes don't move; {_AGAIN}"
 WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED})
 """All sentences of why a field stays as it is."""
 

@@ -25,9 +25,7 @@ MOST_LEAVES = 8
 def plan_text(plan: Plan) -> str:
     """The plan: nodes, reasons, numbers, resources and counts; of a large pod what a person can read."""
     sections = [
-        [
-            f"Plan of pod {plan.order.name} (project {plan.project}) on site {plan.site}. Nothing has been touched."
-        ],
+        [f"Plan of pod {plan.order.name} (project {plan.project}) on site {plan.site}. Nothing was changed."],
         list(_nodes(plan)),
         list(_explanation(plan.placement.explanation)),
         list(_numbers(plan)),
@@ -67,7 +65,7 @@ def _nodes(plan: Plan) -> Iterator[str]:
     shape, placement = shape_of(plan.order), plan.placement
     yield shape.headline(plan)
     if plan.order.lease.end is not None:
-        yield f"Released by itself at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
+        yield f"Released automatically at {plan.order.lease.end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
     if len(placement.nodes) > MOST_NODES:
         yield from _by_leaf(placement)
         return

@@ -50,7 +50,7 @@ def crew_of(
     nodes, spares = _without(plan, order, remove)
     for one in (*nodes, *spares):
         if one.node not in topology.stands:
-            raise ConflictError(f"node {one.node} of pod {order.name} isn't in site {site.name} any more")
+            raise ConflictError(f"node {one.node} of pod {order.name} is no longer in site {site.name}")
     _check_slices(nodes, order, topology, remove)
     nodes = _fewer(nodes, request, site, topology, occupancy)
     _check_level(nodes, spares, order, topology)
@@ -111,9 +111,7 @@ def _check_slices(
             raise InputError(field, value, f"a multiple of the slice ({size})")
     for leaf, count in sorted(Counter(topology.stands[n.node].leaf for n in nodes).items()):
         if remove and count % size:
-            allowed = (
-                f"whole slices of {size} nodes of one leaf; {some(count, 'node')} would be left on {leaf}"
-            )
+            allowed = f"whole slices of {size} nodes per leaf; {some(count, 'node')} would be left on {leaf}"
             raise InputError("remove", ", ".join(remove), allowed)
 
 
@@ -124,7 +122,7 @@ def _check_level(
     level = topology.level_of([n.node for n in (*nodes, *spares)])
     required = order.locality.required
     if LEVELS.index(level) > LEVELS.index(required):
-        allowed = f"{level} or wider, since its nodes are all within one {level} and none of them moves"
+        allowed = f"{level} or wider: its nodes are within one {level} and don't move"
         raise InputError("locality.required", required, allowed)
 
 
@@ -144,7 +142,7 @@ def _fewer(
     taken = carried(topology, others(request, occupancy))
     found = decide(asked, own, taken)
     if found is None:  # what is guaranteed on uplinks may be more across leaves than inside one
-        allowed = f"{len(nodes)}, or name the nodes that go: no {request.count} of them keep what it asks"
+        allowed = f"{len(nodes)}, or name the nodes to remove: no {request.count} of them satisfy the order"
         raise InputError("nodes.count", request.count, allowed)
     stay = frozenset(found.nodes)
     return [n for n in nodes if n.node in stay]
@@ -172,7 +170,7 @@ def _placed(
     found = place(asked, site, occupancy)
     if isinstance(found, Placement):
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
-    reason = f"{some(more + idle, 'node')} more beside the {len(stay)} of the pod: {found.reason}"
+    reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
     fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
     changes = [
         w for w in found.would_fit if not w.startswith("count:")
@@ -202,7 +200,7 @@ def _why_these(
         return before
     leaves = list(dict.fromkeys(n.leaf for n in nodes))
     text = f"{some(len(nodes), 'node')} stay on {some(len(leaves), 'leaf', 'leaves')} ({first_names(leaves)})"
-    text += f", {len(used)} of them spares until now" if used else ""
+    text += f", {len(used)} of them spares so far" if used else ""
     return Explanation(considered=before.considered, chosen=text)
 
 

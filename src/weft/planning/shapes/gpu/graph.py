@@ -111,7 +111,7 @@ def members(
     for index, name in enumerate(nodes):
         node = site.node_by_name.get(name)
         if node is None:
-            raise ConflictError(f"node {name} of pod {order.name} isn't in site {site.name} any more")
+            raise ConflictError(f"node {name} of pod {order.name} is no longer in site {site.name}")
         hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
         if order.fabric.rdma and len(hcas) < (order.fabric.hcas_per_node or 1):
             raise ConflictError(
@@ -163,7 +163,7 @@ def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:
     while left:
         ready = sorted(key for key, r in left.items() if all(n in done for n in r.needs))
         if not ready:
-            raise ValueError(f"needs in a circle, or missing: {sorted(left)}")
+            raise ValueError(f"circular or missing dependencies: {sorted(left)}")
         done.update((key, left.pop(key)) for key in ready)
     return tuple(done.values())
 
@@ -216,8 +216,8 @@ def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkS
     place = site.clouds[cloud].management
     if place.physical_network is None:
         raise ConflictError(
-            f"cloud {cloud} has no VLANs for management networks any more, and the pod is on VLAN {vlan}: it can be "
-            "released, and not changed"
+            f"cloud {cloud} no longer has VLANs for management networks, and the pod is on VLAN {vlan}: it can be "
+            "released, but not changed"
         )
     return NetworkSpec(physical_network=place.physical_network, segment=vlan, port_security=True)
 

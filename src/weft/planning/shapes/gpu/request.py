@@ -54,10 +54,10 @@ def _share(resolved: Resolved) -> Share | None:
     if order.nodes.sharing == "dedicated":
         return None
     if order.fabric.rdma and order.fabric.hcas != "shared":
-        allowed = "shared, or fabric: none; whole adapters belong to whole nodes"
+        allowed = "shared, or fabric: none; dedicated adapters require dedicated nodes"
         raise InputError("fabric.hcas", order.fabric.hcas, allowed)
     flavor = resolved.site.clouds[resolved.cloud].flavors[resolved.flavor]
     if flavor.accelerators is None:
-        allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none that could be counted"
+        allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none"
         raise InputError("nodes.flavor", resolved.flavor, allowed)
     return Share(cores=flavor.cores, memory_mib=flavor.memory_mib, one_numa=flavor.one_numa)

@@ -54,7 +54,7 @@ SAYS = Sayings(
     changes=(
         "fabric.bisection_gbps: {n} instead of {n}",
         "fabric.hcas_per_node: {n} instead of {n}",
-        "fabric.hcas: dedicated (whole adapters, one server a node)",
+        "fabric.hcas: dedicated (whole adapters, one server per node)",
     ),
 )
 
@@ -115,7 +115,7 @@ class GpuShape:
     ) -> Plan | Refusal:
         asked, site, cloud, fabric = order.order, order.site, order.cloud, order.fabric
         if not asked.fabric.rdma and asked.network.rdma is not None:
-            allowed = "nothing, since fabric is none: the pod has no RDMA network"
+            allowed = "must be omitted: with fabric none the pod has no RDMA network"
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
         # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
@@ -230,10 +230,8 @@ def resolve_fabric(order: Order, site: Site, cloud: str, accelerators: Accelerat
         return one_of("fabric.name", given, sorted(site.fabrics), f"fabrics of site {site.name}")
     found = fabrics_of(site, cloud, accelerators)
     if not found:
-        raise InputError(
-            "fabric.name", given, f"no node of cloud {cloud} with what is ordered is on a fabric at all"
-        )
-    return one_of("fabric.name", None, found, "the nodes that could be had are on several fabrics")
+        raise InputError("fabric.name", given, f"no node of cloud {cloud} that fits the order is on a fabric")
+    return one_of("fabric.name", None, found, "suitable nodes are on several fabrics")
 
 
 @kept
@@ -264,7 +262,7 @@ def _not_possible(order: Order, fabric: str, can: Capabilities | None) -> Refusa
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=0, chosen=reason),
-        would_fit=("fabric.hcas: dedicated (whole adapters, one server a node)",),
+        would_fit=("fabric.hcas: dedicated (whole adapters, one server per node)",),
     )
 
 

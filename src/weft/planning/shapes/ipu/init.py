@@ -175,7 +175,7 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
     text = _multipart(own, ours)
     if len(text.encode()) > NOVA_LIMIT:
         most = NOVA_LIMIT - len(text.encode()) + len(own.encode())
-        allowed = f"it has {len(own.encode())} bytes; with what a Poplar server needs Nova takes {most}"
+        allowed = f"at most {most} bytes besides what a Poplar server needs; it has {len(own.encode())}"
         raise InputError("access.user_data", "…", allowed)
     return text
 

@@ -127,11 +127,11 @@ class IpuTimeline(Timeline):
             found.append(Host(node, tuple(n for n in range(1, node.servers + 1) if bits >> (n - 1) & 1)))
         return found
 
-    def _fits(self, ask: Ask, view: View, left: Words, besides: Mapping[int, int]) -> bool:
-        return self._fitting(ask, view, left, besides) is not None
+    def _fits(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> bool:
+        return self._fitting(ask, view, left, extra_load) is not None
 
     def _fitting(
-        self, ask: Ask, view: View, left: Words, besides: Mapping[int, int] | None = None
+        self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int] | None = None
     ) -> Decision | None:
         if not isinstance(ask, IpuAsk):
             raise TypeError(f"{ask.pod} asks for no IPUs")

@@ -83,22 +83,20 @@ def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> 
     if order.nodes.count > POPLAR_SERVERS:
         raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
     if order.nodes.spare:
-        raise InputError("nodes.spare", order.nodes.spare, "0 or left out: orders of IPUs have no spares")
+        raise InputError("nodes.spare", order.nodes.spare, "0 or omitted: orders of IPUs have no spares")
     if order.fabric != FabricOrder():
-        raise InputError(
-            "fabric", "given", "an order of IPUs has no fabric but the IPU-POD's own data network"
-        )
+        raise InputError("fabric", "given", "must be omitted: IPU pods use the IPU-POD's own data network")
     if order.locality != LocalityOrder():
-        raise InputError("locality", "given", "IPUs are always neighbours in one IPU-POD")
+        raise InputError("locality", "given", "must be omitted: IPUs are always adjacent in one IPU-POD")
     if order.network.rdma is not None:
-        allowed = "the subnet of the data network is the IPU-POD's own: leave it out"
+        allowed = "must be omitted: the data network uses the IPU-POD's subnet"
         raise InputError("network.rdma", str(order.network.rdma), allowed)
     check_given(order.network, order.nodes.count + 1, 0)
     given = order.network.management
     for name in own if given is not None else ():
         for what, block in closed_blocks(site.ipu_pods[name]):
             if given is not None and given.overlaps(block):
-                allowed = f"it must not overlap the {what} network {block} of IPU-POD {name}"
+                allowed = f"must not overlap the {what} network {block} of IPU-POD {name}"
                 raise InputError("network.management", str(given), allowed)
 
 
@@ -145,7 +143,7 @@ def choose_hosts(
     if found := most_room(fit, ipu_pod, count):
         return found
     why = "; ".join(f"{h.node.name}: {reason}" for h, reason in told if reason is not None)
-    reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with room, {count} are needed" + (
+    reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with capacity, {count} are needed" + (
         f" ({why})" if why else ""
     )
     fits = (f"nodes.count: {len(fit)}",) if fit else ()
@@ -160,7 +158,7 @@ def choose_hosts(
 def _unfit(host: Host, occupancy: Occupancy) -> str | None:
     node = host.node
     known = node.maintenance or occupancy.down.get(node.name) or occupancy.quarantined.get(node.name)
-    return known or (None if host.free else f"all its {node.servers} places are taken")
+    return known or (None if host.free else f"all its {node.servers} slots are taken")
 
 
 def allot_ipus(
@@ -213,7 +211,7 @@ def check_reach(graph: Graph, site: Site, ipu_pod: str) -> None:
     """
     found = [*_reaching(graph, site.ipu_pods[ipu_pod])]
     if found:
-        raise ValueError(f"a tenant would reach a network of the site's own: {'; '.join(found)}")
+        raise ValueError(f"a tenant would reach one of the site's own networks: {'; '.join(found)}")
 
 
 def _reaching(graph: Graph, pod: IpuPod) -> Iterator[str]:
@@ -237,7 +235,7 @@ def _told(placement: Placement, picked: Picked) -> Placement:
     servers = ", ".join(h.node.name for h in picked.poplars)
     text = (
         f"{placement.explanation.chosen}; Poplar server on {servers}, "
-        f"V-IPU controller on {picked.controller.node.name}: the hosts with most room"
+        f"V-IPU controller on {picked.controller.node.name}: the hosts with the most free capacity"
     )
     explanation = placement.explanation.model_copy(update={"chosen": text})
     return placement.model_copy(update={"explanation": explanation})
@@ -258,7 +256,7 @@ def parts_of(plan: Plan, site: Site) -> Parts:
         h for h in servers if h not in hosts
     ]
     if gone:
-        raise ConflictError(f"node {gone[0]} of pod {plan.order.name} isn't in site {site.name} any more")
+        raise ConflictError(f"node {gone[0]} of pod {plan.order.name} is no longer in site {site.name}")
     *poplar, controller = (hosts[h] for h in servers)
     run = tuple(machines[n.node] for n in plan.placement.nodes)
     return Parts(plan.fabric, run, cluster.topology == "torus", tuple(poplar), controller)

@@ -243,7 +243,7 @@ def _changes(
     if longest:
         yield f"ipus.count: {(1 << (longest.bit_length() - 1)) * IPUS_PER_MACHINE}"
     if ipu_pod is not None and fits(None, occupancy):
-        yield "no ipus.ipu_pod: another IPU-POD has room"
+        yield "no ipus.ipu_pod: another IPU-POD has capacity"
     for pod in sorted(set(occupancy.busy.values())):
         busy = {n: p for n, p in occupancy.busy.items() if p != pod}
         if fits(ipu_pod, occupancy.model_copy(update={"busy": busy})):

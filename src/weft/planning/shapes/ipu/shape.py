@@ -141,7 +141,7 @@ class IpuShape:
 
     def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
         if asked.level is not None:
-            allowed = "left out with ipu: IPUs are always neighbours in one IPU-POD"
+            allowed = "must be omitted with ipu: IPUs are always adjacent in one IPU-POD"
             raise InputError("level", asked.level, allowed)
         site, health, book = asked.site, asked.health, asked.book
         rows = ipu_capacity(site, health, book, asked.now, asked.duration, asked.project)

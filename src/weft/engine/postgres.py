@@ -90,19 +90,19 @@ def outside_error(url: str, error: Exception) -> OutsideError:
     """
     of, answer = address_of(url), _sentence(error)
     if isinstance(error, PoolTimeout):
-        then = "will be retried; raise the number of connections if it stays so"
+        then = "will be retried; raise the number of connections if this persists"
         return TemporaryError("talk to the database", of, f"no connection was free: {answer}", then, 2.0)
     if isinstance(error, PoolClosed):
-        return TemporaryError("talk to the database", of, "weft is ending", delay=2.0)
+        return TemporaryError("talk to the database", of, "weft is shutting down", delay=2.0)
     if isinstance(error, errors.ReadOnlySqlTransaction):
         then = "will be retried; let --database name the primary (target_session_attrs=read-write)"
         return TemporaryError("write to the database", of, f"it is read-only: {answer}", then, 5.0)
     if isinstance(error, _BUSY):
         return TemporaryError(
-            "talk to the database", of, f"others were in the way for too long: {answer}", delay=2.0
+            "talk to the database", of, f"blocked by others for too long: {answer}", delay=2.0
         )
     if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.InsufficientResources):
-        then = "will be retried; give it room"
+        then = "will be retried; free disk space"
         return TemporaryError("write to the database", of, answer, then, 30.0)
     if isinstance(error, _OURS):
         then = "nothing was written; please report it with the log"

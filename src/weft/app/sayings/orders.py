@@ -1,0 +1,219 @@
+"""What tenants see of refused orders and requests: refusals, changes that would fit, conflicts, allowed values."""
+
+from __future__ import annotations
+
+import re
+
+from weft.app.sayings.forms import GAPS, OPERATORS, forms, told
+from weft.app.sayings.times import earlier, later, minute, moment
+from weft.model.order import KEY_PAIR_NAMES
+from weft.planning.shapes.orderdiff import WHYS
+from weft.planning.shapes.resolve import SHAPES
+
+LATER = "later, when other nodes have become free"
+_SPARE = ("", " ({n} of them spare)")
+REFUSALS = forms(
+    *(
+        f"{{n}} node{s}{spare} {verb} requested, but {{n}} {those} available…"
+        for s, verb in (("", "is"), ("s", "are"))
+        for spare in _SPARE
+        for those in ("is", "are")
+    ),
+    *(
+        f"{{n}} nodes{spare} are requested in groups of {{n}} per leaf, but only {{n}} of the {{n}} available nodes "
+        f"form such groups (locality.slice is {{n}})."
+        for spare in _SPARE
+    ),
+    *(f"{{n}} nodes{spare} can't be on one node: locality.required is node." for spare in _SPARE),
+    *(
+        f"{{n}} server{s} with {{n}} {{node}} each are requested on shared nodes, and there is capacity for {{n}}…"
+        for s in ("", "s")
+    ),
+    *(
+        f"{{n}} server{s} with {{n}} {{node}} each fit, but at most {{n}} within one {{level}}…"
+        for s in ("", "s")
+    ),
+    *(
+        f"{{n}} node{s} {verb} available{group}, but at most {{n}} of the {{n}} within one {{level}}…"
+        for s, verb in (("", "is"), ("s", "are"))
+        for group in ("", " in groups of {n}")
+    ),
+    *(
+        f"{{n}} node{s} {verb} available{group}, but no leaves whose uplinks have {{n}} Gb/s left…"
+        for s, verb in (("", "is"), ("s", "are"))
+        for group in ("", " in groups of {n}")
+    ),
+    *(
+        f"the project has {{n}} of at most {{n}} nodes; {{n}} more are requested{spare}"
+        for spare in ("", ", {n} of them spare")
+    ),
+    *(
+        f"subnet {{cidr}} of the pod's {{field}} network has {{n}} addresses, and {{n}} are needed for {{n}} {one}; "
+        "a subnet can't grow while servers are on it"
+        for one in ("node", "nodes")
+    ),
+    "{place}: all its management VLANs are in use",
+    "{place}: all management VLANs {n} to {n} are in use",
+    "{place}: no free subnet of {n} addresses is left…",
+    "{place}: no free subnet is left…",
+    *(text for shape in SHAPES for text in shape.says.refusals),
+)
+_CHOSEN = forms(
+    *(
+        f"{{n}} node{s} stay on {{n}} {leaves} ({{nodes}})…"
+        for s in ("", "s")
+        for leaves in ("leaf", "leaves")
+    ),
+    *(
+        f"{{n}} node{s}{spare} on {{n}} {leaves} ({{nodes}}{more})…"
+        for s in ("", "s")
+        for spare in ("", ", and {nodes} spare,")
+        for leaves in ("leaf", "leaves")
+        for more in ("", " and {n} more")
+    ),
+    *(f"{{n}} server{s} on {{n}} node{z}…" for s in ("", "s") for z in ("", "s")),
+)
+_CHANGES = forms(
+    "count: {n} instead of {n}",
+    "locality.required: {level} instead of {level}",
+    "locality.slice: {n} instead of {n}",
+    "locality.exclusive: false instead of true",
+    "nodes.spare: {n} instead of {n}",
+    "nodes.count: {n}",
+    "nodes.count: {n} instead of {n}",
+    "a new pod, with a larger network.{field}",
+    "nodes.image, nodes.flavor: others, …",
+    *(text for shape in SHAPES for text in shape.says.changes),
+)
+_CONFLICTS = forms(
+    "name: pod {pod} already exists; release it first or use another name",
+    "pod {pod} has no end to extend",
+    "pod {pod} is waiting for a lease of {span} from its start and has no end to extend: "
+    "release it and order it with a longer duration",
+    "pod {pod} is no longer waiting: try again",
+    "pod {pod} is {state}: it can no longer be extended",
+    "pod {pod} is being released: it can no longer be extended",
+    "pod {pod} is {state}: only a FAILED pod can be retried",
+    "pod {pod} is being released: only a FAILED pod can be retried",
+    "pod {pod} is {state}: there is no receipt: nothing was ever claimed",
+    "pod {pod} is {state}: there is no receipt: not RELEASED yet",
+    "pod {pod} has no nodes yet: …",
+    "pod {pod} can't be extended to {time}: some of its nodes are booked by others…",
+    "pod {pod} can't be extended to {time}: …",
+    "several projects have a pod {pod}: give its id",
+    "pod {pod} is being released: apply again afterwards, or use another name",
+    "pod {pod} is being released: it can no longer be changed",
+    "pod {pod} doesn't exist, so it has no generation {n}",
+    "pod {pod} is {state}: order it again by name",
+    "pod {pod} has started in the meantime: apply again",
+    "pod {pod} was changed to generation {n} in the meantime: check it with `weft pod show`, and apply again",
+    "node {node} of pod {pod} is no longer in site {node}",
+    "the project has {n} of at most {n} waiting orders: release one, or order again when one has started",
+)
+_ALLOWED = forms(
+    *sorted(WHYS),
+    "nodes of the pod: {nodes}",
+    *(
+        f"{{n}} {one}, since nodes.{field} goes from {{n}} to {{n}}"
+        for field, names in (("count", ("node", "nodes")), ("spare", ("spare", "spares")))
+        for one in names
+    ),
+    *(
+        f"whole slices of {{n}} nodes per leaf; {{n}} {one} would be left on {{node}}"
+        for one in ("node", "nodes")
+    ),
+    "{level} or wider: its nodes are within one {level} and don't move",
+    "{n}, or name the nodes to remove: no {n} of them satisfy the order",
+    "must be omitted: the pod has no nodes yet",
+    "true, since the order is waiting; to order without waiting, release it and order again",
+    "{pod}: a pod's name can't be changed",
+    "the name that the order is applied to",
+    "a token for a project, since pods belong to projects",
+    "a time in the future",
+    "later than the lease's end, which is {time}",
+    "types of accelerators of site {node}: {list}",
+    "levels of site {node}: {list}",
+    "other projects: pods of one project may always share a leaf",
+    "flavors of cloud {node}: {list}",
+    "no flavor of cloud {node} has them; its flavors have: {list}",
+    "no node of cloud {node} that fits the order is on a fabric",
+    "suitable nodes are on several fabrics: {list}",
+    "fabrics of site {node}: {list}",
+    "clouds of site {node}: {list}",
+    "cloud {node} has no external network in the site",
+    "the site names no external network for this cloud",
+    "the project can't see the site's external network …",
+    "a unicast network; this one is {list}",
+    'a unicast network; this one is "this network" (0.0.0.0/8)',
+    "{n} nodes need {n} addresses: at least a /{n}",
+    "must not overlap network.rdma {cidr}",
+    "must be omitted: with fabric none the pod has no RDMA network",
+    "shared, or fabric: none; dedicated adapters require dedicated nodes",
+    "a flavor whose entry in the site matches Nova's: …",
+    "a flavor with accelerators in the site; {node} has none",
+    "a multiple of the slice ({n})",
+    "the project has no active image of that name",
+    "the project has no flavor of that name",
+    "flavor {node} gives {list} (pci_passthrough:alias)",
+    "the ordering user has no such key pair in this cloud",
+    "the user has no such key pair",
+    "a key pair of type ssh",
+    "its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*",
+    KEY_PAIR_NAMES,
+    "an end, {time} at the latest: leases may end at most {span} from now",
+    "at most a /{n}",
+    "0 or omitted: the site has no cables from fabric {node}'s leaves to other switches",
+    "it needs {n} MiB of RAM (min_ram), and flavor {node} has {n}",
+    "it needs {n} GiB of disk (min_disk), and flavor {node} has {n}",
+    "it has {n} MiB, and flavor {node} has {n} GiB of disk",
+    *(text for shape in SHAPES for text in shape.says.allowed),
+)
+_ABSENT = forms(
+    "there is nothing of that name",
+    "there is no pod {pod} in this project",
+    "no site has been described yet: an operator runs `weft site apply FILE` first",
+)
+
+
+def refusal(text: str) -> str:
+    """Why an order is refused."""
+    if more := re.match(r"\d{1,9} additional nodes? for the \d{1,9} of the pod: ", text):
+        return more.group() + refusal(text[more.end() :])
+    return told(REFUSALS, text) or quotas(text) or f"the order can't be served ({OPERATORS})"
+
+
+def chosen(text: str) -> str:
+    """Which nodes an order gets; why not others depends on what others have."""
+    shown = told(_CHOSEN, text)
+    return f"{shown}." if shown else ""
+
+
+def change(text: str) -> str:
+    """A change that would fit, if the tenant can make it; otherwise only that it would fit later."""
+    if shown := told(_CHANGES, text):
+        return shown
+    if fits := re.fullmatch(rf"lease\.start: fits from ({GAPS['time']})", text):
+        return f"lease.start: fits from {minute(later(moment(fits[1])))}"
+    if ends := re.fullmatch(rf"lease\.end: ({GAPS['time']}) at the latest", text):
+        return f"lease.end: {minute(earlier(moment(ends[1])))} at the latest"
+    return LATER
+
+
+def conflict(text: str) -> str:
+    """Why something isn't possible in the current state."""
+    return told(_CONFLICTS, text) or f"not possible in the current state ({OPERATORS})"
+
+
+def allowed(text: str) -> str:
+    """What is allowed instead of a refused value."""
+    return told(_ALLOWED, text) or f"another value ({OPERATORS})"
+
+
+def absent(text: str) -> str:
+    """What doesn't exist."""
+    return told(_ABSENT, text) or "not found"
+
+
+def quotas(text: str) -> str | None:
+    row = r"[A-Za-z() ]{1,40}: \d+ used \+ \d+ (?:requested|wanted) > \d+"
+    return text if re.fullmatch(rf"the project's quotas would be exceeded: {row}(?:; {row})*", text) else None

@@ -1,0 +1,83 @@
+"""What tenants see of failures of external services: what was asked, of which service, and known answers."""
+
+from __future__ import annotations
+
+import re
+
+from weft.app.sayings.forms import GAPS, OPERATORS
+from weft.model.kinds import Kind
+
+_ASKED = re.compile(
+    r"(?:create|update|delete|tag|boot|read|find|look at|look for|wait for|read back|list|serve) "
+    rf"(?:{GAPS['name']}(?:, {GAPS['name']})*(?: and \d+ more)?(?: to settle| to go)?"
+    rf"|(?:partitions?|{'|'.join(f'{k.row.one}|{k.row.many}' for k in Kind)})"
+    rf"(?: {GAPS['name']})?|what was removed|what was taken away|the order)"
+    r"|check a caller's token|talk to the database|write to the database"
+)
+_SERVICES = {
+    "PostgreSQL": "the database",
+    "compute": "Nova",
+    "network": "Neutron",
+    "image": "Glance",
+    "identity": "Keystone",
+    "placement": "Placement",
+    "nova": "Nova",
+    "neutron": "Neutron",
+    "glance": "Glance",
+    "keystone": "Keystone",
+}
+_COUNTED = (
+    "(?:cores|ram|instances|injected_files|metadata_items|key_pairs|server_groups"
+    "|network|subnet|port|router|floatingip|security_group|security_group_rule)"
+)
+_COUNTS = r"\d{1,9}(?:, \d{1,9})*"
+_ANSWERS = (
+    re.compile(rf"Quota exceeded for resources: \['{_COUNTED}'(?:, '{_COUNTED}')*\]"),
+    re.compile(
+        rf"Quota exceeded for {_COUNTED}(?:, {_COUNTED})*: Requested {_COUNTS}, "
+        rf"but already used {_COUNTS} of {_COUNTS} {_COUNTED}(?:, {_COUNTED})*"
+    ),
+    re.compile(r"No valid host was found"),
+    re.compile(r"it (?:failed|broke) \d{1,9} times"),
+    re.compile(r"\AHTTP \d{3}\b"),
+    re.compile(r"\Anot yet\b"),
+    re.compile(r"\Ano answer in time\b"),
+    re.compile(r"\A(?:blocked by others|others were in the way) for too long\b"),
+    re.compile(r"\Ano connection was free\b"),
+    re.compile(r"\Ait is read-only\b"),
+)
+_THEN = frozenset(
+    {
+        "will be retried",
+        "try again later",
+        "raise the project's quota or order less",
+        "check the reason, then release the pod",
+        "look into the reason, then release the pod",
+        "change the order",
+    }
+)
+_ASK = "operators see what to do"
+_OUTSIDE = re.compile(
+    r"(?P<asked>[^()]{1,500}) \((?P<of>[^()]{1,300})\): (?P<answer>.*); (?P<then>[^;]{1,300})", re.DOTALL
+)
+
+
+def outside(asked: str, of: str, answer: str, then: str) -> tuple[str, str, str, str]:
+    """The four parts of an `OutsideError`; of the answer only what is in the table."""
+    service = _SERVICES.get(of.partition(" ")[0].rstrip(","), "the site")
+    found = [one.group() for pattern in _ANSWERS if (one := pattern.search(answer))]
+    return (
+        asked if _ASKED.fullmatch(asked) else "do what was asked",
+        service,
+        ", ".join(reversed(found)) or OPERATORS,
+        then if then in _THEN else _ASK,
+    )
+
+
+def outside_text(text: str) -> str | None:
+    """An `OutsideError` from its text."""
+    found = _OUTSIDE.fullmatch(text)
+    if found is None:
+        return None
+    asked, of, answer, then = outside(*found.groups())
+    return f"{asked} ({of}): {answer}; {then}"
