@@ -16,9 +16,9 @@ from typing import Any
 SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
-    "api": "list and show with 1,000 pods; idle cost of weft serve",
+    "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "placement": "decisions, quality, traces",
-    "loop": "2,000 pods that boot at once, and a release among them",
+    "loop": "2,000 pods that boot at once, a release among them, live pods looked at, claims among 10,000",
     "endtoend": "orders a second from order to receipt",
     "site": "a site of 10,000 nodes: first upload, a change of one node",
     "openvipu": "partitions of 64 IPUs, leaks, start",

@@ -1,26 +1,32 @@
 """The loop with thousands of pods: booting at once, a release among them, and live pods that are looked at.
 
 On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. PODS in the environment
-makes it smaller.
+makes it smaller, CLAIMED how many pods are there when claims are measured.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import statistics
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import TupleRow
 
 from bench.placement_common import row
-from bench.world import Bench, bench
+from bench.world import Bench, bench, fill
 from weft.app.verbs import Request
 from weft.model.order import Order
 from weft.model.pod import PodState
 
 PODS = int(os.environ.get("PODS", "2000"))
+CLAIMED = int(os.environ.get("CLAIMED", "10000"))
+LIVE, LOOKED_AT_EVERY, CLAIMS = 10_000, 60.0, 30
 THREADS = 8
 BOOT = 30.0
 PATIENCE = 1200.0
@@ -33,7 +39,8 @@ def rows() -> list[dict[str, Any]]:
         bench(Path(folder), int(PODS * 1.1) + 20, BOOT) as made,
     ):
         alone = _alone(made)
-        return [*_booting(made, alone), *_memory()]
+        found = [*_booting(made, alone), *_looking(made), *_memory()]
+    return [*found, *_claiming()]
 
 
 def _alone(made: Bench) -> float:
@@ -80,6 +87,59 @@ def _booting(made: Bench, alone: float) -> list[dict[str, Any]]:
             release <= alone * 1.2,
             f"alone: {alone:.2f} s",
         ),
+    ]
+
+
+def _looking(made: Bench) -> list[dict[str, Any]]:
+    """Every READY pod is due at once: how long it takes until each was looked at, and what that costs."""
+    with psycopg.connect(made.database.url, autocommit=True) as connection:
+        changed = connection.execute(
+            "UPDATE pod SET next_at = now(), watched_at = NULL WHERE state = 'READY' RETURNING id"
+        )
+        due = changed.rowcount
+        worker = made.worker(THREADS)
+        began, cpu = time.monotonic(), time.process_time()
+        worker.start()
+        while left := _count(connection, "watched_at IS NULL AND state = 'READY'"):
+            if time.monotonic() - began > PATIENCE:
+                raise RuntimeError(f"{left} pods were not looked at in {PATIENCE:.0f} s")
+            time.sleep(0.25)
+        took, spent = time.monotonic() - began, time.process_time() - cpu
+        worker.stop(60)
+    whole, share = took / due * LIVE, spent / due * LIVE / LOOKED_AT_EVERY * 100
+    of, every = f"measured on {due:,} pods", f"each every {LOOKED_AT_EVERY:.0f} s"
+    soon = whole <= LOOKED_AT_EVERY
+    return [
+        row("loop: processor of a look at a READY pod", spent / due * 1000, "ms"),
+        row(f"loop: {LIVE:,} READY pods looked at", whole, "s", f"≤ {LOOKED_AT_EVERY:.0f}", soon, of),
+        row(f"loop: {LIVE:,} READY pods, {every}", share, "% of one core", "< 50", share < 50, of),
+    ]
+
+
+def _count(connection: psycopg.Connection[TupleRow], which: LiteralString) -> int:
+    found = connection.execute(f"SELECT count(*) FROM pod WHERE {which}").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _claiming() -> list[dict[str, Any]]:
+    """Orders of one node, one after the other, where so many pods hold a node each; nothing is built meanwhile."""
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
+        bench(Path(folder), CLAIMED + 2 * CLAIMS) as made,
+    ):
+        fill(made, CLAIMED)
+        took: list[float] = []
+        began = time.process_time()
+        for number in range(CLAIMS):
+            started = time.monotonic()
+            order(made, CLAIMED + number)
+            took.append(time.monotonic() - started)
+        spent = (time.process_time() - began) / CLAIMS
+    p50 = statistics.median(took) * 1000
+    return [
+        row(f"claim of an order with {CLAIMED:,} pods, p50", p50, "ms", "≤ 20", p50 <= 20),
+        row(f"claim of an order with {CLAIMED:,} pods, processor", spent * 1000, "ms"),
     ]
 
 

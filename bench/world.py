@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from bench.lean import LeanCloud
 from bench.sites import regular_site
@@ -23,6 +24,10 @@ from weft.engine.signing import Signer
 from weft.engine.store import Store
 from weft.engine.worker import Worker
 from weft.engine.world import World
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.fabric import FakeFabric
 
 CLOUD, FABRIC = "main", "ib0"
@@ -45,6 +50,37 @@ class Bench:
         reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
         dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
         return Worker(self.database, self.listener, reconciler, loop, dispatcher, name)
+
+
+def fill(made: Bench, pods: int) -> None:
+    """So many pods of one node, claimed as orders do it, on the first nodes; nothing of them is outside."""
+    site, order = made.keeper.site(), Order.model_validate({"name": "full-0", "nodes": {**_ONE}})
+    can = {name: fabric.capabilities for name, fabric in made.keeper.world().fabrics.items()}
+    plan = make_plan(NOT_ORDERED, "full", order, site, Occupancy(), UsedNumbers(), can)
+    if isinstance(plan, Refusal):
+        raise RuntimeError(plan.reason)
+    for number in range(pods):
+        with made.database.transaction() as tx:
+            made.store.insert_pod(tx, _copy(plan, number), "full", "bench", delay=86_400.0)
+
+
+_ONE = {"count": 1, "flavor": "gpu8", "image": "ubuntu"}
+
+
+def _copy(plan: Plan, number: int) -> Plan:
+    """The same plan under another name and id, on another node, with other subnets and numbers beyond the site's."""
+    node = plan.placement.nodes[0].model_copy(update={"node": f"gpu{number}"})
+    numbers = dict.fromkeys(plan.allotment.numbers, 100_000 + number)
+    high, low = divmod(number, 256)
+    subnets = {"rdma_cidr": f"100.{64 + high}.{low}.0/24", "management_cidr": f"10.{high}.{low}.0/24"}
+    return plan.model_copy(
+        update={
+            "pod_id": str(UUID(int=number + 1)),
+            "order": plan.order.model_copy(update={"name": f"full-{number}"}),
+            "placement": plan.placement.model_copy(update={"nodes": (node,)}),
+            "allotment": plan.allotment.model_copy(update={"numbers": numbers, **subnets}),
+        }
+    )
 
 
 @contextmanager

@@ -108,7 +108,9 @@ def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
 
 
 def _terms(row: Row) -> Terms:
-    return Terms(row["project_id"], frozenset(row["apart_from"]), row["exclusive"], row["bisection_gbps"])
+    return Terms(
+        row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
+    )
 
 
 def _under(prefix: str, numbers: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:

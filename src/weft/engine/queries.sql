@@ -66,7 +66,7 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 -- name: node_holds
 -- Which pod holds which node.
 SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, h.whole, h.leaving, p.name AS pod, p.project_id, p.lease_end, p.wanted,
-    p.apart_from, p.exclusive, p.bisection_gbps
+    nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
 FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
 -- name: part_holds
@@ -86,7 +86,7 @@ WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
 -- name: place_holds
 -- Which pod has which place on a shared host, as rows of node_holds.
 SELECT h.space || '/' || h.number AS node, h.owner_id AS pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
-    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, NULL AS leaving, p.apart_from, p.exclusive, p.bisection_gbps
+    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, NULL AS leaving, nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
 FROM number_hold h JOIN pod p ON p.id = h.owner_id WHERE starts_with(h.space, 'host/');
 
 -- name: servers_gone
@@ -97,7 +97,7 @@ WHERE kind = 'server' AND state = 'absent' AND finished_at > %(since)s AND outsi
 -- name: promises
 -- Which nodes orders that wait will have.
 SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id,
-    p.apart_from, p.exclusive, p.bisection_gbps
+    nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
 FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 
 -- name: reservations
@@ -164,7 +164,8 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
 
 -- name: confirm_pod
 -- What it claimed was looked at: workers may have it.
-UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
+WITH confirmed AS (UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED' RETURNING id)
+SELECT pg_notify('weft_event', id::text) FROM confirmed;
 
 -- name: drop_claim
 -- No row: a worker has had it, or it was changed, or its release was asked for, and it goes its own way.
@@ -295,9 +296,28 @@ UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
 -- Everything of the pod is taken away before it gets another number.
 UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
 
--- name: insert_resource
-INSERT INTO resource (owner_id, key, kind, position, document)
-VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s);
+-- name: claim
+-- Resources, nodes, numbers and subnets of a plan become a pod's; one claim more is counted in its cloud.
+WITH counted AS (
+    INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
+    ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1
+), resources AS (
+    INSERT INTO resource (owner_id, key, kind, position, document)
+    SELECT %(owner_id)s::uuid, r.* FROM jsonb_to_recordset(%(resources)s)
+        AS r (key text, kind text, position integer, document jsonb)
+), nodes AS (
+    INSERT INTO node_hold (pod_id, since, node, spare, whole)
+    SELECT %(owner_id)s::uuid, %(at)s::timestamptz, n.* FROM jsonb_to_recordset(%(nodes)s) AS n (node text, spare boolean, whole boolean)
+), numbers AS (
+    INSERT INTO number_hold (owner_id, space, number)
+    SELECT %(owner_id)s::uuid, n.* FROM jsonb_to_recordset(%(numbers)s) AS n (space text, number integer)
+), subnets AS (
+    INSERT INTO subnet_hold (owner_id, cloud, plane, cidr)
+    SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
+), told AS (
+    INSERT INTO event (owner_id, at, type, message) VALUES (%(owner_id)s::uuid, %(at)s, 'state', %(message)s)
+)
+SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
 -- name: pods_of_project
 -- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.

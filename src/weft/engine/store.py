@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.errors import UniqueViolation
+from psycopg.types.json import Jsonb
 
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
@@ -123,9 +124,8 @@ class Store:
 
     def confirm(self, plan: Plan) -> None:
         """Hand a claimed pod to the workers."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             tx.run("confirm_pod", id=plan.pod_id)
-            tx.run("notify", owner_id=plan.pod_id)
 
     def drop_claim(self, plan: Plan) -> bool:
         """Take a claim back that wasn't confirmed, as if it had never been. False: the pod goes its own way."""
@@ -156,20 +156,6 @@ class Store:
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod whose row is there."""
         now, pod_id = tx.now(), plan.pod_id
-        tx.run("bump_epoch", cloud=plan.cloud)
-        tx.many(
-            "insert_resource",
-            [
-                {
-                    "owner_id": pod_id,
-                    "key": r.key,
-                    "kind": r.kind,
-                    "position": i,
-                    "document": written(r),
-                }
-                for i, r in enumerate(plan.graph.resources)
-            ],
-        )
         spares = {n.node for n in plan.placement.spares}
         parts = [
             {
@@ -183,22 +169,27 @@ class Store:
             if n.part is not None
         ]
         shared = {n.node for n in plan.placement.nodes if n.part is not None}
-        tx.many(
-            "hold_node",
-            [
-                {"node": n, "pod_id": pod_id, "at": now, "spare": n in spares, "whole": n not in shared}
-                for n in plan.placement.held
-            ],
-        )
-        tx.many("hold_part", parts)
-        for space, number in sorted(plan.allotment.numbers.items()):
-            tx.run("hold_number", space=space, number=number, owner_id=pod_id)
-        for plane, cidr in shape_of(plan.order).cut(plan).items():
-            tx.run("hold_subnet", cloud=plan.cloud, plane=plane, cidr=cidr, owner_id=pod_id)
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
-        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PLACED: {nodes}", key=None)
-        tx.run("notify", owner_id=pod_id)
+        tx.row(
+            "claim",
+            owner_id=pod_id,
+            at=now,
+            cloud=plan.cloud,
+            resources=Jsonb(
+                [
+                    {"key": r.key, "kind": r.kind, "position": i, "document": written(r).obj}
+                    for i, r in enumerate(plan.graph.resources)
+                ]
+            ),
+            nodes=Jsonb(
+                [{"node": n, "spare": n in spares, "whole": n not in shared} for n in plan.placement.held]
+            ),
+            numbers=Jsonb([{"space": s, "number": n} for s, n in sorted(plan.allotment.numbers.items())]),
+            subnets=Jsonb([{"plane": p, "cidr": c} for p, c in shape_of(plan.order).cut(plan).items()]),
+            message=f"PLACED: {nodes}",
+        )
+        tx.many("hold_part", parts)
 
     def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
         """See `weft.engine.podlist.page`."""
@@ -306,7 +297,8 @@ class Store:
                 tx.run("drop_promise", pod_id=pod_id)
                 ended = "RELEASED: nothing was claimed yet"
                 tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=ended, key=None)
-            tx.run("wake_owner", id=pod_id)
+            if not asked:
+                tx.run("wake_owner", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
         return asked
 

@@ -251,11 +251,18 @@ def kind_named(name: str) -> AnyKind | None:
     return next((kind for kind in every_kind() if kind == name), None)
 
 
+_KIND_OF: dict[type[Spec], AnyKind] = {}
+"""As the tables say, which never change: each resource is asked for its kind many times a visit."""
+
+
 def kind_of(spec: Spec) -> AnyKind:
     """The kind of a spec. Raises ValueError for a class that is in no table: a programming error."""
-    found = next((kind for kind in every_kind() if kind.row.spec is type(spec)), None)
+    found = _KIND_OF.get(type(spec))
     if found is None:
-        raise ValueError(f"no kind has the spec {type(spec).__name__}")
+        found = next((kind for kind in every_kind() if kind.row.spec is type(spec)), None)
+        if found is None:
+            raise ValueError(f"no kind has the spec {type(spec).__name__}")
+        _KIND_OF[type(spec)] = found
     return found
 
 

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 
-from weft.generate.partitions_conf import WeftPartition, parse, rewrite, split
+from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
     AgentOptions,
     AgentPartitions,
@@ -113,6 +113,7 @@ class FakeManager:
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
         self._wire, self._pause = wire, pause
         self._readings: dict[int, PortReading] = {}
+        self._parsed: tuple[str | None, PartitionsConf] | None = None
 
     # -- what happens to it ----------------------------------------------------------------------------------
 
@@ -170,16 +171,22 @@ class FakeManager:
                 foreign_digest=foreign,
             )
 
+    def _conf(self) -> PartitionsConf:
+        """The file as it is read, once for each text."""
+        if self._parsed is None or self._parsed[0] != self.text:
+            self._parsed = self.text, parse(self.text or "", self.site)
+        return self._parsed[1]
+
     def _problems(self) -> list[str]:
         if self.text is None:
             return ["partitions.conf is missing: OpenSM gives every port full membership; put it back"]
-        problems = [f"partitions.conf, {p}" for p in parse(self.text, self.site).problems]
+        problems = [f"partitions.conf, {p}" for p in self._conf().problems]
         return problems + ([f"opensm's log: {line}" for line in self._wire.log] if self.rules else [])
 
     def partitions(self) -> AgentPartitions:
         self._asked("partitions")
         with self._wire.lock:
-            conf = parse(self.text or "", self.site)
+            conf = self._conf()
             digest, foreign = self._digests()
             return AgentPartitions(
                 state=self._state,
@@ -232,7 +239,7 @@ class FakeManager:
             )
 
     def _mismatches(self) -> list[PortMismatch]:
-        expected = parse(self.text or "", self.site).expected(self._wire.hosts, [self.port_guid])
+        expected = self._conf().expected(self._wire.hosts, [self.port_guid])
         return [
             PortMismatch(
                 port_guid=g, where=where, missing=tuple(expected[g] - t[g]), extra=tuple(t[g] - expected[g])

@@ -172,14 +172,14 @@ def unusable(cidr: IPv4Network) -> str:
     return next((reason for block, reason in _UNUSABLE.items() if cidr.overlaps(block)), "")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1 << 16)
 def _network(cidr: str) -> IPv4Network:
-    """The same few texts are asked for once an address."""
+    """The same texts are asked for once an address, and those of all live pods at each claim."""
     return IPv4Network(cidr)
 
 
 def _networks(cidrs: Iterable[str]) -> list[IPv4Network]:
-    return [IPv4Network(c) for c in sorted(cidrs)]
+    return [_network(c) for c in cidrs]
 
 
 def _text(numbers: Range) -> str:
