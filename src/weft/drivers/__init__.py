@@ -1,1 +1,1 @@
-"""Drivers: strangers to each other."""
+"""Drivers, independent of each other."""

@@ -1,7 +1,7 @@
-"""One reading at a time, shared by all who asked before it began: what costs much is read once for many.
+"""One reading at a time, shared by all callers that asked before it began, since readings are expensive.
 
-A reading says nothing of what changed after it began. So whoever asks gets one that began after the question (or not
-longer before it than is said), and never one that began before the last change of this process.
+A reading says nothing about changes after it began. So callers get one that began after their request (or at most the
+given time before), and never one that began before the last change of this process.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class _Run(Generic[T]):
 
 
 class SharedReading(Generic[T]):
-    """Safe for threads.
+    """Thread-safe.
 
     Args:
         read: reads; gets the moment at which it began. Must end in bounded time.
-        monotonic: seconds that only grow.
+        monotonic: monotonic seconds.
     """
 
     def __init__(self, read: Callable[[float], T], monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -47,14 +47,14 @@ class SharedReading(Generic[T]):
         self._changed = float("-inf")
 
     def changed(self) -> None:
-        """Something was changed, and the change is over: what was read until now isn't used any more."""
+        """A change has completed: earlier readings aren't used any more."""
         with self._lock:
             self._changed = self._monotonic()
 
     def get(self, max_age: float = 0.0) -> T:
-        """A reading that began at most so many seconds before this question; 0: after it.
+        """A reading that began at most this many seconds before the call; 0: after it.
 
-        Raises what the reading raised, in everybody who waited for it: a failed one is unknown for all of them.
+        Raises what the reading raised, for all that waited for it.
         """
         with self._lock:
             oldest = max(self._monotonic() - max_age, self._changed)

@@ -1,7 +1,8 @@
-"""Who of those that wait starts now, who is promised what, and what to tell the others. Pure: rows in, decisions out.
+"""Decides which waiting orders start now, which get a booking, and what the others wait for. Pure: rows in, decisions
+out.
 
-The rules are the queue's of `weft.planning.queue.queue`, the same that `weft place` plays on a simulated clock; between
-two looks everything it must remember is in the database.
+The rules are those of `weft.planning.queue.queue`, which `weft place` runs on a simulated clock; all state between
+runs is in the database.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from weft.planning.shapes.resolve import resolve, shape_named
 from weft.planning.shapes.shape import Resolved, Where
 
 EVERY = 30.0
-"""Seconds after which the queue is looked at again even if nothing is known to have changed: hosts come back unseen."""
+"""Seconds after which the queue is processed again even without a known change: hosts may come back unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """An order that waits, as its row says; see `PodRecord`."""
+    """A waiting order, from its row; see `PodRecord`."""
 
     id: UUID
     project: str
@@ -62,12 +63,12 @@ class Waiter:
         )
 
     def window(self, now: float) -> Window:
-        """If it starts now."""
+        """Its window if it starts now."""
         return window_of(self.order, now, now, str(self.id))
 
 
 def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
-    """From `start` as long as the order says."""
+    """Its window from `start`."""
     lease = order.lease
     until = seconds_of(lease.end)
     end = start + span(lease.duration).total_seconds() if lease.duration else until
@@ -76,12 +77,12 @@ def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is known of an order that goes on waiting.
+    """What is known about an order that keeps waiting.
 
     Attributes:
-        position: in the queue, from 1; None: it has its start promised, or can't be judged now.
+        position: in the queue, from 1; None: it has a booking, or can't be judged now.
         expected: when it is expected to start; POSIX time.
-        promise: nodes that are kept for it from then.
+        promise: nodes that are booked for it from then.
     """
 
     reason: str
@@ -92,13 +93,13 @@ class Note:
 
 @dataclass(slots=True)
 class Agenda:
-    """What one look at the queue gave.
+    """Result of processing the queue once.
 
     Attributes:
-        start: who starts now, the first of them; look again afterwards.
-        notes: of all others, only if nobody starts.
-        impossible: whose order names what the site doesn't have any more.
-        next_at: when to look again at the latest; POSIX time.
+        start: the first order that starts now; process the queue again afterwards.
+        notes: for all others, only if none starts.
+        impossible: orders that name something that the site no longer has.
+        next_at: when to process the queue again at the latest; POSIX time.
     """
 
     next_at: float
@@ -117,13 +118,13 @@ def agenda(
     now: float,
     forecast: bool = True,
 ) -> Agenda:
-    """One look at everybody who waits.
+    """Process all waiting orders once.
 
     Args:
-        used: project -> node-seconds, older ones counted less.
+        used: project -> node-seconds, weighted by age.
         health: what is out of order.
-        denied: who can't start now for a reason outside of placement (a cloud's quota, say), and why.
-        forecast: whether to say when those without a promise are expected to start, which takes longest.
+        denied: orders that can't start now for reasons outside of placement (such as a cloud's quota), and why.
+        forecast: whether to estimate the starts of orders without a booking, which takes longest.
     """
     book, found = capacity.book(), Agenda(now + EVERY)
     asked: dict[UUID, tuple[Where, Ask]] = {}
@@ -173,9 +174,9 @@ def _untimed(
     now: float,
     notes: dict[UUID, Note],
 ) -> Waiter | None:
-    """Who starts now of a shape without timeline: the first that fits on what nobody else is promised.
+    """The order that starts now for a shape without a timeline: the first that fits on what isn't booked.
 
-    None of them is promised a start: when its room will be free isn't in the book.
+    None of them gets a booking: the book doesn't know when their capacity becomes free.
     """
     for position, one in enumerate(sorted(mine, key=lambda w: w.created_at), start=1):
         window = one.window(now)
@@ -256,7 +257,7 @@ def _notes(
 
 
 def _with_promises(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
-    """The book as it will be: a node may be on several fabrics, and must not be promised on one beside another."""
+    """The future book: a node may be on several fabrics, and must not be booked on two of them."""
     names = {str(w.id) for w in mine}
     others = (p for p in book.promises if p.name not in names)
     kept = (note.promise for w in mine if (note := notes.get(w.id)) and note.promise)
@@ -264,7 +265,7 @@ def _with_promises(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note
 
 
 def _next(queue: Queue, now: float) -> float:
-    """When something is due by itself: a start, or the end of somebody's patience."""
+    """When something is due: a start, or the end of an order's patience."""
     moments = [at for at in queue.promised.values() if at > now]
     for waiting in queue.waiting.values():
         moments += [t for t in (waiting.submitted + queue.settings.patience, waiting.not_before) if t > now]

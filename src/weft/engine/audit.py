@@ -1,7 +1,7 @@
-"""The audit: what exists outside that no live pod owns, what a pod owns that is missing or different, and what is
-foreign inside weft's range. `repair` repairs what is weft's, and only that.
+"""The audit: external objects that no live pod owns, resources of pods that are missing or different, and foreign use
+of weft's ranges. `repair` repairs what is weft's, and only that.
 
-The outside is listed first and the database read after it: what is ordered meanwhile can't look like a stray.
+External objects are listed before the database is read: what is ordered meanwhile can't look like an orphan.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from weft.model.views import AuditReport, Finding
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodState.FAILED})
-"""States in which what was made of a pod should be there; in the others the loop is at work on it."""
+"""States in which all resources of a pod should exist; in others the loop is working on it."""
 
 MEND_PATIENCE = 120.0
 """Seconds that a repair waits for the loop to repair a pod."""
 
 
 class Auditor:
-    """Reads everything afresh at each call.
+    """Reads everything anew with each call.
 
     Args:
-        pause: seconds between two looks at what a repair waits for.
+        pause: seconds between checks of what a repair waits for.
     """
 
     def __init__(self, store: Store, world: World, site: Site, clock: Clock, pause: float = 0.5) -> None:
@@ -53,14 +53,14 @@ class Auditor:
         self._just_released: dict[str, frozenset[int]] = {}
 
     def check(self) -> AuditReport:
-        """Look at everything; changes nothing."""
+        """Check everything; changes nothing."""
         return self._check(())
 
     def repair(self, confirmed: Confirmed = ()) -> AuditReport:
-        """Check, repair what is weft's, look again, and say of each finding whether it was seen repaired.
+        """Check, repair what is weft's, check again, and report for each finding whether the repair was confirmed.
 
         Args:
-            confirmed: pods that the operator knows to be nobody's, though the database doesn't know them.
+            confirmed: pods unknown to the database that the operator has confirmed as ended.
         """
         outside = self._look()
         before = self._compare(outside, confirmed).findings
@@ -142,7 +142,7 @@ class Auditor:
             for pod, records in self._pods.values():
                 if pod.state not in AT_REST or pod.wanted != "present":
                     continue
-                # Of a pod that failed not everything was made; what was is no less the pod's.
+                # A failed pod may lack resources; those that exist still belong to it.
                 made = [r for r in records if r.outside_id] if pod.state is PodState.FAILED else records
                 verdict = verify(pod, made, self._world, pool)
                 for plane, number in verdict.looked_at.items():
@@ -156,7 +156,7 @@ class Auditor:
             self._check_networks(pod, records)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
-        """What others have put on a pod's networks; while it is released, that is what stands in the way."""
+        """What others have put on a pod's networks, which may block its release."""
         cloud = pod.plan.cloud
         try:
             found = intruders(pod, records, self._world)
@@ -179,7 +179,7 @@ class Auditor:
             )
 
     def _check_nodes(self) -> None:
-        """Who is on nodes without being the server of the pod that holds them. It is nobody's here to remove."""
+        """Occupants of nodes that aren't servers of the pod that holds them. weft doesn't remove them."""
         own: dict[str, frozenset[str]] = {}
         pods: dict[str, str] = {}
         for pod, records in self._pods.values():
@@ -201,7 +201,7 @@ class Auditor:
             for node, who in found.items():
                 holders = [self._pods.get(row["pod_id"]) for row in rows if row["node"] == node]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
-                    continue  # ordered, released or worked on since: its servers come and go
+                    continue  # ordered, released or processed since: its servers may be changing
                 self._find(
                     "foreign",
                     "node",
@@ -211,7 +211,7 @@ class Auditor:
                 )
 
     def _has_moved_on(self, pod: PodRecord) -> bool:
-        """Whether the pod is being released, or worked on, since its row was read: what is missing is no wonder."""
+        """Whether the pod has been released or processed since its row was read, which explains missing resources."""
         try:
             now = self._store.find_pod(str(pod.id), None)
         except NotFoundError:
@@ -220,7 +220,7 @@ class Auditor:
 
     def _find_problem(self, pod: PodRecord, problem: Problem, record: ResourceRecord | None) -> None:
         if problem.kind is ProblemKind.FOREIGN_ON_NETWORK:
-            return  # `_check_networks` tells it, of pods that are being released too
+            return  # reported by `_check_networks`, also for pods that are being released
         missing = problem.kind is ProblemKind.MISSING
         self._find(
             "unknown" if problem.unknown else "missing" if missing else "different",
@@ -263,7 +263,7 @@ class Auditor:
             )
 
     def _check_traces(self) -> None:
-        """What the sweep found of released pods: what is still there, and of the last day what is gone again."""
+        """What the sweep found of released pods: what still exists, and what disappeared within the last day."""
         for row in Traces(self._store.database).lately():
             gone = row["gone_at"]
             ended = f"; gone at {gone:%Y-%m-%dT%H:%M:%SZ}" if gone else "; still there"
@@ -283,7 +283,7 @@ class Auditor:
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def _check_wire(self, name: str, wire: Wire) -> None:
-        """Numbers inside weft's range that no segment of a live pod explains."""
+        """Numbers within weft's range that don't belong to a segment of a live pod."""
         mine = self._site.fabrics[name].segments
         for problem in [
             *wire.status.problems,
@@ -333,7 +333,7 @@ class Auditor:
                 self._find("foreign", "membership", fabric, port.name, text, repair=_NOT_OURS, **what)
 
     def _segments(self, fabric: str) -> list[tuple[PodRecord, SegmentSpec]]:
-        """What live pods have, or are about to have or lose, on a fabric."""
+        """What live pods have on a fabric, or are about to gain or lose."""
         return [
             (pod, r.resource.spec)
             for pod, records in self._pods.values()
@@ -364,7 +364,7 @@ _NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 
 
 def _is_repaired(pod: PodRecord) -> bool:
-    """Whether its loop makes right what differs: not of a pod that failed, which waits for a person."""
+    """Whether the loop repairs its differences: not for a failed pod, which waits for a person."""
     return pod.state is not PodState.FAILED
 
 

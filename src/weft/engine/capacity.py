@@ -1,4 +1,4 @@
-"""What is held, promised, set aside and out of order: one reading of the database, in one transaction."""
+"""What is held, booked, reserved and out of order: read from the database in one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.planning.place.sharing import NO_TERMS, Terms
 from weft.planning.queue.book import Book, Keep
 
 GONE_FOR = timedelta(minutes=15)
-"""Longer than a listing of what is on the hosts is used."""
+"""Longer than a listing of the hosts is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Capacity:
     """What is held by whom, read in one transaction.
 
     Attributes:
-        holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and what the
-            pod asks of its leaves: apart_from, exclusive, bisection_gbps.
+        holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and the
+            pod's constraints on leaves: apart_from, exclusive, bisection_gbps.
         shared: rows like those of `holds`, of nodes that pods have parts of, and `parts` of them all.
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
-        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and what the pod will ask of its leaves.
+        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and the pod's constraints on leaves.
         reservations: rows of the table.
-        places: rows like those of `holds`, of places on shared hosts.
+        places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw go within the last `GONE_FOR`.
     """
 
@@ -58,7 +58,7 @@ class Capacity:
         )
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
-        """What is out of order. That a pod's own machine is bound to the pod is as it should be."""
+        """What is out of order. A machine that is bound to the pod that holds it is fine."""
         own = self.holds.keys() & site.machine_by_name.keys()
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
@@ -66,7 +66,7 @@ class Capacity:
         )
 
     def book(self) -> Book:
-        """What is known of the future, in POSIX time, pods by their ids. A release that was asked for is due now."""
+        """What is known about the future, in POSIX time, pods by id. A requested release is due now."""
         rows: dict[UUID, Row] = {}
         nodes: dict[UUID, list[str]] = {}
         for node, row in self.holds.items():
@@ -98,7 +98,7 @@ class Capacity:
 
 
 def seconds_of(moment: datetime | None) -> float:
-    """POSIX time; no moment is never."""
+    """POSIX time; None is never."""
     return FOREVER if moment is None else moment.timestamp()
 
 
@@ -114,12 +114,12 @@ def _terms(row: Row) -> Terms:
 
 
 def _under(prefix: str, numbers: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
-    """What is held in the spaces of one prefix, by the rest of their names."""
+    """Numbers held in the spaces with a prefix, by the rest of their names."""
     return {s.removeprefix(prefix): frozenset(n) for s, n in numbers.items() if s.startswith(prefix)}
 
 
 def read_capacity(tx: Tx) -> Capacity:
-    """Holds, promises and what is out of order, inside a transaction of the caller's. No document is read for it."""
+    """Holds, bookings and what is out of order, in the caller's transaction. Reads no documents."""
     numbers: dict[str, set[int]] = {}
     for row in tx.rows("number_holds"):
         numbers.setdefault(row["space"], set()).add(row["number"])

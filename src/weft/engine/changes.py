@@ -1,7 +1,7 @@
-"""A pod's next generation as rows: what is wanted anew, what no longer, who comes and who is to go.
+"""Writes a pod's next generation as rows: what is newly desired, what no longer, which nodes are added and removed.
 
-All in the caller's transaction, under the lock of every other claim. Nothing outside is touched here: rows that are no
-longer wanted are taken away by the loop and stay until they are seen gone; nodes are given back after that.
+All in the caller's transaction, under the claim lock. Nothing external is touched here: the loop deletes what is no
+longer desired, and its rows stay until it is seen gone; nodes are released after that.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 
 _CHANGED = "the order was changed"
-"""Why a pod that FAILED is tried again."""
+"""Why a FAILED pod is retried."""
 
 
 def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: datetime | None, by: str) -> None:
-    """Put the next generation of a pod that has nodes in force.
+    """Activate the next generation of a pod that has nodes.
 
     Args:
-        pod: as the plan was made from.
+        pod: the record that the plan is based on.
         plan: with its difference in `change`.
 
-    Raises `ConflictError` if the pod was changed, or is on its way out, since then.
+    Raises `ConflictError` if the pod was changed, or is being released, since then.
     """
     change = plan.change
     assert change is not None
@@ -64,7 +64,7 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
 
 
 def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
-    """Rows of the graph, and of what isn't in it any more."""
+    """Rows of the graph, and of what is no longer in it."""
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
     rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
@@ -109,7 +109,7 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
 
 
 def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, str]]]:
-    """A node's ports in the segments of a plan; a port that the site doesn't know any more may be anybody's."""
+    """A node's ports in the segments of a plan; a port that the site no longer knows may belong to anyone."""
     found: dict[str, list[dict[str, str]]] = {}
     for resource in plan.graph.resources:
         spec = resource.spec
@@ -121,7 +121,7 @@ def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, str]]]
 
 
 def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what: str) -> None:
-    """The generation in the pod's history and in its events."""
+    """Record the generation in the pod's history and events."""
     now = tx.now()
     document = written(order)
     tx.run(
@@ -134,7 +134,7 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
 
 
 def overtaken(tx: Tx, pod: PodRecord) -> str:
-    """Why a change that was made from this record isn't taken."""
+    """Why a change based on this record is refused."""
     now = PodRecord.of(row) if (row := tx.row("pod_by_id", id=pod.id)) else pod
     if now.wanted == "absent" or now.released_at is not None:
         return f"pod {pod.name} is being released: it can no longer be changed"

@@ -1,9 +1,9 @@
-"""The claim: nodes and numbers become an order's in one transaction, and only then who is on these nodes is read.
+"""The claim: an order gets nodes and numbers in one transaction, and only then the occupants of these nodes are read.
 
-In that order, many can be placed at the same time: whoever read first would find, when the lock is had, that the nodes
-were taken by somebody faster, and would read again and again. Nothing is made outside before the nodes were seen to be
-free: workers leave the pod alone until the claim is confirmed. If we die in between, a worker takes the pod when
-`UNCONFIRMED` is over; it looks for itself before it makes anything.
+In that order many orders can be placed concurrently: reading first would mean finding, once the lock is held, that the
+nodes were taken by someone faster, and reading again and again. Nothing is created before the nodes were seen free:
+workers leave the pod alone until the claim is confirmed. If this process dies in between, a worker takes the pod after
+`UNCONFIRMED`, and checks for itself before it creates anything.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 
 UNCONFIRMED = 120.0
-"""Seconds for which workers leave a pod alone whose claim wasn't confirmed: longer than clouds take to answer."""
+"""Seconds for which workers leave a pod with an unconfirmed claim alone: longer than clouds take to respond."""
 MOST_TRIES = 8
-"""Times that nodes are chosen for an order while somebody else is seen on them."""
+"""How often nodes are chosen for an order if they turn out to be in use by others."""
 
 
 def claim_now(
@@ -29,8 +29,8 @@ def claim_now(
 ) -> None:
     """Claim nodes for an order that starts now.
 
-    Raises `RefusedError` if it can't be placed or is over quota, or the outside's error if it can't be told what is on
-    its nodes or how much of the quotas is left: then nothing is claimed.
+    Raises `RefusedError` if it can't be placed or is over quota, or the error of an external service if the occupants
+    of its nodes or the quotas can't be read: then nothing is claimed.
     """
     for _ in range(MOST_TRIES):
         with store.database.transaction() as tx:
@@ -42,23 +42,21 @@ def claim_now(
         try:
             without = _looked_at(store, given, project, plan)
         except BaseException:
-            if not store.drop_claim(
-                plan
-            ):  # a worker has it by now: what was refused must not go on being built
+            if not store.drop_claim(plan):  # a worker has it by now: what was refused must not be built
                 store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
             raise
         if without is None:
             store.confirm(plan)
             return
         if not store.drop_claim(plan):
-            return  # its release was asked for meanwhile, or it took so long that a worker has it
+            return  # its release was requested meanwhile, or it took so long that a worker has it
         given = without
     why = f"the chosen nodes were in use by others, {MOST_TRIES} times in a row"
     raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
 
 
 def _looked_at(store: Store, given: PlanningInput, project: str, plan: Plan) -> PlanningInput | None:
-    """None: the plan may stay; else what is left without the nodes that somebody else is on."""
+    """None: the plan is fine; otherwise the input without the nodes that are in use by others."""
     without = given.without_occupied(plan, store.servers_on(plan.placement.held))
     if without is None:
         given.check_quotas(project, plan)

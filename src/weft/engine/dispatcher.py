@@ -1,8 +1,8 @@
-"""Lets orders that wait start: looks at the queue when something changed, and gives nodes to who is next.
+"""Starts waiting orders: processes the queue when something has changed, and assigns nodes to the next order.
 
-Any number of workers may do this. Who looks is decided by one row that is moved on; what is given is decided again
-inside the transaction that gives it, under the same lock as every other claim: two can't give one node away twice, and
-one that dies in between has changed nothing.
+Any number of workers may do this. A row decides whose turn it is; assignments are decided again inside their
+transaction, under the claim lock: two workers can't assign a node twice, and one that dies in between has changed
+nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from weft.planning.shapes.shape import Needs, Resolved
 log = logging.getLogger(__name__)
 
 MOST_STEPS = 500
-"""Starts and refusals of one look at the queue; the rest is for the next one."""
+"""Maximum starts and refusals per run; the rest is for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was seen in one transaction."""
+    """What was read in one transaction."""
 
     waiting: dict[UUID, Waiter]
     capacity: Capacity
@@ -48,14 +48,14 @@ class _Look:
 
 
 class Dispatcher:
-    """Holds nothing between two looks but what it has read of orders that wait."""
+    """Keeps nothing between runs but a cache of waiting orders."""
 
     def __init__(self, store: Store, world: Callable[[], World], site: Callable[[], Site]) -> None:
         self._store, self._world, self._site = store, world, site
         self._list = Waitlist()
 
     def run_due(self) -> float:
-        """Look at the queue if it is due. Seconds until it is due again."""
+        """Process the queue if it is due; returns the seconds until it is due again."""
         with self._store.database.transaction() as tx:
             now = tx.now()
             due = tx.row("take_queue", at=now, later=now + timedelta(seconds=EVERY)) is not None
@@ -67,7 +67,7 @@ class Dispatcher:
         return max(0.0, (row["next_at"] - now).total_seconds())
 
     def run(self) -> list[str]:
-        """Start everybody who can start now; write down what the others wait for. Names of the pods that started."""
+        """Start all orders that can start now; record what the others wait for. Returns the names of started pods."""
         with self._store.database.transaction() as tx:
             waiting = self._list.read(tx)
         for pod_id, error in self._list.unreadable.items():
@@ -92,7 +92,9 @@ class Dispatcher:
                 continue
             given = inputs.get(_cloud(chosen, site))
             if not isinstance(given, PlanningInput) or _in_the_way(chosen, given):
-                denied[chosen.id] = chosen.reason  # ordered since we looked around: the next look is for it
+                denied[chosen.id] = (
+                    chosen.reason
+                )  # ordered since the input was gathered: left to the next run
             elif self._guarded(chosen, given, inputs, denied, look.capacity):
                 started.append(chosen.name)
         return started
@@ -105,7 +107,7 @@ class Dispatcher:
         denied: dict[UUID, str],
         seen: Capacity,
     ) -> bool:
-        """A defect of ours that one order meets must not keep the others waiting."""
+        """A bug triggered by one order must not block the others."""
         try:
             return self._try(chosen, given, inputs, denied, seen)
         except WeftError:
@@ -123,9 +125,9 @@ class Dispatcher:
         denied: dict[UUID, str],
         seen: Capacity,
     ) -> bool:
-        """Ask for quotas and what is on the nodes, which takes its time, then decide again under the lock.
+        """Query quotas and occupants of the nodes, which takes time, then decide again under the lock.
 
-        A refusal goes into `denied`; nodes that somebody else is on go from the input.
+        A refusal is added to `denied`; nodes in use by others are removed from the input.
         """
         first = self._plan(chosen, given, seen, self._store.database.now().timestamp())
         reason = first if isinstance(first, str) else _over_quota(given, chosen, first)
@@ -146,13 +148,13 @@ class Dispatcher:
             tx.row("lock_capacity")
             look = self._look(tx, given.site, inputs, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
-                return False  # the world has moved on: look again
+                return False  # the state has changed: run again
             plan = self._plan(chosen, given, look.capacity, tx.now().timestamp())
             if isinstance(plan, str):
                 denied[chosen.id] = plan
                 return False
             if not set(first.placement.held).issuperset(plan.placement.held):
-                return False  # what is on these nobody has looked at yet
+                return False  # these haven't been checked yet
             self._start(tx, chosen, plan)
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True
@@ -199,9 +201,9 @@ class Dispatcher:
         denied: Mapping[UUID, str],
         expected: Mapping[UUID, float | None],
     ) -> bool:
-        """Reasons, places in the queue and promises; False if somebody could start after all.
+        """Record reasons, queue positions and bookings; False if an order could start after all.
 
-        What was expected without the lock does for those without a promise: it is an estimate, and takes longest.
+        For orders without a booking the estimate made without the lock is good enough, since it takes longest.
         """
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
@@ -246,7 +248,7 @@ class Dispatcher:
         tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
-        """Each cloud that somebody waits for; one that can't be asked stands in the way of its own orders only."""
+        """Each cloud with waiting orders; an unreachable one only blocks its own orders."""
         world = self._world()
         by_cloud: dict[str, list[Waiter]] = {}
         for one in waiting:
@@ -262,7 +264,7 @@ class Dispatcher:
 
 
 def _cloud(one: Waiter, site: Site) -> str:
-    """The order's cloud; empty if the site doesn't have it any more."""
+    """The order's cloud; empty if the site no longer has it."""
     try:
         return resolve_cloud(one.order, site)
     except InputError:
@@ -270,20 +272,20 @@ def _cloud(one: Waiter, site: Site) -> str:
 
 
 def _resolved(waiting: Iterable[Waiter], site: Site) -> Iterator[Resolved]:
-    """Those that can be: what the others name, the site doesn't have any more; planning says so."""
+    """Those that can be resolved; the others name what the site no longer has, which planning reports."""
     for one in waiting:
         with suppress(InputError):
             yield resolve(one.order, one.project, site)
 
 
 def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftError | None:
-    """What of its cloud couldn't be found out that must be known to start it."""
+    """What is required to start it but could not be read from its cloud."""
     if not isinstance(given, PlanningInput):
         return given
     try:
         return given.boot_error(one.project, one.order)
     except InputError:
-        return None  # planning says it
+        return None  # reported by planning
 
 
 def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:

@@ -1,9 +1,8 @@
 """The documents in weft's rows: orders, plans, resources, sites and signed receipts, of every released version.
 
-Whoever changes the shape of one so that what was written before would be read wrongly, or not at all, adds a `Step` at
-the end of `STEPS`; recorded rows of earlier versions show whether it holds (`tests/engine/test_recorded_rows.py`). What
-SQL reads out of documents by itself (generated columns, `document ->> 'where'`) is changed by a migration. What is
-signed of a receipt is never touched.
+A change after which older documents would be misread, or unreadable, needs a `Step` at the end of `STEPS`; recorded
+rows of earlier versions test it (`tests/engine/test_recorded_rows.py`). What SQL reads from documents (generated
+columns, `document ->> 'where'`) is changed by a migration. The signed part of a receipt is never changed.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from weft.model.versions import FIELD, Fields, Parts, Step, newest, upcast
 D = TypeVar("D", bound=Document)
 
 PARTS: Parts = {Plan: ((("order",), Order), (("graph", "resources", "*"), Resource))}
-"""Which documents stand in which."""
+"""Which documents are nested in which."""
 
 
 def _with_node(resource: Fields) -> Fields:
-    """The node's name was the second part of the keys of what is of a node."""
+    """The node's name was the second part of the keys of a node's resources."""
     kind, _, rest = resource["key"].partition("/")
     of_a_node = kind in ("server", "port", "floating_ip", "vipu_agent")
     return {**resource, "node": rest.split("/")[0] if of_a_node else ""}
@@ -45,14 +44,14 @@ STEPS: tuple[Step, ...] = (
         {Order: earlier.order_of_blocks, Plan: earlier.plan_of_blocks, Site: earlier.site_of_blocks},
     ),
 )
-"""In the order of time; never changed, only added to."""
+"""In chronological order; append only."""
 
 
 def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> D:
-    """A stored document as today's value. Raises what `weft.engine.records.READING` names."""
+    """A stored document as a current value. Raises the errors in `weft.engine.records.READING`."""
     return kind.model_validate(upcast(kind, stored, steps, PARTS))
 
 
 def written(document: Document) -> Jsonb:
-    """A document as it is stored: in the newest version, which it says."""
+    """A document as it is stored: in the newest version, with its number."""
     return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})

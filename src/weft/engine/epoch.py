@@ -1,8 +1,8 @@
-"""Whether this database has made the last claims: one that was restored from a dump doesn't know of all of them.
+"""Whether this database knows all claims: one that was restored from a dump doesn't.
 
-Each claim of nodes counts. Before anything is made outside for it the count is noted in the cloud, where a restore of
-the database doesn't reach. A database that is behind the note, or whose life isn't the note's, places nothing until an
-operator has looked at the audit and accepted it.
+Claims of nodes are counted. Before anything is created for one, the count is noted in the cloud, which a restore of the
+database doesn't revert. A database that is behind the note, or has a different life, places nothing until an operator
+has reviewed and accepted the audit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ RESTORED = (
 
 
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
-    """Raise `ConflictError` for a database that doesn't know of all claims; `UnknownError` if it can't be told."""
-    note = facts.witness(site)  # first: what is noted was counted before
+    """Raise `ConflictError` if the database doesn't know all claims; `UnknownError` if that can't be determined."""
+    note = facts.witness(site)  # first: the note is always behind the count
     row = _epoch(database, cloud)
     if note is not None and (row is None or row["life"] != note.life or row["number"] < note.number):
         raise ConflictError(RESTORED)
 
 
 def note_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
-    """Note how far the database has come. Raises like `check_epoch`, and what a change may raise."""
+    """Note the database's count. Raises like `check_epoch`, and what a change may raise."""
     note, row = facts.witness(site), _epoch(database, cloud)
     if row is None:
-        return  # what was claimed before claims were counted
+        return  # claims from before they were counted
     if note is not None and (row["life"] != note.life or row["number"] < note.number):
         raise ConflictError(RESTORED)
     if note is None or note.number < row["number"]:
@@ -37,7 +37,7 @@ def note_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> N
 
 
 def accept_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
-    """An operator has looked: from now on this database's count is the one that holds."""
+    """An operator has accepted: from now on this database's count is valid."""
     note = facts.witness(site)
     row = _epoch(database, cloud)
     if note is None or (row and row["life"] == note.life and row["number"] >= note.number):

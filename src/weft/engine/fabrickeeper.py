@@ -1,7 +1,7 @@
-"""Keeps the fabrics' managers level, with nobody's order: a standby that was away must not take over with an old file.
+"""Keeps the fabrics' managers in sync, independently of orders: a standby must not take over with a stale file.
 
-It looks at every fabric from time to time. Each manager that can be reached is brought to what the database wants; and
-the numbers of released pods that a manager could not be shown to have forgotten are free again once it was.
+It checks every fabric periodically. Each reachable manager is brought to the desired state of the database; and
+numbers of released pods that a manager might still have configured are freed once it is seen not to.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from weft.ports.fabric import KeepsStandbys
 log = logging.getLogger(__name__)
 
 LEVEL_EVERY = 60.0
-"""Seconds between two looks."""
+"""Seconds between checks."""
 LIMIT = 900.0
-"""Seconds without a look after which the thread counts as stuck: silent agents take their timeouts, one by one."""
+"""Seconds without a check after which the thread counts as stuck: unresponsive agents time out one by one."""
 
 
 class FabricKeeper(Periodic):
-    """Any number may run: a change of a file is taken only if the file still is the one that was read."""
+    """Any number may run: a file is only changed if it still is the one that was read."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class FabricKeeper(Periodic):
         return self._every
 
     def tend(self) -> None:
-        """One look at every fabric; one that can't be asked stands in no other's way."""
+        """Check every fabric once; an unreachable one doesn't block others."""
         for name, fabric in sorted(self._world().fabrics.items()):
             try:
                 told = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.told()

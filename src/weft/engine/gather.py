@@ -1,4 +1,5 @@
-"""What an order is planned on: the site, what cloud and fabric say now, and what the database says of now and later."""
+"""The input for planning an order: the site, the current state of cloud and fabric, and the database's view of now and
+later."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ from weft.ports.occupants import OnHost
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From when to when an order wants its nodes, in POSIX time.
+    """The time in which an order needs its nodes, in POSIX time.
 
     Attributes:
         start: `now`, or later.
         end: `FOREVER` if the lease has none.
-        until: the end where it is a moment and not a duration: a later start doesn't move it.
-        pod: whose promise doesn't stand in its own way.
+        until: the end if it is absolute: a later start doesn't move it.
+        pod: its own booking is ignored.
     """
 
     now: float
@@ -49,14 +50,14 @@ class PlanningInput:
     """See the module's docstring.
 
     Attributes:
-        down: node -> why Nova can't boot on it; machine -> why it can't be given to anybody.
-        told: fabric -> numbers that any of its managers is told of, somebody else's inside weft's range included.
-        segments: physical network -> VLANs of the cloud's networks on it, anybody's.
-        silent: fabric -> why it can't be asked: no order can be placed on it now, others can.
+        down: node -> why Nova can't boot on it; machine -> why it can't be assigned.
+        told: fabric -> numbers that any of its managers has configured, including foreign ones within weft's range.
+        segments: physical network -> VLANs of all networks of the cloud on it.
+        silent: fabric -> why it is unreachable: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
-            known. What was not asked about isn't here.
-        on_nodes: node -> what the cloud lists on its host, where that is anything or isn't known. A little old.
-        ports: host ports that may have no entry left for a further segment.
+            known. Only contains what was queried.
+        on_nodes: node -> what the cloud lists on its host, if anything or unknown. May be slightly stale.
+        ports: host ports that may have no entry left for another segment.
     """
 
     site: Site
@@ -72,7 +73,7 @@ class PlanningInput:
     segments: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def boot_error(self, project: str, order: Order) -> WeftError | None:
-        """Why its fabric can't be asked, or why it isn't known on which hosts Nova would boot it; None: all is known.
+        """Why its fabric is unreachable, or why it isn't known on which hosts Nova would boot it; None: all is known.
 
         Raises `InputError` for names that the site doesn't know.
         """
@@ -93,7 +94,7 @@ class PlanningInput:
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
     ) -> Plan | Refusal:
-        """The order in this window, clear of everything that is promised or set aside; or why not.
+        """The plan of an order in this window, avoiding everything that is booked or reserved; or why there is none.
 
         Raises `InputError` for names that the site doesn't know.
         """
@@ -114,7 +115,7 @@ class PlanningInput:
     def change(
         self, plan: Plan, order: Order, capacity: Capacity, window: Window, remove: Collection[str]
     ) -> Plan | Refusal:
-        """The next generation of a plan that is in force; or why it can't be.
+        """The next generation of an active plan; or why it is impossible.
 
         Args:
             window: from now to the end of the changed lease, with the pod's own id.
@@ -140,20 +141,20 @@ class PlanningInput:
         sharing: Mapping[str, Collection[str]] | None = None,
         nodes: Collection[str] | None = None,
     ) -> PlanningInput | None:
-        """Look at the hosts of a plan's nodes, now. None: nothing is on them; else the input without those nodes.
+        """Check the hosts of a plan's nodes, now. None: nothing is on them; otherwise the input without those nodes.
 
         Args:
             sharing: shared node -> servers of other pods that belong on it, by id or name.
-            nodes: those of the plan's that are looked at; None: all.
+            nodes: nodes of the plan to check; None: all.
 
-        Raises `UnknownError` if it can't be told of any of them.
+        Raises `UnknownError` if that is unknown for all of them.
         """
         facts, looked_at = self.world.clouds[plan.cloud], plan.placement.held if nodes is None else nodes
         reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, sharing or {})
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:
-        """Raise `RefusedError` for an order that would not fit even if nobody else were there."""
+        """Raise `RefusedError` for an order that would not fit even on an empty site."""
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, Occupancy(), UsedNumbers())
         if isinstance(made, Plan):
@@ -163,7 +164,7 @@ class PlanningInput:
             raise refused(made)
 
     def check_quotas(self, project: str, plan: Plan) -> None:
-        """Raise `RefusedError` if the cloud's quotas don't have room for everything that the plan makes."""
+        """Raise `RefusedError` if the plan exceeds the cloud's quotas."""
         rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
         if rows:
             said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} requested > {r.limit}" for r in rows)
@@ -182,9 +183,9 @@ def refused(refusal: Refusal) -> RefusedError:
 
 
 def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
-    """Ask a cloud, and the managers of fabrics and accelerators that something there needs, how they are.
+    """Query a cloud, and the managers of fabrics and accelerators that are needed there, for their state.
 
-    Raises `UnknownError` if the cloud, or a manager of accelerators, can't be asked; a silent fabric is in `silent`.
+    Raises `UnknownError` if the cloud or a manager of accelerators is unreachable; unreachable fabrics are in `silent`.
     """
     down = down_nodes(site, world, cloud)
     for name in sorted(needs.managers & world.machines.keys()):
@@ -209,7 +210,7 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
 def _boots(
     site: Site, world: World, cloud: str, orders: Iterable[Resolved]
 ) -> dict[str, Mapping[str, str] | WeftError]:
-    """See `PlanningInput.boots`. An image that can't be asked about stands in the way of its own orders only."""
+    """See `PlanningInput.boots`. An image whose requirements are unknown only blocks its own orders."""
     found: dict[str, Mapping[str, str] | WeftError] = {}
     for order in orders:
         if order.boots in found:
@@ -226,7 +227,7 @@ def _boots(
 
 
 def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> Occupancy:
-    """What is out of order now, on all these inputs."""
+    """What is out of order now, across all these inputs."""
     down: dict[str, str] = {}
     full: dict[tuple[str, str], FullPort] = {}
     unfit: dict[str, Mapping[str, str]] = {}
@@ -247,7 +248,7 @@ def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> O
 
 
 def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
-    """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud can't be asked."""
+    """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud is unreachable."""
     hosts = world.clouds[cloud].hosts()
     return {
         n.name: f"Nova host {n.nova_host} is {hosts.get(n.nova_host, 'not known to the cloud')}"

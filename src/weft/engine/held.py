@@ -1,4 +1,4 @@
-"""A pod in a worker's hands. Every write goes through the fence: the token is checked in the same transaction."""
+"""A pod held by a worker. Every write goes through the fence: the token is checked in the same transaction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from weft.ports.witness import Witnesses
 log = logging.getLogger(__name__)
 
 HOLD_SECONDS = 30.0
-"""How long a pod stays with a worker that gives no sign of life."""
+"""How long a pod stays with a worker without a heartbeat."""
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s) and a margin. Each is preceded by a look whether the hold lasts."""
@@ -63,7 +63,7 @@ Event = tuple[str, str, str | None]
 
 
 class LostError(Exception):
-    """Another worker has the pod now, or the time ran out: stop at once, write nothing."""
+    """Another worker has the pod now, or the hold expired: stop immediately, write nothing."""
 
 
 Ports = Mapping[str, tuple[Membership, ...]]
@@ -71,17 +71,17 @@ Ports = Mapping[str, tuple[Membership, ...]]
 
 
 class ChangedError(LostError):
-    """The pod is of a newer generation than this visit works on: stop at once, write nothing, begin anew."""
+    """The pod has a newer generation than this visit works on: stop immediately, write nothing, start again."""
 
 
 class Held:
     """One pod, held by this worker under a token.
 
-    A lease is not a fence: a worker that was asleep may still believe in it. So each write locks the pod's row and
-    checks the token first; an older holder gets `LostError` and nothing is written.
+    A lease is not a fence: a suspended worker may still believe in it. So each write locks the pod's row and checks the
+    token first; an older holder gets `LostError` and nothing is written.
 
     Attributes:
-        leave: set when the worker is to let go at the next step.
+        leave: set when the worker should release the pod at the next step.
         at: the database's time at the last write or reading of resources.
         world, site: what a visit works with; the same from its beginning to its end.
     """
@@ -105,7 +105,7 @@ class Held:
 
     @contextmanager
     def write(self, capacity: bool = False) -> Generator[Tx]:
-        """A fenced transaction; also learns whether the wish has changed.
+        """A fenced transaction; also detects whether the desired state has changed.
 
         Args:
             capacity: numbers are claimed in it: one at a time, and that lock is taken before the pod's.

@@ -1,4 +1,4 @@
-"""What is on a pod's networks and isn't the pod's: ports, subnets and shares that a tenant, or others, put there.
+"""Foreign objects on a pod's networks: ports, subnets and shares that a tenant, or others, put there.
 
 What is decided for each, and why: docs/decisions/what-tenants-may-do-to-their-networks.md.
 """
@@ -31,7 +31,7 @@ class Intruder:
 
     @property
     def improper(self) -> bool:
-        """Whether the pod isn't as promised with it. (A share is a difference of the network itself.)"""
+        """Whether it degrades the pod. (A share is a difference of the network itself.)"""
         return self.rdma and self.thing.kind != "share"
 
     def removable(self, pod: PodRecord) -> str:
@@ -98,7 +98,7 @@ def clear(world: World, cloud: str, project_id: str, things: Iterable[OnNetwork]
 def clear_pod(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str]
 ) -> dict[str, str]:
-    """Remove those of these intruders that are still intruders, and may be removed; id -> why one could not be."""
+    """Remove the intruders that still are intruders and may be removed; id -> why one could not be."""
     found = [i.thing for i in intruders(pod, records, world) if i.thing.id in ids and i.removable(pod)]
     return clear(world, pod.plan.cloud, pod.project_id, found)
 

@@ -1,7 +1,7 @@
-"""What a change no longer wants is taken away, and its nodes are given back once they were read back clean.
+"""Removes what a change no longer desires, and releases its nodes once they are read back clean.
 
-By the same rules as a release: rows stay until the thing is seen gone, capacity comes last, what can't be told isn't
-fine. One node that doesn't become clean keeps neither the others nor the pod: it goes into quarantine.
+The rules are those of a release: rows stay until the resource is seen gone, capacity is returned last, unknown isn't
+clean. A node that doesn't become clean blocks neither the others nor the pod: it is quarantined.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The database's word on a fabric's segments, for the driver that writes them: `weft.ports.ledger.Ledger`."""
+"""The database's records of a fabric's segments, for the driver that configures them: `weft.ports.ledger.Ledger`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 class FabricLedger:
-    """Segments of one fabric, read afresh at each call. Raises `TemporaryError` if the database is away.
+    """Segments of one fabric, read anew with each call. Raises `TemporaryError` if the database is away.
 
     Args:
         words: how numbers are written on fabrics of its type.
@@ -85,7 +85,7 @@ def _uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        return None  # somebody's hand in the file: the database knows no such pod
+        return None  # edited by hand: the database knows no such pod
 
 
 def _spec(document: Mapping[str, Any]) -> SegmentSpec:

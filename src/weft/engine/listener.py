@@ -1,4 +1,4 @@
-"""Wakes threads of this process when something changes anywhere (LISTEN/NOTIFY): each only for what concerns it."""
+"""Wakes threads of this process when something changes (LISTEN/NOTIFY), each only for what concerns it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Watch:
 
 
 class Listener:
-    """A wake-up carries no input: whoever is woken looks for itself.
+    """A wake-up carries no input: threads check the database themselves.
 
     Workers wait for work (`mark`, `wait`), those who follow a pod for its events (`watching`). If the connection is
     lost, waiting simply lasts its full time, and the connection is made again, which wakes everybody once.
@@ -55,7 +55,7 @@ class Listener:
         self._thread.start()
 
     def mark(self) -> int:
-        """Where we are; take it before looking, then `wait(mark)`."""
+        """The current position; take it before checking, then `wait(mark)`."""
         with self._condition:
             return self._count
 
@@ -66,7 +66,7 @@ class Listener:
 
     @contextmanager
     def watching(self, pod_id: object) -> Generator[Watch]:
-        """What wakes up with each event of a pod; begin before looking, so that none is missed."""
+        """Wakes up with each event of a pod; enter it before checking, so that none is missed."""
         watch, key = Watch(), str(pod_id)
         with self._condition:
             self._watches.setdefault(key, set()).add(watch)

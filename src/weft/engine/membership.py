@@ -1,7 +1,7 @@
 """A pod's adapters are in its segment only while the right server is on the right node.
 
-The segment's row says which adapters those are: whoever makes it true outside (the pod's loop, the fabric's keeper,
-a repair) reads it there. What a tenant, an operator or Nova itself does with servers between two looks is seen here.
+The segment's row lists these adapters for whoever realizes it (the pod's loop, the fabric keeper, a repair). This is
+where changes of servers by a tenant, an operator or Nova itself are noticed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AWAY = "the pod's server isn't on its host"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a look at a pod's nodes gave.
+    """Result of checking a pod's nodes.
 
     Attributes:
         cloud: that the nodes are of.

@@ -1,8 +1,8 @@
-"""One attempt at a batch of a pod's resources: asked for and looked at, or taken away and looked for.
+"""One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
-What is written before a call and what is read after it follow the rules of the loop (docs/architecture.md): a row
-says `creating` before anybody outside is asked, and `absent` only after a listing didn't show the thing. Nothing waits
-here: what isn't at rest yet, or not gone yet, is a `Wait`, and how long that has lasted stands in the row (`since`).
+Writes before and reads after a call follow the rules of the loop (docs/architecture.md): a row says `creating` before
+any external call, and `absent` only after proof. Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and
+its duration is in the row (`since`).
 """
 
 from __future__ import annotations

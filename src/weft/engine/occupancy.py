@@ -1,4 +1,4 @@
-"""Nodes that somebody else is on: what Nova and Placement say of a host, against what weft has in its own book."""
+"""Nodes in use by others: what Nova and Placement report about a host, compared with weft's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is outside, read before the database is asked about it: nothing new can be taken for a stray then."""
+"""External state, read before the database, so that nothing new can be mistaken for an orphan."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whose a thing outside is: by its id first, by its mark only where no id is known.
+"""The owner of an external object: by its id first, by its mark only if no id is known.
 
-A mark is a text that a tenant can write. So it counts only where it says what weft itself would have written: a pod
-and a key that the database knows, of that kind, in that place, in that pod's project.
+Tenants can write marks. So a mark only counts if it says what weft itself would have written: a pod and a key that the
+database knows, of that kind, in that place, in that pod's project.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A thread that does one thing from time to time, and goes on whatever happens to it."""
+"""A thread that does one thing periodically, and survives any error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods' keys, derived from one secret in the database: none of them is stored, and none is lost."""
+"""Pods' keys, derived from one secret in the database: none is stored, none can be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of pods, a page at a time: the next one begins after a name and an id, whatever came or went meanwhile."""
+"""Lists of pods in pages: the next one starts after a name and an id, whatever changed meanwhile."""
 
 from __future__ import annotations
 

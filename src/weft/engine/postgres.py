@@ -1,4 +1,4 @@
-"""How weft connects to PostgreSQL: every wait has a bound, times are read whatever they are, errors become weft's."""
+"""How weft connects to PostgreSQL: waits are bounded, out-of-range times readable, errors mapped to weft's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the threads of this process go round: each says so when a turn of it has done its work."""
+"""Liveness of this process's threads: each reports every completed iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One visit to one pod: look at the wish and the state, do what can be done now, say when to look again."""
+"""One visit to one pod: compare desired and observed state, do what can be done now, say when to check again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Look:
 
 
 class Reconciler:
-    """Handlers of a pod's states. Holds nothing between visits, and waits for nothing within one.
+    """Handlers of a pod's states. Stateless between visits, and never blocks within one.
 
     One a process: what can go at the same time, of all its visits, shares a few threads.
     """
@@ -66,7 +66,7 @@ class Reconciler:
         self._pool = ThreadPoolExecutor(settings.calls_at_once, thread_name_prefix="call")
 
     def visit(self, held: Held) -> Look:
-        """Do what can be done now. Every error becomes the pod's reason and a time to look again: the loop goes on."""
+        """Do what can be done now. Every error becomes the pod's reason and a time to retry: the loop goes on."""
         try:
             held.records()  # and what time it is
             held.world, held.site = self._world(), self._site()

@@ -22,7 +22,7 @@ from weft.ports.resources import Scope
 
 
 class UnreadableError(PermanentError):
-    """A stored row or document that this weft can't read: nobody may guess what it means. HTTP 502."""
+    """A stored row or document that this version can't read, and that must not be guessed. HTTP 502."""
 
 
 def unreadable(what: str, error: Exception) -> UnreadableError:

@@ -1,4 +1,4 @@
-"""The proof: read every plane back when all was taken away, and say so in a receipt, or keep the nodes."""
+"""The proof: read every plane back after everything was deleted, and sign a receipt, or keep the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another number for a pod whose own turned out to be in use outside, by somebody who doesn't know weft's ranges."""
+"""Another number for a pod whose own turned out to be in use by someone who ignores weft's ranges."""
 
 from __future__ import annotations
 

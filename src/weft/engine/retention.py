@@ -1,4 +1,4 @@
-"""Removes records that are older than the operator keeps them and that nothing needs any more, a little at a time.
+"""Removes records that are past their retention time and no longer needed, in small batches.
 
 What the audit and the sweep still need stays, however old it is: rows of a released pod that has numbers kept, a number
 that a standby manager may still be told of, a node in quarantine or something found of it that isn't gone; the site in

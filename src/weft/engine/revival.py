@@ -1,4 +1,4 @@
-"""A pod that FAILED goes on where it failed: only the condition goes, its phase was never another."""
+"""A FAILED pod resumes where it failed: only the condition is removed, its phase never changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summ
 
 
 def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
-    """What broke gets all its tries again. Its state after that.
+    """Broken resources get all their attempts again. Returns the state after that.
 
     Args:
         pod: as it is under the lock.

@@ -1,4 +1,4 @@
-"""The key that signs receipts: made at the first start, kept in the database, so that every worker has the same."""
+"""The key that signs receipts: created at the first start and stored in the database, so that all workers share it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Generations of the site: each a document whose long tables are parts, stored once for all generations that have them.
 
-What is sent for a site that isn't in force yet waits here too: for a day, and no more of it than has a bound.
+Uploads for a site that isn't active yet are also stored here: for a day, and within limits.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def queries() -> dict[str, str]:
-    """Name -> statement, comments left in."""
+    """Name -> statement, including comments."""
     text = (resources.files("weft.engine") / "queries.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)[1:]
     names = parts[0::2]

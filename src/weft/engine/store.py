@@ -1,4 +1,4 @@
-"""What the doors and the audit read and write: pods, the site, quarantine, logs. The loop writes through `Held`."""
+"""What the API and the audit read and write: pods, the site, quarantine, logs. The loop writes through `Held`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is on nodes that were given back lately, though nobody has them: ports in segments, pods' servers on hosts."""
+"""Unexpected occupants of recently released nodes: ports in segments, pods' servers on hosts."""
 
 from __future__ import annotations
 

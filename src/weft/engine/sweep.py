@@ -1,10 +1,10 @@
-"""The sweep: looks again for what a receipt said was gone, and takes back what is weft's own.
+"""The sweep: looks again for what a receipt reports as gone, and removes what is weft's own.
 
-A worker that stood still in the middle of a creation, a cloud that brought something back, a subnet manager with an
-old file: each can leave something behind a receipt that was right when it was signed. So what was given back is
-looked at again for a day: all marks and all ports at each sweep, each single thing by its id ever more rarely. What is
-found is taken back with the audit's own checks, and told: an alarm among the pod's events, a correction beside its
-receipt, a finding of the audit, a metric.
+A worker that was suspended in the middle of a creation, a cloud that restored something, a subnet manager with an old
+file: each can leave remains after a receipt that was correct when it was signed. So released pods are checked for a
+day: all marks and all ports with each sweep, individual resources by id at growing intervals. Findings are removed with
+the audit's checks, and reported: an alarm among the pod's events, a correction next to its receipt, an audit finding, a
+metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes back what is weft's own and nobody's any more: kind by kind, each seen gone before what it stood on."""
+"""Removes orphans of weft: kind by kind, each seen gone before its dependencies."""
 
 from __future__ import annotations
 

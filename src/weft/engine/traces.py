@@ -1,4 +1,4 @@
-"""Traces: what was found outside of a pod after its receipt was signed. Never taken away in silence."""
+"""Traces: remains of a pod that were found after its receipt was signed. Never removed silently."""
 
 from __future__ import annotations
 

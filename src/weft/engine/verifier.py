@@ -1,4 +1,4 @@
-"""Looks at everything of a pod, on every plane, and says what isn't as wanted. Changes nothing."""
+"""Reads everything of a pod, on every plane, and reports differences from the desired state. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`weft fabric-agent`: its own small program beside each subnet manager."""
+"""`weft fabric-agent`: a small program that runs next to each subnet manager."""

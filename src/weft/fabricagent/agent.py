@@ -1,4 +1,4 @@
-"""What the agent does for each question; knows nothing of HTTP."""
+"""What the agent does for each request, independent of HTTP."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _MAX_NAP = 0.05
 _DRIFT_SECONDS = 0.3
 _SILENCE_SECONDS = 30.0
 _MAP_SECONDS = 3600
-"""While a change settles an old map will do: `tables` looks again, with each port's identity, before it is believed."""
+"""While a change settles, an old map is sufficient: `tables` verifies it with each port's identity."""
 
 
 class Agent:
-    """Beside one subnet manager. Safe for threads; changes of the file come one after the other."""
+    """Next to one subnet manager. Thread-safe; changes of the file are serialized."""
 
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
@@ -68,7 +68,7 @@ class Agent:
     # --- reading -------------------------------------------------------------------------------------------
 
     def status(self) -> AgentStatus:
-        """How the subnet manager is; never raises: what can't be found out is a problem in the answer."""
+        """State of the subnet manager; never raises: what can't be determined is reported as a problem."""
         text, problems = self._text()
         pid = self._process.pid()
         state, own, master = ManagerState.UNKNOWN, None, None
@@ -182,7 +182,7 @@ class Agent:
         return digest(before + after)
 
     def partitions(self) -> AgentPartitions:
-        """The file as OpenSM takes it."""
+        """The file as OpenSM interprets it."""
         text, problems = self._text()
         conf = parse(text, self._config.site) if text is not None else PartitionsConf((), (), ())
         return AgentPartitions(
@@ -202,9 +202,9 @@ class Agent:
         )
 
     def tables(self, port_guids: Sequence[int] | None) -> Tables:
-        """Read from the wire; a full reading also looks at the leaves' ports that nothing is cabled to.
+        """Read from the fabric; a full reading includes the leaves' uncabled ports.
 
-        Raises `UnknownError` if there is no way to the fabric at all.
+        Raises `UnknownError` if the fabric can't be reached at all.
         """
         try:
             readings = self._wire.read(port_guids)
@@ -225,13 +225,13 @@ class Agent:
         )
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Paths:
-        """Ask the subnet administrator of each pair. Raises `UnknownError` if it doesn't answer."""
+        """Query the subnet administrator for each pair. Raises `UnknownError` if it doesn't respond."""
         probes: list[PathProbe] = []
         for source, destination in pairs:
             try:
                 pkey = self._wire.client.path(source, destination).pkey
             except MadStatusError:
-                pkey = None  # e.g. a GUID that it doesn't know: a refusal is an answer
+                pkey = None  # e.g. an unknown GUID: a refusal is a result
             except MadError as error:
                 raise UnknownError(
                     "ask for a path", f"the subnet administrator via {self.name}", str(error)
@@ -260,12 +260,12 @@ class Agent:
     # --- changing ------------------------------------------------------------------------------------------
 
     def change(self, change: PartitionsChange) -> ChangeResult:
-        """Exchange weft's section, tell the subnet manager, and wait if asked.
+        """Replace weft's section, notify the subnet manager, and wait if requested.
 
         Raises:
             ConflictError: the file is not the expected one, read it again.
-            InputError: another site's section, or a mark that is none.
-            RefusedError: the new file would be misread by OpenSM; nothing was written.
+            InputError: another site's section, or an invalid mark.
+            RefusedError: OpenSM would misread the new file; nothing was written.
         """
         if change.site != self._config.site:
             raise InputError("site", change.site, f"{self._config.site}, the site of agent {self.name}")
@@ -303,14 +303,14 @@ class Agent:
         return new
 
     def _settle(self, old: str | None, new: str, seconds: float) -> tuple[tuple[PortMismatch, ...], bool]:
-        """Poll the ports that the change is about, then compare every other one once; bounded by `seconds`."""
+        """Poll the ports affected by the change, then compare all others once; bounded by `seconds`."""
         end = time.monotonic() + seconds
         hosts = list(self._wire.hosts(_MAP_SECONDS))
         before, after = self._expected(old, hosts), self._expected(new, hosts)
         changed = [g for g in hosts if before[g] != after[g]]
         left = self._poll(changed, after, end)
         others = [g for g in hosts if before[g] == after[g]]
-        # No sweep of ours touches these: if they differ, it is drift, and waiting won't repair it.
+        # Our sweep doesn't touch these: differences are drift, which waiting won't repair.
         left += self._poll(others, after, min(end, time.monotonic() + _DRIFT_SECONDS))
         return tuple(left), not left
 
@@ -324,7 +324,7 @@ class Agent:
             mismatches = [m for r in self._wire.poll(todo) for m in compare(r, expected[r.port_guid])]
             bad = {m.port_guid for m in mismatches}
             todo = [g for g in todo if g in bad]
-            # A port that is cut off won't come back for our waiting.
+            # Waiting doesn't bring back a disconnected port.
             if all(m.unreachable for m in mismatches) or time.monotonic() + nap > end:
                 break
             time.sleep(nap)

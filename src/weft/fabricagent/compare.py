@@ -1,4 +1,4 @@
-"""What was read from a port, beside what its manager's file asks for. Pure."""
+"""Compares a port's tables with what its manager's file asks for. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weft.model.agentapi import PortMismatch, PortReading
 
 
 def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
-    """Where a port's tables are not exactly what is expected; nothing if they are."""
+    """How a port's tables differ from what is expected, if they do."""
     guid = reading.port_guid
     if reading.unreachable:
         return [PortMismatch(port_guid=guid, where="host", unreachable=reading.unreachable)]
@@ -26,7 +26,7 @@ def compare(reading: Reading, expected: frozenset[int]) -> list[PortMismatch]:
 
 
 def port_reading(reading: Reading, expected: frozenset[int]) -> PortReading:
-    """A port's tables as the agent answers them."""
+    """A port's tables as returned by the agent."""
     leaf = reading.leaf_keys
     return PortReading(
         port_guid=reading.port_guid,

@@ -1,4 +1,4 @@
-"""The agent's own settings: one YAML file beside each subnet manager."""
+"""The agent's own settings: one YAML file per agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Listen(Document):
 
 
 class Tls(Document):
-    """Mutual TLS, always: who has no certificate of the authority can't even ask."""
+    """Mutual TLS, always: clients without a certificate of the CA can't send requests."""
 
     ca: Path = Field(description="PEM file of the CA that signed weft's client certificate.")
     certificate: Path = Field(description="PEM file of the agent's certificate.")
@@ -30,7 +30,7 @@ class Tls(Document):
 
 
 class OpenSm(Document):
-    """The subnet manager beside the agent."""
+    """The subnet manager next to the agent."""
 
     partitions_file: Path = Field(description="partition_config_file of opensm.conf.")
     log_file: Path = Field(description="log_file of opensm.conf; set force_log_flush TRUE there.")

@@ -1,4 +1,4 @@
-"""What a connection may cost: how many there are, and how long each step of one may take in all."""
+"""Limits of connections: their number, and the total time of each step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collections import OrderedDict
 
 
 class Connections:
-    """Counts connections. Safe for threads.
+    """Counts connections. Thread-safe.
 
-    Whoever has shown a certificate keeps its place. Of those that haven't, the oldest makes room for the newest: any
-    number of silent ones can't keep a client of ours out for long, nor hold more threads than there are places.
+    Authenticated connections keep their slots. Of the others, the oldest is closed for the newest: any number of idle
+    ones can't keep our clients out for long, nor use more threads than there are slots.
     """
 
     def __init__(self, most: int) -> None:
@@ -26,7 +26,7 @@ class Connections:
         self._known: set[int] = set()
 
     def enter(self, connection: socket.socket) -> bool:
-        """Take a place; False: there is none."""
+        """Take a slot; False: there is none."""
         with self._lock:
             if len(self._known) + len(self._strangers) >= self._most:
                 if not self._strangers:
@@ -38,7 +38,7 @@ class Connections:
             return True
 
     def met(self, connection: socket.socket) -> None:
-        """It has shown a certificate."""
+        """It has authenticated."""
         with self._lock:
             if self._strangers.pop(id(connection), None) is not None:
                 self._known.add(id(connection))
@@ -50,7 +50,7 @@ class Connections:
 
 
 def handshake(connection: ssl.SSLSocket, seconds: float) -> None:
-    """The whole handshake in so many seconds. Raises `OSError`."""
+    """Limit the whole handshake to this many seconds. Raises `OSError`."""
     end = time.monotonic() + seconds
     connection.settimeout(0.0)
     while True:
@@ -71,7 +71,7 @@ def _wait(connection: socket.socket, end: float, reading: bool) -> None:
 
 
 class DeadlineReader(io.RawIOBase):
-    """Reads a connection until a moment, not for a time after each byte."""
+    """Reads a connection with an absolute deadline, instead of a timeout after each byte."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -81,7 +81,7 @@ class DeadlineReader(io.RawIOBase):
         return io.BufferedReader(self)
 
     def within(self, seconds: float) -> None:
-        """What is read from now on must be there by then."""
+        """Set the deadline for what is read from now on."""
         self._end = time.monotonic() + seconds
 
     def readable(self) -> bool:

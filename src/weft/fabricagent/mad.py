@@ -1,9 +1,9 @@
-"""Management datagrams (MADs) through libibmad: what the agent asks of the wire, and the little that it writes.
+"""Management datagrams (MADs) through libibmad: what the agent reads from the fabric, and the little that it writes.
 
-One client for the whole life of the agent: a client costs a slot of the simulator and a file of the kernel, and
-opening one takes longer than a question. Calls are serialised by a lock, because libibmad's buffers are not ours.
-Every call has a time limit (timeout x (retries + 1)); a question without an answer is a `MadTimeoutError`, an answer
-that says no is a `MadStatusError`: the two are never mixed up, since only the second is knowledge.
+One client for the lifetime of the agent: a client uses a slot of the simulator and a kernel file, and opening one
+takes longer than a request. Calls are serialized by a lock, because libibmad's buffers are shared.
+Every call has a time limit (timeout x (retries + 1)); no response is a `MadTimeoutError`, a negative response a
+`MadStatusError`: they are kept apart, since only the second is knowledge.
 
 Sources: InfiniBand Architecture Specification 1.4 §14.2.5 (SMP attributes), §15.2.5 (SA records);
 rdma-core `libibmad/mad.h` (`ib_portid_t`, `ib_rpc_v1_t`).
@@ -33,15 +33,15 @@ KEYS_A_BLOCK = 32
 
 
 class MadError(WeftError):
-    """A question to the fabric failed."""
+    """A request to the fabric failed."""
 
 
 class MadTimeoutError(MadError):
-    """No answer in time: nothing is known."""
+    """No response in time: nothing is known."""
 
 
 class MadStatusError(MadError):
-    """An answer with an error status."""
+    """A response with an error status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ class _Rpc(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class SmInfo:
-    """Answer of SubnGet(SMInfo): `state` 0 not active, 1 discovering, 2 standby, 3 master (§14.2.5.13)."""
+    """Response of SubnGet(SMInfo): `state` 0 not active, 1 discovering, 2 standby, 3 master (§14.2.5.13)."""
 
     guid: int
     priority: int
@@ -95,7 +95,7 @@ class SmInfo:
 
 @dataclass(frozen=True, slots=True)
 class PathAnswer:
-    """What the subnet administrator said of a pair: the path's P_Key, or None for "no path"."""
+    """The subnet administrator's response for a pair: the path's P_Key, or None for "no path"."""
 
     pkey: int | None
 
@@ -107,8 +107,8 @@ class MadClient:
         device: name of the HCA (`mlx5_0`); None: the first active port.
         port: port number; 0: the first active.
         m_key: M_Key for Set, and for Get where the fabric protects reading.
-        timeout_ms: how long each try waits.
-        retries: further tries.
+        timeout_ms: timeout of each attempt.
+        retries: further attempts.
 
     Raises:
         MadError: the libraries are missing or the port can't be opened.
@@ -161,7 +161,7 @@ class MadClient:
         self._payload = ctypes.create_string_buffer(256)
 
     def close(self) -> None:
-        """Give the port back; safe to repeat."""
+        """Close the port; idempotent."""
         with self._lock:
             if self._handle:
                 self._lib.mad_rpc_close_port(self._handle)
@@ -231,12 +231,12 @@ class MadClient:
         return tuple(entries[:capacity])
 
     def write_block(self, lid: int, block: int, entries: tuple[int, ...], port: int = 0) -> None:
-        """SubnSet of one block: only to put back what the subnet manager itself says that it set."""
+        """SubnSet of one block: only to restore what the subnet manager itself reports as set."""
         payload = struct.pack(">32H", *entries)
         self._smp(lid, P_KEY_TABLE, block | port << 16, payload, f"SubnSet(P_KeyTable) of LID {lid}")
 
     def master_lid(self) -> int:
-        """LID of the subnet's master, as the own port was told (PortInfo.MasterSMLID)."""
+        """LID of the subnet's master, from the own port (PortInfo.MasterSMLID)."""
         return int(struct.unpack_from(">H", self.get(0, PORT_INFO), 18)[0])
 
     def own_port(self) -> tuple[int, int]:
@@ -244,7 +244,7 @@ class MadClient:
         return self.node_port(0)[0], int(struct.unpack_from(">H", self.get(0, PORT_INFO), 16)[0])
 
     def sm_info(self, lid: int) -> SmInfo:
-        """SubnGet(SMInfo); a port without a subnet manager does not answer."""
+        """SubnGet(SMInfo); a port without a subnet manager doesn't respond."""
         raw = self.get(lid, SM_INFO)
         guid, _key, activity, state = struct.unpack_from(">QQIB", raw)
         return SmInfo(guid=guid, priority=state >> 4, state=state & 0x0F, activity=activity)

@@ -1,4 +1,4 @@
-"""The subnet manager as a process with a partition file and a log: all that the agent does on the host itself."""
+"""The subnet manager as a process with a partition file and a log: what the agent does on the host itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.fabricagent.config import OpenSm
 from weft.model.errors import ConflictError, PermanentError
 
 _ENCODING = "latin-1"
-"""Every byte is one character: what isn't ours goes through untouched."""
+"""Every byte is one character: foreign content passes through unchanged."""
 _MOST = 64 << 20
 _FIRST_LOOK = 1 << 20
 _TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
@@ -26,18 +26,18 @@ _KEPT = 20
 
 
 def digest(text: str | None) -> str:
-    """SHA-256 in hex; "" for a file that isn't there, which no file has."""
+    """SHA-256 in hex; "" for a missing file."""
     return "" if text is None else hashlib.sha256(text.encode(_ENCODING)).hexdigest()
 
 
 class PartitionFile:
-    """partitions.conf: read whole, replaced whole. OpenSM may read it at any moment, unasked."""
+    """partitions.conf: read and replaced as a whole, since OpenSM may read it at any moment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> str | None:
-        """The text, or None if there is no file. Raises PermanentError if it is there and can't be read."""
+        """The text, or None if there is no file. Raises PermanentError if it exists but can't be read."""
         try:
             with self.path.open("rb") as file:
                 octets = file.read(_MOST + 1)
@@ -55,16 +55,16 @@ class PartitionFile:
             ) from error
 
     def write(self, text: str, expected: str) -> None:
-        """Exchange the file: a temporary one beside it, on the disk, renamed. Owner and mode stay as they were.
+        """Replace the file: write a temporary one next to it, fsync, rename. Owner and mode are kept.
 
-        A symbolic link stays one, and the file that it leads to is exchanged: OpenSM may know it by either name.
+        A symlink stays one, and its target is replaced: OpenSM may use either name.
 
         Args:
             expected: digest of the file as it was read.
 
         Raises:
-            ConflictError: somebody else has changed it while the new one was being written.
-            PermanentError: it can't be written (full disk, immutable file, somebody else's folder); it is as it was.
+            ConflictError: someone else changed it while the new one was being written.
+            PermanentError: it can't be written (disk full, immutable file, missing permission); it is unchanged.
         """
         try:
             target = self.path.resolve()
@@ -101,7 +101,9 @@ class PartitionFile:
         except FileNotFoundError:
             temporary.chmod(0o644)
         except PermissionError:
-            temporary.chmod(0o644)  # another's file that we may replace: OpenSM must be able to read ours
+            temporary.chmod(
+                0o644
+            )  # a file of another user that we may replace: OpenSM must be able to read ours
 
     def _sync_folder(self, path: Path) -> None:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -118,7 +120,7 @@ class Process:
         self._settings = settings
 
     def pid(self) -> int | None:
-        """Its id, or None if it does not run: a stale pid file must never hit another program."""
+        """Its PID, or None if it doesn't run: a stale PID file must never hit another program."""
         text = ""
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             if self._settings.pid_file is not None:
@@ -136,7 +138,7 @@ class Process:
         return None
 
     def reload(self) -> int | None:
-        """SIGHUP: read the configuration again and sweep. Returns the process, or None if it does not run."""
+        """SIGHUP: reload the configuration and sweep. Returns the PID, or None if it doesn't run."""
         pid = self.pid()
         if pid is None:
             return None
@@ -152,9 +154,9 @@ class Process:
 
 
 class Log:
-    """opensm's log from where we last read it. Each heavy sweep says its troubles again and ends with SUBNET UP.
+    """opensm's log since the last read. Each heavy sweep logs its errors again and ends with SUBNET UP.
 
-    So what counts is the last sweep that ended and the one under way.
+    So only the last completed sweep and the current one count.
     """
 
     def __init__(self, path: Path) -> None:
@@ -169,26 +171,26 @@ class Log:
         self._told: float | None = None
 
     def troubles(self) -> tuple[str, ...]:
-        """Lines of trouble of the last heavy sweep, newest last, at most 20."""
+        """Error lines of the last heavy sweep, newest last, at most 20."""
         with self._lock:
             self._read()
             return tuple(dict.fromkeys([*self._last, *self._now]))[-_KEPT:]
 
     def mark(self, now: float) -> None:
-        """From here on `since_mark` counts; the manager is told to sweep, at `now` seconds."""
+        """Start of `since_mark`; the manager is told to sweep, at `now` seconds."""
         with self._lock:
             self._read()
             self._since = []
             self._told = self._told or now
 
     def silence(self, now: float) -> float:
-        """Seconds since the manager was first told to sweep and no heavy sweep has ended; 0 if one has."""
+        """Seconds since the manager was first told to sweep without completing one; 0 if it has."""
         with self._lock:
             self._read()
             return now - self._told if self._told else 0.0
 
     def since_mark(self) -> tuple[str, ...]:
-        """Lines of trouble since the last `mark`, at most 20."""
+        """Error lines since the last `mark`, at most 20."""
         with self._lock:
             self._read()
             return tuple(dict.fromkeys(self._since))[-_KEPT:]
@@ -198,7 +200,7 @@ class Log:
             with self._path.open("rb") as file:
                 info = os.fstat(file.fileno())
                 if info.st_ino != self._inode:
-                    # First look, or rotated: the beginning of a rotated log is news, an old log's isn't.
+                    # First read, or rotated: the beginning of a rotated log is new, that of an old log isn't.
                     first = self._inode == 0
                     self._inode = info.st_ino
                     self._offset = max(0, info.st_size - _FIRST_LOOK) if first else 0

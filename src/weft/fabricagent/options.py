@@ -1,4 +1,4 @@
-"""opensm's own options file, as far as isolation rests on it. Of its secrets only whether they are set is told."""
+"""opensm's options file, as far as isolation depends on it. Of secrets it only reports whether they are set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARTITIONS = "partition_config_file"
 
 
 def read_options(path: Path, partitions_file: Path) -> AgentOptions:
-    """Options of the file that the rules of `weft.planning.fabric.hardening` are about.
+    """Options of the file that the rules of `weft.planning.fabric.hardening` use.
 
     Args:
         partitions_file: the file that the agent writes: opensm must read the same.
@@ -45,7 +45,7 @@ def read_options(path: Path, partitions_file: Path) -> AgentOptions:
 
 
 def _masked(name: str, value: str) -> str:
-    """A secret's value is replaced by whether it is one."""
+    """A secret's value is replaced by whether it is set."""
     if name not in SECRETS:
         return value
     try:

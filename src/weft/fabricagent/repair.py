@@ -1,9 +1,9 @@
-"""Drift: a table on the wire that is not what the subnet manager believes it set.
+"""Drift: a table on the fabric that differs from what the subnet manager believes it has set.
 
 OpenSM reads a port's table once, when the port comes up, and trusts its memory from then on: no light or heavy
-sweep and no SIGHUP repairs a key that somebody wrote behind its back. So the agent puts back, block by block, what the
-subnet manager believes (SA P_KeyTableRecord, its own memory) if that is what the file asks for. Where the manager
-itself believes something else, nothing is written: it has not swept yet, or it has failed, and that is reported.
+sweep and no SIGHUP repairs a key that someone else wrote. So the agent restores, block by block, what the subnet
+manager believes (SA P_KeyTableRecord, its own memory) if that is what the file asks for. If the manager itself
+believes something else, nothing is written: it has not swept yet, or has failed, and that is reported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _KEY = re.compile(r"0x([0-9a-f]{4})\b")
 
 
 class Repairer:
-    """Writes to the wire what the subnet manager should have found there."""
+    """Writes to the fabric what the subnet manager should have found there."""
 
     def __init__(self, wire: Wire, config: AgentConfig) -> None:
         self._wire, self._config = wire, config
 
     def repair(self, query: RepairQuery, expected: Mapping[int, frozenset[int]]) -> RepairResult:
-        """Repair the given host ports with their leaf ports, and take keys off vacant leaf ports."""
+        """Repair the given host ports with their leaf ports, and remove keys from vacant leaf ports."""
         written, problems = 0, list[str]()
         for reading in self._wire.read(query.port_guids) if query.port_guids else []:
             try:
@@ -53,7 +53,7 @@ class Repairer:
         if reading.leaf is not None and reading.leaf_keys != expected:
             lid = self._wire.switch_lid(at.peer_guid)
             # OpenSM packs a leaf's table and writes only as many blocks as it then needs (osm_pkey_mgr.c,
-            # `pkey_mgr_update_peer_port`): when keys go, the blocks behind keep what they had, forever.
+            # `pkey_mgr_update_peer_port`): when keys are removed, later blocks keep their contents forever.
             used = -(-len(expected) // KEYS_A_BLOCK)
             written += self._table(reading.leaf, expected, lid, at.peer_port, at.peer_port, used)
         return written
@@ -67,7 +67,7 @@ class Repairer:
         modifier: int,
         blocks_used: int | None = None,
     ) -> int:
-        """Write the blocks that differ from what the manager believes; from `blocks_used` on they must be empty."""
+        """Write the blocks that differ from what the manager believes; blocks from `blocks_used` on must be empty."""
         blocks = range((len(wire) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK)
         used = len(blocks) if blocks_used is None else blocks_used
         right = {b: self._believed(lid, port, b) if b < used else _EMPTY for b in blocks}
@@ -87,7 +87,7 @@ class Repairer:
         return written
 
     def _believed(self, lid: int, port: int, block: int) -> tuple[int, ...]:
-        """The subnet manager's own memory of a block; `saquery`, since libibmad can't send the SM_Key it wants."""
+        """The subnet manager's own memory of a block; by `saquery`, since libibmad can't send the required SM_Key."""
         text = self._wire.run(
             self._config.tools.saquery,
             "--smkey",

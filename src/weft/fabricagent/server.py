@@ -1,8 +1,8 @@
-"""The agent's HTTPS door: mutual TLS, JSON, one thread a connection.
+"""The agent's HTTPS server: mutual TLS, JSON, one thread per connection.
 
-The standard library's server, because it shows the client's certificate to the handler (uvicorn doesn't), and because
-eight routes need no framework. Nobody may hold it up: connections are counted, and each step of one (handshake,
-headers, body, answer) has a time by which it is over, however slowly the bytes come (`weft.fabricagent.connection`).
+The standard library's server, because it passes the client's certificate to the handler (uvicorn doesn't), and because
+eight routes need no framework. Nobody may block it: connections are limited, and each step of one (handshake, headers,
+body, response) has a deadline, however slowly bytes arrive (`weft.fabricagent.connection`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _NONCE = re.compile(r"[0-9A-Za-z]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What connections may cost; times in seconds, each for the whole of its step.
+    """Limits of connections; times in seconds, each for a whole step.
 
     Attributes:
-        connections: at most so many at once.
-        idle: a client with a certificate may be silent for so long between two questions.
-        send: how long a piece of the answer may wait for the client.
+        connections: maximum number at a time.
+        idle: how long an authenticated client may be idle between requests.
+        send: how long a part of the response may wait for the client.
     """
 
     connections: int = 128
@@ -71,10 +71,10 @@ _STATUSES: tuple[tuple[type[WeftError], int], ...] = (
 
 
 def server_context(config: AgentConfig) -> ssl.SSLContext:
-    """TLS that asks for a client certificate of our authority.
+    """TLS that requires a client certificate of our CA.
 
     Raises:
-        InputError: a file that can't be read or is no PEM.
+        InputError: a file that can't be read or isn't PEM.
     """
     tls = config.tls
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -94,13 +94,13 @@ def server_context(config: AgentConfig) -> ssl.SSLContext:
 
 
 def _changed_at(config: AgentConfig) -> tuple[int, ...]:
-    """When the certificates were last exchanged."""
+    """When the certificates were last replaced."""
     tls = config.tls
     return tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in (tls.ca, tls.certificate, tls.key))
 
 
 class Server(ThreadingHTTPServer):
-    """Listens at once; `serve_forever` answers until `shutdown`."""
+    """Listens immediately; `serve_forever` handles requests until `shutdown`."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -124,12 +124,12 @@ class Server(ThreadingHTTPServer):
         try:
             wrapped = self._newest().wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
         except (OSError, ValueError):
-            plain.close()  # gone again before it was looked at
+            plain.close()  # closed again before it was handled
             raise
         return wrapped, address
 
     def _newest(self) -> ssl.SSLContext:
-        """The context; made again when the certificates were exchanged, so that renewing them needs no restart."""
+        """The context; recreated when the certificates were replaced, so that renewal needs no restart."""
         made_of = _changed_at(self._config)
         if made_of != self._made_of:
             self._made_of = made_of
@@ -144,7 +144,7 @@ class Server(ThreadingHTTPServer):
         return self._connections.enter(request)
 
     def met(self, connection: socket.socket) -> None:
-        """The client has shown a certificate."""
+        """The client has authenticated."""
         self._connections.met(connection)
 
     def shutdown_request(self, request: Any) -> None:
@@ -152,7 +152,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or that has no certificate of ours, is a line in the log and no traceback."""
+        """A client that disconnects, or has no valid certificate, is logged in one line without a traceback."""
         log.warning("connection of %s ended", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
 
 
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
         self._nonce = ""
 
     def handle_one_request(self) -> None:
-        """Wait for a question, however long that is allowed to be; once it begins, its headers come soon."""
+        """Wait for a request within the idle limit; once it begins, its headers have a deadline."""
         self._nonce = ""
         try:
             self._reader.within(self._https.limits.idle)

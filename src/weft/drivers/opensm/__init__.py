@@ -1,4 +1,4 @@
-"""OpenSM through the fabric agents beside it."""
+"""OpenSM, through the fabric agents next to it."""
 
 from weft.drivers.opensm.driver import OpenSm
 

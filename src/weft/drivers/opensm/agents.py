@@ -1,4 +1,4 @@
-"""All fabric agents of a fabric asked at once, each beside a subnet manager with its file."""
+"""All fabric agents of a fabric, queried concurrently; each runs next to a subnet manager and its file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def _partitions(agent: Agent) -> AgentPartitions:
-    """Its file. OpenSM has the default partition whatever the file says: an answer without it is none."""
+    """Its file. OpenSM always has the default partition, whatever the file says: a response without it is invalid."""
     file = agent.partitions()
     if not any(p.pkey == DEFAULT_PKEY for p in file.configured):
         said = "partitions without the default one, which is always there"
@@ -27,7 +27,7 @@ def _partitions(agent: Agent) -> AgentPartitions:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The partition files of all managers as read just now: by agent, or why one could not be read."""
+    """The partition files of all managers, read just now: by agent, or why one could not be read."""
 
     read: Mapping[str, AgentPartitions]
     unread: Mapping[str, WeftError]
@@ -44,7 +44,7 @@ class Agents:
         )
 
     def close(self) -> None:
-        """End the threads and close the connections."""
+        """Stop the threads and close the connections."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for agent in self.all:
             if isinstance(agent, HttpAgent):
@@ -53,7 +53,7 @@ class Agents:
     def each(
         self, ask: Callable[[Agent], T], agents: Sequence[Agent] | None = None
     ) -> dict[str, T | WeftError]:
-        """Ask several at once; a `WeftError` is that agent's answer."""
+        """Query several concurrently; a `WeftError` is that agent's result."""
 
         def one(agent: Agent) -> T | WeftError:
             try:
@@ -74,7 +74,7 @@ class Agents:
         )
 
     def master(self, files: Files) -> Agent:
-        """The agent beside the manager that is master. Raises `UnknownError` if there is not exactly one."""
+        """The agent of the master. Raises `UnknownError` if there is not exactly one."""
         masters = [n for n, f in files.read.items() if f.state is ManagerState.MASTER]
         if len(masters) != 1:
             seen = [f"{n} is {f.state}" for n, f in files.read.items()]

@@ -1,4 +1,4 @@
-"""What OpenSM can do, known without asking one: planning with no server at all reads it here."""
+"""What OpenSM can do, known without querying one: used for offline planning."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Changes of weft's section, the same on every manager: compare and swap, many orders in one change.
+"""Changes of weft's section, the same on every manager: compare and swap, with many orders in one change.
 
-The order of writing is standbys first, then the master. If it is cut off in between, a takeover only brings the
-change forward; the other way round it would take a tenant's partition away. A standby that can't be asked, or whose
-file can't be written, does not hold a change up: the master is made right, what is stale is said, and `level` brings
-the standby up to date as soon as it answers.
+Standbys are written first, then the master. If writing is interrupted, a takeover only applies the change early; the
+other way round it would remove a tenant's partition. A standby that is unreachable, or whose file can't be written,
+doesn't delay a change: the master is updated, the stale standby is reported, and `level` brings it up to date as soon
+as it responds.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from weft.ports.ledger import Ledger
 log = logging.getLogger(__name__)
 
 Edit = Callable[[Section, Base], None]
-"""Changes a section in place; may be called again, on a newer section."""
+"""Changes a section in place; may be called again with a newer section."""
 
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
-"""So often a standby's file that is changed meanwhile makes everything be read again; then the master goes ahead."""
+"""Number of times that everything is read again because a standby's file changed in the meantime; then the master is
+written anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change that the master's file has, and every standby's that could be written.
+    """A change that was written to the master's file, and to that of every writable standby.
 
     Attributes:
-        master: agent of the manager that was told; `result` is what it says.
+        master: agent of the notified manager; `result` is its response.
     """
 
     master: str
@@ -46,7 +47,7 @@ class Changed:
 
 
 class Changer:
-    """Changes one fabric. Safe for threads: edits that wait for each other go out as one change."""
+    """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change."""
 
     def __init__(self, site: str, agents: Agents, ledger: Ledger) -> None:
         self._site, self._agents, self._ledger = site, agents, ledger
@@ -55,11 +56,11 @@ class Changer:
         self._waiting: list[tuple[Edit, Future[Changed]]] = []
 
     def change(self, edit: Edit, wait_seconds: float) -> Changed:
-        """Apply an edit and wait, at most so long, until the wire shows it.
+        """Apply an edit and wait, up to a limit, until the fabric shows it.
 
         Raises:
-            UnknownError: no single master, or it can't be asked; nothing is known of the outcome.
-            PermanentError: the master's agent refuses the file, or the edit would drop what the database wants.
+            UnknownError: no single master, or it doesn't respond; the outcome is unknown.
+            PermanentError: the master's agent refuses the file, or the edit would drop what is desired in the database.
             TemporaryError: others kept changing the file, or the database can't be read.
         """
         mine: Future[Changed] = Future()
@@ -71,15 +72,15 @@ class Changer:
         return mine.result()
 
     def base(self, files: Files, master: str) -> Base:
-        """What weft's section has to be, of files just read.
+        """What weft's section must contain, given files that were just read.
 
-        The order matters: files first, then the database. A release says so in the database before it takes a
-        partition out of a file, so one that a file lacks and that the database still wants afterwards was lost.
+        The order matters: files first, then the database. A release is recorded in the database before a partition is
+        removed from a file, so a partition that a file lacks and the database still wants afterwards was lost.
         """
         return base_section(files, master, self._ledger.wanted(), self._ledger.known(marks_of(files)))
 
     def level(self) -> Files:
-        """Write weft's section wherever it isn't what it has to be; gives the files as they were read before."""
+        """Write weft's section wherever it differs; returns the files as they were read before."""
         with self._turn:
             files = self._agents.files()
             master = self._agents.master(files)
@@ -90,7 +91,7 @@ class Changer:
                 try:
                     self._agents.named(name).change(self._wanted(files, name, base.section, 0.0))
                 except ConflictError:
-                    continue  # somebody is changing it just now: the next look is soon enough
+                    continue  # someone is changing it right now: the next check is soon enough
                 except WeftError as error:
                     if name == master.name:
                         raise
@@ -126,7 +127,7 @@ class Changer:
                 self._standbys(files, master.name, section, attempt)
                 result = master.change(self._wanted(files, master.name, section, wait_seconds))
             except ConflictError:
-                time.sleep(0.01 * (attempt + 1))  # somebody else's change came between: read again
+                time.sleep(0.01 * (attempt + 1))  # someone else changed it in between: read again
                 continue
             self._tell(master.name, base)
             if result.process is None:
@@ -169,7 +170,7 @@ class Changer:
         )
 
     def _tell(self, master: str, base: Base) -> None:
-        """Say what was lost and is there again; that it can't be said changes nothing about what was done."""
+        """Report what was lost and restored; a failed report changes nothing about what was done."""
         for text in lost(master, base):
             log.warning("%s", text)
         for document in base.restored:
@@ -182,7 +183,7 @@ class Changer:
 
 
 def lost(master: str, base: Base) -> tuple[str, ...]:
-    """What the master's file isn't as weft wants it to be, each a sentence; and what of it can't be put back."""
+    """How the master's file differs from the desired state, one sentence each; and what can't be restored."""
     return (
         *(f"{_loss(d, master)}; the next change puts it back" for d in base.restored),
         *(
@@ -202,7 +203,7 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
 
 
 def _check_kept(section: Mapping[int, WeftPartitionDocument], base: Base) -> None:
-    """No edit takes away what the database still wants: what was there before it must be there after it."""
+    """No edit removes what is still desired in the database: what was there before must be there afterwards."""
     after = {d.mark for d in section.values()}
     before: Iterable[WeftPartitionDocument] = base.section.values()
     gone = [d for d in before if d.mark in base.wanted and d.mark not in after]

@@ -39,22 +39,22 @@ from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
 WAIT_SECONDS = 5.0
-"""How long a change waits for the wire; after that `find` says how far it is."""
+"""How long a change waits for the fabric; after that `find` reports progress."""
 
 REPAIRED_AT_ONCE = 32
-"""Drifted ports that one call puts right; the rest shows as pending, and its turn comes with the next update."""
+"""Drifted ports that one call repairs; the rest shows as pending until the next update."""
 
 
 ENTRIES_SECONDS = 3600.0
-"""How long the size of a port's table is believed: it changes with the adapter's firmware alone."""
+"""How long the size of a port's table is cached: it only changes with the adapter's firmware."""
 
 
 class OpenSm:
     """`FabricDriver` of one fabric of the site. Opens no connection yet.
 
     Args:
-        ledger: weft's own records of this fabric's partitions.
-        agents: others than the site's agents, for tests.
+        ledger: weft's records of this fabric's partitions.
+        agents: instead of the site's agents, for tests.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class OpenSm:
         return observe(Wanted.of(segment), mark, _own(snapshot).seen)
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
-        """What is wrong with a manager is the audit's and the operator's; a pod is judged by the wire."""
+        """Problems of a manager concern the audit and the operator; a pod is judged by the fabric itself."""
         mine, site, name = _own(snapshot), self._site, self._fabric
         wanted = Wanted.of(segment)
         holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
@@ -149,10 +149,10 @@ class OpenSm:
     def topology(self) -> ObservedFabric:
         return self._agents.master(self._agents.files()).topology()
 
-    # -- what tools and tests read besides -------------------------------------------------------------------
+    # -- also read by tools and tests -----------------------------------------------------------------------
 
     def partitions(self) -> Mapping[int, Partition]:
-        """P_Key (15 bits) -> partition as configured on the master, weft's and foreign ones, the default included."""
+        """P_Key (15 bits) -> partition configured on the master, weft's and foreign ones, including the default."""
         files = self._agents.files()
         return _partitions(files, self._agents.master(files).name)
 
@@ -167,7 +167,7 @@ class OpenSm:
         return {p.port_guid: port_table(p) for p in tables.ports}
 
     def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
-        """Port GUID -> entries of its table; ports that can't be read are left out. Read rarely, remembered."""
+        """Port GUID -> size of its table; without unreadable ports. Cached."""
         now = time.monotonic()
         missing = [
             g for g in port_guids if now - self._entries.get(g, (-ENTRIES_SECONDS, 0))[0] >= ENTRIES_SECONDS
@@ -178,7 +178,7 @@ class OpenSm:
         return {g: self._entries[g][1] for g in port_guids if g in self._entries}
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
-        """What the subnet administrator answers for each (source, destination) pair of port GUIDs."""
+        """The subnet administrator's response for each (source, destination) pair of port GUIDs."""
         return self._paths(self._agents.master(self._agents.files()).name, pairs)
 
     def _paths(self, master: str, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
@@ -204,13 +204,13 @@ class OpenSm:
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Safe to repeat: the section is a set of partitions, and this puts some of them into it."""
+        """Idempotent: the section is a set of partitions, and this adds some."""
         return self._put(scope, wanted)
 
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """The same, and vacant leaf ports lose the keys: a member's cable may have been moved to another port."""
+        """The same, and keys are removed from vacant leaf ports, since a cable may have been moved."""
         return self._put(scope, wanted, frozenset(_spec(r).number for r in wanted))
 
     def delete(
@@ -228,7 +228,7 @@ class OpenSm:
         return {r.key: Outcome(id=_spec(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Everything in weft's section of any manager, and keys in weft's range that no partition explains."""
+        """Everything in weft's section of any manager, and keys in weft's range without a partition."""
         if site != self._site.name:
             return []
         seen = self.snapshot().seen
@@ -255,9 +255,7 @@ class OpenSm:
                 mark = Mark.parse(section[pkey].mark) if pkey in section else None
                 others = mark is not None and (mark.site, mark.owner) != (self._site.name, thing.owner)
                 if others or (pkey in section and section[pkey].mark in base.wanted):
-                    kept.add(
-                        pkey
-                    )  # it has become somebody else's since the audit looked, or is wanted after all
+                    kept.add(pkey)  # it now belongs to someone else, or is desired after all
                 else:
                     section.pop(pkey, None)
 
@@ -279,11 +277,11 @@ class OpenSm:
         return OpenSmSnapshot(self._site, self._fabric, began, seen)
 
     def _change(self, edit: Edit, vacate: frozenset[int]) -> None:
-        """Change weft's section, repair what the change left, and forget what was read before."""
+        """Change weft's section, repair what remains different, and discard earlier readings."""
         try:
             self._repair(self._changer.change(edit, self._wait), vacate)
         finally:
-            self._reading.changed()  # also where no answer came: it may have been done
+            self._reading.changed()  # also without a response: it may have been done
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
@@ -310,7 +308,7 @@ class OpenSm:
         return {r.key: refused.get(r.key, Outcome(id=_spec(r).text)) for r in wanted}
 
     def _refusal(self, spec: Wanted, mark: Mark, section: Section, files: Files) -> WeftError | None:
-        """Why a partition can't be put into the section; a key is one pod's, and weft keeps inside its range."""
+        """Why a partition can't be added to the section; a key belongs to one pod, and must be within weft's range."""
         if spec.pkey not in self._range:
             return _taken(
                 spec.pkey, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}"
@@ -323,7 +321,7 @@ class OpenSm:
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
-        """What is still not as the file asks after the wait is drift, if the manager believes it is right."""
+        """What still differs from the file after the wait is drift, if the manager believes that it is correct."""
         drifted = dict.fromkeys(m.port_guid for m in changed.result.mismatches if not m.unreachable)
         if drifted or vacate:
             query = RepairQuery(

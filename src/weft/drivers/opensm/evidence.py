@@ -1,4 +1,4 @@
-"""What of one reading speaks for or against a partition: exact while a pod lives, gone when it is released. Pure."""
+"""Evidence about a partition in one reading: exact while a pod lives, gone when it is released. Pure."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class OpenSmSnapshot(Snapshot):
 
 
 def told(read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], master: str) -> Told:
-    """The managers' files in the words of every fabric."""
+    """The managers' files in terms common to all fabrics."""
     return Told(
         active=master,
         read={n: {p.pkey: p.name for p in f.configured} for n, f in read.items()},
-        # The answer alone: this goes into receipts, which tenants read, and addresses are none of their business.
+        # Only the response: this goes into receipts, which tenants read, and they must not see addresses.
         unread={n: e.answer if isinstance(e, OutsideError) else str(e) for n, e in unread.items()},
     )
 
 
 def stale(told: Told, pkey: int) -> dict[str, str]:
-    """Managers besides the master that may still have a partition that the master has not -> why."""
+    """Managers other than the master that may still have a partition that the master doesn't have -> why."""
     unread = {name: f"its file could not be read: {why}" for name, why in told.unread.items()}
     still = {
         name: "its file still has the partition"
@@ -64,7 +64,7 @@ def stale(told: Told, pkey: int) -> dict[str, str]:
 
 
 def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
-    """What every manager is told, and every table of the fabric; what could not be read is named."""
+    """The configuration of every manager, and every table of the fabric; what could not be read is named."""
     behind = stale(snapshot.told, wanted.pkey)
     return Clean(
         (

@@ -1,11 +1,11 @@
-"""From what was read to what it means: files and tables in, `Observed` out. Pure.
+"""Interprets readings: files and tables in, `Observed` out. Pure.
 
 A partition is settled only if the master's file asks for exactly its members, and the tables of every host port
-and leaf port show exactly them, all as full members. It is absent only if the master's file doesn't ask for it and no
-table has its key, and each of its former members could be read. Anything between is PENDING with the reason; never
-BROKEN, because what is broken is taken away and made anew, and a tenant's partition must not be taken away to repair
-one port of it. What a standby would do that took over now is said beside it: its file is brought up to date without the
-pod's doing (`OpenSm.level`), and until then one silent standby must not stop every order and every release.
+and leaf port show exactly these, all as full members. It is absent only if the master's file doesn't ask for it, no
+table has its key, and each of its former members could be read. Anything in between is PENDING with the reason; never
+BROKEN, because broken resources are deleted and recreated, and a tenant's partition must not be deleted to repair one
+port of it. What a standby would do after a takeover is reported separately: its file is brought up to date
+independently of pods (`OpenSm.level`), and until then one unreachable standby must not stop every order and release.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Seen:
-    """One reading of a fabric. Many pods are judged by one: what each asks for is found by index.
+    """One reading of a fabric, indexed, since many pods are judged by it.
 
     Attributes:
         master: name of the active manager's agent.
-        files: agent -> its file; `unread`: agent -> why there is none.
+        files: agent -> its file; `unread`: agent -> why it could not be read.
         tables: every host port, and the vacant leaf ports.
-        known_ports: port GUIDs that the site has; another's absence proves nothing and is no fault.
+        known_ports: port GUIDs of the site; the absence of others proves nothing and is no problem.
     """
 
     master: str
@@ -51,7 +51,7 @@ class Seen:
 
     @cached_property
     def on_wire(self) -> Mapping[int, frozenset[int]]:
-        """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, with either membership."""
+        """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
         found: dict[int, set[int]] = {}
         for port in self.tables.ports:
             for key in (*port.keys, *(port.leaf_keys or ())):
@@ -69,12 +69,12 @@ class Seen:
 
     @cached_property
     def owned(self) -> Mapping[str, Mapping[str, WeftPartitionDocument]]:
-        """Agent -> mark -> the partition in weft's section of its file that bears it."""
+        """Agent -> mark -> the partition in weft's section of its file with that mark."""
         return {n: {d.mark: d for d in reversed(f.weft)} for n, f in self.files.items()}
 
 
 def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
-    """What was seen of one wanted partition."""
+    """What was observed of one desired partition."""
     documents = {name: seen.owned[name].get(mark.text()) for name in seen.files}
     mine = any(documents.values())
     configured = documents.pop(seen.master)
@@ -91,7 +91,7 @@ def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
         for d in _in_files(spec, documents)
     ]
     if reasons:
-        # The managers' own words explain why the wire is not as the file asks.
+        # The managers' own messages explain why the fabric differs from the file.
         reasons += seen.files[seen.master].problems
     return Observed(
         id=format_pkey(spec.pkey),
@@ -103,10 +103,9 @@ def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
 
 
 def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
-    """Neither the master's file nor the wire shows it: absent, unless something that could show it was not read.
+    """Neither the master's file nor the fabric shows it: absent, unless something that could show it was not read.
 
-    Standbys that still have it, or could not be asked, are named in the proof; what becomes of the P_Key then is the
-    release's business.
+    Standbys that still have it, or don't respond, are named in the proof; the release decides about the P_Key then.
     """
     reasons = [] if seen.files[seen.master].digest else [f"the file of {seen.master} is missing"]
     for guid in spec.members:
@@ -135,7 +134,7 @@ def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
 
 
 def _other_members(pkey: int, seen: Seen) -> frozenset[int]:
-    """Members of somebody else's partition with the same key, when ours is not there: its ports aren't our remains."""
+    """Members of a foreign partition with the same key, if ours is gone: its ports aren't our remains."""
     configured = seen.files[seen.master].configured
     return frozenset(int(g, 16) for p in configured if p.pkey == pkey for g in p.members)
 
@@ -173,7 +172,7 @@ def _on_ports(spec: Wanted, seen: Seen, of_others: frozenset[int]) -> Iterator[D
     for guid in sorted(seen.on_wire.get(spec.pkey, frozenset()) - members - of_others):
         yield Difference(field=f"port {format_guid(guid)}", wanted="no member", observed="has the key")
     if any(g not in ports or ports[g].unreachable for g in spec.members):
-        return  # its cable is pulled, and the vacant port is where it belongs
+        return  # it is unplugged, and the vacant port is where it belongs
     for vacant in seen.vacant.get(spec.pkey, ()):
         field = f"vacant leaf {format_guid(vacant.switch_guid)} port {vacant.port}"
         yield Difference(field=field, wanted="no key", observed="has the key")

@@ -1,12 +1,12 @@
-"""What weft's section has to be before a change edits it: from all managers' files and from weft's own records. Pure.
+"""What weft's section must contain before a change edits it, from all managers' files and weft's own records. Pure.
 
-No file is taken for the whole truth, and neither is the database:
+Neither a single file nor the database is trusted alone:
 
-- A partition that the database wants and that the master's file lacks was lost there (the file was replaced, restored
-  or edited): it is put back, unless its key or its ports are somebody else's by now.
-- A partition that any file has and that the database doesn't know stays, and is written to the others too: the
-  database may have been restored from an older dump. Whose it is, is the audit's business.
-- A partition that the database knows to be over goes: an old file brought it back.
+- A partition that is desired in the database but missing in the master's file was lost there (the file was replaced,
+  restored or edited): it is restored, unless its key or ports belong to someone else by now.
+- A partition that is in any file but unknown to the database stays, and is written to the other files, too: the
+  database may have been restored from an older dump. The audit decides whose it is.
+- A partition that has ended according to the database is removed: an old file brought it back.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Section = dict[int, WeftPartitionDocument]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A partition as wanted: P_Key (15 bits) and port GUIDs, all full members."""
+    """A desired partition: P_Key (15 bits) and port GUIDs, all full members."""
 
     pkey: int
     members: tuple[int, ...]
 
     @classmethod
     def of(cls, spec: SegmentSpec) -> Self:
-        """Raises `PermanentError` for what weft's section of the file has no word for."""
+        """Raises `PermanentError` for what can't be expressed in weft's section."""
         for member in spec.members:
             if member.mode is not Mode.FULL:
                 asked, of = f"put port {member.port} into {spec.named}", "weft's section"
@@ -50,11 +50,11 @@ class Base:
 
     Attributes:
         files: as they were read.
-        section: what weft's section has to be if nothing else is wanted.
-        wanted: marks (as text) of partitions that the database wants: no change may drop one of them.
+        section: what weft's section must contain without further changes.
+        wanted: marks (as text) of partitions desired in the database: no change may drop one of them.
         restored: partitions that the master's file had lost.
-        dropped: partitions that were over and in the master's file all the same.
-        problems: what could not be put back and why, each a sentence.
+        dropped: ended partitions that were still in the master's file.
+        problems: what could not be restored and why, one sentence each.
     """
 
     files: Files
@@ -120,7 +120,7 @@ def _why_not(
     unknown: Mapping[int, int],
     files: Files,
 ) -> str:
-    """Why a lost partition can't simply be put back; empty: it can."""
+    """Why a lost partition can't simply be restored; empty: it can."""
     if other := section.get(document.pkey):
         return f"its P_Key is now that of {other.mark}"
     if name := foreign(document.pkey, files):
@@ -135,7 +135,7 @@ def _why_not(
 
 
 def foreign(pkey: int, files: Files) -> str:
-    """Name of an agent in whose file somebody else defines the key; empty: none."""
+    """Name of an agent in whose file someone else defines the key; empty: none."""
     for name, file in sorted(files.read.items()):
         if any(p.pkey == pkey for p in file.configured) and not any(d.pkey == pkey for d in file.weft):
             return name

@@ -1,4 +1,4 @@
-"""The managers of a fabric together: what only shows when their answers are laid side by side. Pure."""
+"""The managers of a fabric together: problems that only show when their states are compared. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model.ids import format_guid
 
 
 def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -> FabricStatus:
-    """`answers`: agent -> its status, or the error instead of one."""
+    """`answers`: agent -> its status, or the error."""
     known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
     return FabricStatus(
         fabric=fabric,

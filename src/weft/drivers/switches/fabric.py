@@ -38,7 +38,7 @@ STATUS_SECONDS = 5.0
 
 
 class EthernetFabric:
-    """`FabricDriver` of one Ethernet fabric. Safe for threads; opens no connection yet.
+    """`FabricDriver` of one Ethernet fabric. Thread-safe; opens no connection yet.
 
     Args:
         switches: sessions of the fabric's switches.

@@ -74,7 +74,7 @@ class Limits:
 
 
 class Session(ABC):
-    """What all vendors' switches have in common. Safe for threads.
+    """What all vendors' switches have in common. Thread-safe.
 
     Args:
         monotonic, sleep: of `time`, for tests.

@@ -1,4 +1,4 @@
-"""A fabric agent, asked over mutual TLS: what stands beside a subnet manager, or on any host of the fabric."""
+"""A fabric agent, queried over mutual TLS: next to a subnet manager, or on any host of the fabric."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from weft.model.site import FabricAgent, FabricManager
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
 FILE_SECONDS = 10.0
-"""How long the answer to `status` and `partitions` may take: neither reads much of the wire."""
+"""Timeout of `status` and `partitions`, which read little from the fabric."""
 SILENT_SECONDS = 15.0
-"""An agent that let a question run out of time isn't waited for again so soon: every look at the fabric asks it."""
+"""An agent that timed out isn't waited for again for this long, since every reading of the fabric queries it."""
 MAX_ANSWER = 256 << 20
 
 D = TypeVar("D", bound=BaseModel)
@@ -70,10 +70,10 @@ class Agent(Protocol):
 
 
 class HttpAgent:
-    """A `weft fabric-agent`; connects at the first question and keeps the connection.
+    """A `weft fabric-agent`; connects with the first request and keeps the connection.
 
-    Each question carries a number that is used once, and an answer counts only if it carries the same: one that was
-    kept somewhere on the way, or that belongs to an earlier question, says nothing of the fabric as it is now.
+    Each request carries a nonce, and a response only counts if it carries the same: one that was cached on the way, or
+    that belongs to an earlier request, says nothing about the current state of the fabric.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class HttpAgent:
         return f"fabric agent {self.name} at {self._agent.url}"
 
     def _connected(self) -> httpx.Client:
-        """The client; made again when the certificates were exchanged, so that renewing them needs no restart."""
+        """The client; recreated when the certificates were replaced, so that renewal needs no restart."""
         m = self._manager
         with self._lock:
             made_of = tuple(_changed_at(p) for p in (m.ca, m.certificate, m.key) if p)
@@ -148,7 +148,7 @@ class HttpAgent:
                         str(error),
                         "make them with `weft fabric-agent certs` and name them in the site's fabric",
                     ) from error
-                # The old one isn't closed here: another thread may be in the middle of a question.
+                # The old one isn't closed here: another thread may be in the middle of a request.
                 self._made_of = made_of
                 self._client = httpx.Client(
                     base_url=f"{self._agent.url.rstrip('/')}/v1/", verify=context, trust_env=False
@@ -195,7 +195,7 @@ class HttpAgent:
     def _exchange(
         self, method: str, path: str, body: BaseModel | None, nonce: str, seconds: float
     ) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body; the whole of it within `seconds`, and no more than `MAX_ANSWER` bytes."""
+        """Status, headers and body; complete within `seconds`, and at most `MAX_ANSWER` bytes."""
         end = time.monotonic() + seconds
         with self._connected().stream(
             method,
@@ -217,7 +217,7 @@ class HttpAgent:
         try:
             detail = AgentProblem.model_validate_json(content).detail
         except ValidationError:
-            # Not the agent's own words: a page of something on the way proves nothing.
+            # Not the agent's own response: a page from a proxy proves nothing.
             said = f"status {status}: {content[:200].decode(errors='replace')}"
             return UnknownError(asked, self._who, said)
         if status == 409:
@@ -228,10 +228,10 @@ class HttpAgent:
 
 
 def certificate_problems(manager: FabricManager, now: datetime, must_be_there: bool = True) -> list[str]:
-    """What is the matter with weft's own certificates, while there is time to renew them.
+    """Problems with weft's own certificates, while there is time to renew them.
 
     Args:
-        must_be_there: False: on another host than weft's, where they may be missing.
+        must_be_there: False on other hosts than weft's, where they may be missing.
     """
     problems: list[str] = []
     for path in (manager.certificate, manager.ca):
@@ -246,7 +246,7 @@ def certificate_problems(manager: FabricManager, now: datetime, must_be_there: b
 
 
 def _changed_at(path: str) -> int:
-    """When a file was last exchanged, in nanoseconds; 0: it can't be seen."""
+    """When a file was last replaced, in nanoseconds; 0: unknown."""
     try:
         return Path(path).stat().st_mtime_ns
     except OSError:

@@ -1,4 +1,4 @@
-"""What ports' tables say for or against a partition, in the words of snapshots and receipts. Pure."""
+"""Evidence about a partition in ports' tables, in the terms of snapshots and receipts. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.model.subnet import PortTable
 from weft.planning.fabric.check import check_clean, nodes_of_port, port_name, unread_ports
 
 UNREAD_SHOWN = 200
-"""Ports that an item names one by one; of the others it gives the number."""
+"""Ports that an item names individually; of others it gives the number."""
 
 
 class Plane(StrEnum):
-    """Planes of an InfiniBand fabric, as items of a receipt name them."""
+    """Planes of an InfiniBand fabric, as named in receipts."""
 
     PARTITION = "partition"
     HOST = "p_key host"
@@ -45,7 +45,7 @@ class WireReading:
 
 
 def keys_on_wire(tables: Mapping[int, PortTable]) -> dict[int, frozenset[int]]:
-    """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, with either membership."""
+    """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
     found: dict[int, set[int]] = {}
     for guid, table in tables.items():
         for key in table.keys | (table.leaf_keys or frozenset()):
@@ -65,14 +65,14 @@ def port_seen(site: Site, table: PortTable) -> PortSeen:
 
 
 def wire_items(reading: WireReading, pkey: int, members: Collection[int]) -> Iterator[EvidenceItem]:
-    """Former members' ports and leaf ports one by one, then all others together."""
+    """Former members' ports and leaf ports individually, then all others together."""
     for guid in members:
         yield from _port(reading, guid, pkey)
     yield _elsewhere(reading, pkey, frozenset(members))
 
 
 def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
-    """One former member's port and its leaf port. One that can't be read is never clean."""
+    """One former member's port and its leaf port; never clean if unreadable."""
     site, table = reading.site, reading.tables.get(guid)
     name, nodes = port_name(site, guid), nodes_of_port(site, guid)
     subject = f"{name} {format_guid(guid)}"
@@ -94,7 +94,7 @@ def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
 
 
 def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> EvidenceItem:
-    """Ports that were never members: those that could not be read are named, with their number."""
+    """Ports that were never members; unreadable ones are named, with their number."""
     site, name, tables = reading.site, reading.fabric, reading.tables
     key = format_pkey(pkey)
     others = sum(1 for g, t in tables.items() if g not in members and not t.unreachable)

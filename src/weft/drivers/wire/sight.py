@@ -1,8 +1,8 @@
-"""Whether a reading of the fabric can be believed: a blind eye sees no key anywhere, and that is no clean fabric.
+"""Whether a reading of the fabric is credible: an agent that sees nothing finds no key anywhere, which isn't clean.
 
-Each reading carries its own proof that it was one. Every port has the default partition's key (OpenSM gives it to all,
-and takes it from none), the manager's own port is a full member of it, and ports that answered a moment ago do not all
-vanish together. A table without that key is one that was not read; a reading without the others is unknown.
+Each reading contains its own proof. Every port has the default partition's key (OpenSM adds it to all and removes it
+from none), the manager's own port is a full member of it, and ports that responded a moment ago do not all vanish at
+once. A table without that key was not really read; a reading without the rest is unknown.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 
 EMPTY = "its table was read without the default partition's key, which every port has: that is not believed"
 AGAIN_SECONDS = 1.0
-"""That many ports are gone is believed if a second look, at least so much later, finds them gone too."""
+"""The loss of many ports is only accepted if a second reading, at least this much later, confirms it."""
 _FEW = 2
 
 
 class Sight:
-    """Judges readings of one fabric. Safe for threads.
+    """Judges readings of one fabric. Thread-safe.
 
     Args:
         ports: port GUIDs that the site describes on it.
@@ -37,7 +37,7 @@ class Sight:
         self._doubt: tuple[float, frozenset[int]] | None = None
 
     def some(self, tables: Tables, asked: Sequence[int], by: str) -> Tables:
-        """The tables of the ports that were asked for. Raises `UnknownError` if those aren't the ones."""
+        """The tables of the requested ports. Raises `UnknownError` if they are for others."""
         if sorted(p.port_guid for p in tables.ports) != sorted(set(asked)):
             raise self._unknown(
                 by, f"{len(tables.ports)} tables, and not those of the {len(asked)} ports asked for"
@@ -45,7 +45,7 @@ class Sight:
         return _believed(tables)
 
     def all(self, tables: Tables, by: str) -> Tables:
-        """The tables of every host port. Raises `UnknownError` for a blind eye."""
+        """The tables of every host port. Raises `UnknownError` if the reading isn't credible."""
         tables = _believed(tables)
         ports = {p.port_guid: p for p in tables.ports}
         read = frozenset(g for g, p in ports.items() if not p.unreachable)
@@ -63,7 +63,7 @@ class Sight:
         return tables
 
     def paths(self, paths: Paths, pairs: Sequence[tuple[int, int]], by: str) -> Paths:
-        """The answers to the pairs that were asked, in their order. Raises `UnknownError` if they aren't."""
+        """The results for the requested pairs, in their order. Raises `UnknownError` if they are for others."""
         if [(p.source, p.destination) for p in paths.paths] != [tuple(pair) for pair in pairs]:
             raise self._unknown(
                 by, f"{len(paths.paths)} paths, and not those of the {len(pairs)} pairs asked for"
@@ -71,7 +71,7 @@ class Sight:
         return paths
 
     def _check_not_fewer(self, read: frozenset[int], by: str) -> None:
-        """Ports go one by one, or a rack at a time; that most are gone at once is looked at twice."""
+        """Ports disappear individually, or a rack at a time; if most are gone at once, that is checked twice."""
         now = self._monotonic()
         with self._lock:
             gone = self._last - read
