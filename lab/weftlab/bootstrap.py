@@ -1,4 +1,4 @@
-"""What a lab's cloud has in it: identities, catalog, flavors, an image, the external network; and clouds.yaml.
+"""Contents of a lab's cloud: identities, catalog, flavors, an image, the external network; and clouds.yaml.
 
 Everything goes through the services' own APIs and only on a fresh database; then it is in the golden image.
 """
@@ -36,7 +36,7 @@ ACCOUNTS = {
 
 
 def login(layout: Layout, user: str, project: str, keystone: str = "keystone") -> dict[str, Any]:
-    """One entry of clouds.yaml. `keystone`: name of the port at which it is asked."""
+    """One entry of clouds.yaml. `keystone`: name of Keystone's port."""
     return {
         "auth": {
             "auth_url": f"{layout.url(keystone)}/v3",
@@ -75,11 +75,11 @@ def connect(layout: Layout, name: str = "operator") -> Connection:
 
 
 def fill(layout: Layout) -> None:
-    """All of it, in one go; identities first, since every service checks tokens with its own user."""
+    """All of it; identities first, since every service validates tokens with its own user."""
     cloud = connect(layout)
     _identities(cloud)
     _catalog(cloud, layout)
-    cloud = connect(layout)  # a token has the catalog of the moment that it was made
+    cloud = connect(layout)  # a token contains the catalog of the moment when it was issued
     with ThreadPoolExecutor(max_workers=4) as pool:
         work = [pool.submit(f, cloud) for f in (_flavors, _image, _external_network)]
         for each in work:

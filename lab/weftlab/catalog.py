@@ -1,4 +1,4 @@
-"""The APIs: one row each, from which come the processes, the catalog, the users and the ready checks."""
+"""The APIs: one row each, the source of processes, catalog, users and readiness checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Api:
         path: behind the port, in the catalog's URL.
         module: WSGI module; its `application` is served.
         files: configuration files, in the service's folder; the function gives their content.
-        env: how the module is told where they are; `{etc}` is the folder.
+        env: environment that tells the module where they are; `{etc}` is the folder.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Ready checks: each asks the service itself and answers None, or why it is not ready."""
+"""Readiness checks: each queries the service itself and returns None, or why it is not ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AMQP_HEADER = b"AMQP\x00\x00\x09\x01"  # protocol header of AMQP 0-9-1, section 
 
 
 def answers_http(port: int, path: str = "/") -> Check:
-    """Any answer will do but a 5xx: uwsgi listens long before the application is loaded, and answers 500 if not."""
+    """Any response but a 5xx is fine: uwsgi listens long before the application is loaded, returning 500."""
 
     def check() -> str | None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
@@ -31,7 +31,7 @@ def answers_http(port: int, path: str = "/") -> Check:
 
 
 def answers_tcp(host: str, port: int) -> Check:
-    """Somebody takes connections there."""
+    """The port accepts connections."""
 
     def check() -> str | None:
         try:

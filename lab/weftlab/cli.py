@@ -72,7 +72,7 @@ def _lab(args: argparse.Namespace, **more: Any) -> Any:
 
 
 def _say(line: str) -> None:
-    """In one piece: several threads report."""
+    """In one write, since several threads report."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

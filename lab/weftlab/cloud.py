@@ -38,7 +38,7 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
         (layout.etc / "nova" / f"{host}.devices.json").write_text(json.dumps(config.devices(node)))
         data = layout.data / "nova" / host
         (data / "lock").mkdir(parents=True, exist_ok=True)
-        # Without it the compute would invent an identity at each start.
+        # Without it the compute would create a new identity at each start.
         (data / "compute_id").write_text(config.compute_id(host))
     _write_plan(layout, site)
     started_folder(layout).mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def api_service(layout: Layout, env: Path, api: Api, after: tuple[str, ...]) -> 
         ready=checks.answers_http(layout.port(api.name)),
         after=after,
         timeout=180,
-        stop=signal.SIGKILL,  # nothing is kept, and uwsgi takes seconds to end in order
+        stop=signal.SIGKILL,  # it has no state, and a graceful stop of uwsgi takes seconds
     )
 
 
@@ -80,7 +80,7 @@ def liar(layout: Layout, after: tuple[str, ...]) -> Service:
         ready=checks.answers_http(layout.port("liar"), "/rules"),
         after=after,
         timeout=30,
-        stop=signal.SIGKILL,  # a lie that hangs would keep it
+        stop=signal.SIGKILL,  # a hanging lie would block it
     )
 
 
@@ -195,7 +195,7 @@ def _hosts_path(layout: Layout) -> Path:
 
 
 def discovered_path(layout: Layout) -> Path:
-    """Is there once every host is mapped to its cell."""
+    """Exists once every host is mapped to its cell."""
     return layout.data / "nova" / "discovered"
 
 
@@ -214,7 +214,7 @@ def computes_ready(layout: Layout, site: Site) -> Check:
 
 
 def _forbid_moves(layout: Layout, connection: Any) -> None:
-    """Members may not move the servers of pods; which those are, the id of weft's user says."""
+    """Members may not move the servers of pods, which are identified by the id of weft's user."""
     identity: Any = connection.identity
     user = identity.find_user("weft", ignore_missing=False)
     moves = config.moves_path(layout)
@@ -223,10 +223,10 @@ def _forbid_moves(layout: Layout, connection: Any) -> None:
 
 
 def read_policies(layout: Layout) -> None:
-    """Ask each API one thing, before anybody asks two at once.
+    """Send each API one request before anyone sends two concurrently.
 
-    oslo.policy reads its files at the first question and takes no lock: a second question at the same moment is
-    judged by the rules' defaults, and refuses weft what the lab's policies allow.
+    oslo.policy reads its files with the first request, without a lock: a concurrent second request is judged by the
+    default rules, and refuses weft what the lab's policies allow.
     """
     connection = connect(layout)
     _forbid_moves(layout, connection)

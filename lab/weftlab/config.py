@@ -1,4 +1,4 @@
-"""The configuration files of the OpenStack services: one function a service, values in, text out.
+"""The configuration files of the OpenStack services: one function per service, values in, text out.
 
 Only what differs from the defaults is written; each comment says why it does.
 """
@@ -47,7 +47,7 @@ def _common(layout: Layout, name: str, database: str | None = None) -> Sections:
     return {
         "DEFAULT": {
             "log_dir": layout.log(name).parent,
-            # Under WSGI the program's name is uwsgi's: without this all APIs write one file.
+            # Under WSGI the program's name is uwsgi's: without this all APIs write to one file.
             "log_file": f"{name}.log",
             "use_stderr": False,
             "state_path": data,
@@ -216,7 +216,7 @@ def nova(layout: Layout, env: Path) -> Sections:
             "ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,PciPassthroughFilter,"
             "AggregateInstanceExtraSpecsFilter,NUMATopologyFilter",
             "track_instance_changes": False,
-            # Servers without a host asked for: without these a burst races for the same host's devices.
+            # For servers without a requested host: without these a burst races for the same host's devices.
             "host_subset_size": 20,
             "shuffle_best_same_weighed_hosts": True,
         },

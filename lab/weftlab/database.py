@@ -25,11 +25,11 @@ from weftlab.supervisor import tail
 
 CODE = ("config.py", "bootstrap.py", "catalog.py", "database.py", "infra.py")
 PARTS = ("mysql", "glance")
-UNUSED_SECONDS = 14 * 86400  # golden images that no lab took in that time are removed
+UNUSED_SECONDS = 14 * 86400  # golden images that no lab used in that time are removed
 
 
 def golden_path(cache: Path) -> Path:
-    """Named by everything that is in it: the pins, the code that fills it, the database's own version."""
+    """Named after everything that is in it: the pins, the code that fills it, the database's version."""
     here = Path(__file__).parent
     key = hashlib.sha256(pins_key().encode())
     for name in CODE:
@@ -45,12 +45,12 @@ def golden_path(cache: Path) -> Path:
 
 
 def filled_path(layout: Layout) -> Path:
-    """Is there once the databases have everything: what an interrupted start left behind lacks it."""
+    """Exists once the databases are complete: an interrupted start doesn't leave it behind."""
     return layout.data / "filled"
 
 
 def restore(layout: Layout, golden: Path) -> None:
-    """Put a golden image in place of nothing."""
+    """Copy a golden image into an empty place."""
     for part in PARTS:
         _copy(golden / part, layout.data / part)
     golden.touch()
@@ -58,7 +58,7 @@ def restore(layout: Layout, golden: Path) -> None:
 
 
 def save(layout: Layout, golden: Path) -> None:
-    """Keep the data of a MariaDB that has ended well; of two labs that do it at once the first one counts."""
+    """Keep the data of a cleanly stopped MariaDB; if two labs do it concurrently, the first one wins."""
     with lock(golden.parent / "golden.lock"):
         if golden.exists():
             return
@@ -147,7 +147,7 @@ def write_keys(layout: Layout) -> None:
 
 
 def sync_steps(layout: Layout, env: Path) -> tuple[Step, ...]:
-    """Every schema, in streams beside each other, and Keystone's first user. Only for a fresh database."""
+    """Every schema, in parallel, and Keystone's first user. Only for a fresh database."""
 
     def step(name: str, *commands: list[str]) -> Step:
         def work() -> None:
@@ -188,7 +188,7 @@ def sync_steps(layout: Layout, env: Path) -> tuple[Step, ...]:
 
 
 def run(layout: Layout, name: str, command: list[str], env: Path | None = None) -> None:
-    """A program that ends; its output goes to a log. Raises `LabError` with the log's end if it fails."""
+    """Run a program to its end; its output goes to a log. Raises `LabError` with the log's end if it fails."""
     log = layout.log(f"setup-{name.replace(' ', '-')}")
     for folder in (log.parent, layout.work):
         folder.mkdir(parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def run(layout: Layout, name: str, command: list[str], env: Path | None = None) 
 
 
 def golden_step(golden: Path, layout: Layout, pause: Callable[[Callable[[], None]], None]) -> Step:
-    """Save the golden image with MariaDB ended for a moment; the services connect again by themselves."""
+    """Save the golden image with MariaDB stopped for a moment; the services reconnect by themselves."""
 
     def work() -> None:
         pause(lambda: save(layout, golden))

@@ -29,7 +29,7 @@ FABRIC_PACKAGES = {
     "smpquery": "infiniband-diags",
 }
 CLOUD_PACKAGES = {
-    "mariadbd": "mariadb-server-core",  # the program alone: no service of the machine comes with it
+    "mariadbd": "mariadb-server-core",  # only the program: it installs no service on the machine
     "my_print_defaults": "mariadb-client-core",  # mariadb-install-db calls it
     "/usr/lib/rabbitmq/bin/rabbitmq-server": "rabbitmq-server",
     "epmd": "erlang-base",
@@ -100,7 +100,7 @@ def _no_daemons(packages: list[str]) -> Generator[None]:
 
 
 def pins_key() -> str:
-    """What the environment is named by: its pins and the Python that it is for."""
+    """What the environment is named after: its pins and the Python version."""
     text = PINS.read_bytes() + " ".join(DISTRIBUTIONS).encode() + sys.version.encode()
     return hashlib.sha256(text).hexdigest()[:12]
 
@@ -110,7 +110,7 @@ def environment_path(cache: Path) -> Path:
 
 
 def ensure_environment(cache: Path, say: Say) -> Path:
-    """OpenStack's environment, made if it isn't there; two labs that want it at once make it once.
+    """OpenStack's environment, created if it doesn't exist; concurrent labs create it once.
 
     Raises `LabError` with uv's own words if it can't be made.
     """
@@ -139,7 +139,7 @@ def _uv() -> str:
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else program("uv")
     if found is None:
-        raise LabError("uv is not there: install it with `pip install uv`, or from its own site")
+        raise LabError("uv is missing: install it with `pip install uv`, or from its own site")
     return found
 
 
@@ -151,7 +151,7 @@ def _must(command: list[str]) -> None:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Generator[None]:
-    """Hold a file's lock, waiting for it; the kernel lets go of it if this process dies."""
+    """Hold a file lock, waiting for it; the kernel releases it if this process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

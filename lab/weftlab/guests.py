@@ -1,4 +1,4 @@
-"""Stands for the virtual machines that the lab's servers have no hypervisor for: controllers and Poplar servers.
+"""Imitates virtual machines, since the lab has no hypervisor: controllers and Poplar servers.
 
 When Nova has started a server on their hosts, its virt driver leaves a file (`programs/weftlab_driver.py`). This
 program then asks Nova, as administrator, for the user data that the server was made with, and does with it what
@@ -6,7 +6,7 @@ cloud-init does: it writes the files below the guest's folder and runs the comma
 `vipu-admin` for real. When the server is stopped its processes end; when it is deleted its folder goes too.
 
 Of addresses it knows `weftlab.ipu.here`. A controller listens on its address on the gateways' network, and with its
-users' door without TLS where its address on the management network is here. Paths in commands are those below the
+user API without TLS if its address on the management network is here. Paths in commands are those below the
 guest's folder.
 """
 
@@ -33,7 +33,7 @@ from weftlab.ipu import here
 from weftlab.layout import Layout
 
 LOOK = 0.1
-"""Seconds between two looks into the folder where the virt driver leaves its files."""
+"""Seconds between checks of the folder with the virt driver's files."""
 USER_PORT = 8090
 PROGRAMS = ("openvipu-server", "vipu-admin")
 
@@ -61,7 +61,7 @@ class Guest:
         folder: its disk.
         addresses: its addresses, as the cloud has them.
         where: where such an address is on this machine.
-        say: told what happens, a line each; never what is in the files.
+        say: called with a line for each event; never with the files' contents.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Guest:
         return path
 
     def end(self) -> None:
-        """End all its processes, at once as when the power goes."""
+        """Kill all its processes, as in a power failure."""
         self._ending.set()
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):

@@ -25,7 +25,7 @@ class IpuDemo(Demo):
     """The Poplar server is a folder: the lab's guests have no kernel, but their files and programs are real."""
 
     def vipu(self, *words: str) -> None:
-        """Run `vipu …` with the papers and in the home folder of the Poplar server."""
+        """Run `vipu …` with the credentials and in the home folder of the Poplar server."""
         print(f"$ {shlex.join(('vipu', '--config', f'{POPLAR}/vipu-cli.hcl', *words))}", flush=True)
         program = Path(sys.executable).with_name("vipu")
         code = subprocess.run(

@@ -12,11 +12,11 @@ from weftlab.layout import Layout
 from weftlab.service import Service, Step
 
 CONTROL = 250
-"""Last byte of the address of the simulation's own door, beside the machines'."""
+"""Last byte of the address of the simulation's control port."""
 
 
 def simulation(layout: Layout, ipus: int) -> Service:
-    """All agents in one process; what they obey outlives it, as on real gateways."""
+    """All agents in one process; their bindings survive it, as on real gateways."""
     net = f"127.{octet(layout)}.{MACHINES}"
     bindings = layout.data / "ipu-pod"
     argv = ("-m", "openvipu.sim.main", "--pod", str(ipus), "--base", f"{net}.0", "--port", str(AGENT_PORT))
@@ -36,7 +36,7 @@ def simulation(layout: Layout, ipus: int) -> Service:
 
 
 def guests(layout: Layout, after: tuple[str, ...]) -> Service:
-    """Stands for the virtual machines of controllers and Poplar servers: `weftlab.guests`."""
+    """Imitates the virtual machines of controllers and Poplar servers: `weftlab.guests`."""
     return Service(
         name="guests",
         argv=(

@@ -1,4 +1,4 @@
-"""The graph of a lab: which jobs there are, and what waits for what."""
+"""The graph of a lab: its jobs and their dependencies."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
 
 
 def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], None]:
-    """A step that asks until the answer is None. Raises `LabError` with the last answer."""
+    """A step that polls until the result is None. Raises `LabError` with the last result."""
 
     def run() -> None:
         end = time.monotonic() + seconds
@@ -85,7 +85,7 @@ def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], No
 
 
 def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
-    """What the settings ask for."""
+    """The jobs for the settings."""
     jobs: tuple[Job, ...] = fabric_jobs(layout, site)
     if not settings.fabric_only:
         jobs += cloud_jobs(layout, site, golden, pause)

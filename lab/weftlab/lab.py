@@ -1,4 +1,4 @@
-"""A lab: up, down, and how it is. The Python API for tests and benchmarks; `weftlab.cli` is the one for people."""
+"""A lab: up, down, status. The Python API for tests and benchmarks; `weftlab.cli` is the one for people."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Lab:
     Args:
         state, cache: folders; none: the user's usual ones.
         ports: first of its TCP ports.
-        say: told what is being done, a line each.
+        say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`, `liar`:
             `layout.Settings`.
-            They count for `up` alone: a lab that is up keeps what it was started with.
+            Only used by `up`: a running lab keeps its settings.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Lab:
         return True
 
     def set_liar(self, between: bool) -> bool:
-        """Put the liar between weft and OpenStack, or take it away; weft is restarted for it.
+        """Put the liar between weft and OpenStack, or remove it; restarts weft.
 
-        False if it was so already. For a lab that is up; raises what `up` raises.
+        False if nothing changed. For a running lab; raises what `up` raises.
         """
         if self.settings.liar == between:
             return False
@@ -115,11 +115,11 @@ class Lab:
         return Liar(self.layout.url("liar"))
 
     def _whole(self) -> bool:
-        """Whether there is a lab that what is missing of it can be added to."""
+        """Whether there is a lab whose missing parts can be added."""
         return self.running and (self.settings.fabric_only or database.filled_path(self.layout).exists())
 
     def _check(self) -> None:
-        """What can be known to be wrong before anything is made."""
+        """Problems that can be detected before anything is created."""
         self.layout.check()
         if self.settings.liar and self.settings.fabric_only:
             raise LabError("--liar is not allowed with --only fabric: there is no OpenStack to lie about")
@@ -189,7 +189,7 @@ class Lab:
         return there
 
     def _remove(self, keep: tuple[str, ...] = ()) -> None:
-        """What a lab makes in its state folder; something else that is there is not the lab's to remove."""
+        """What a lab creates in its state folder; anything else there is not removed."""
         for name in set(OWN).difference(keep):
             path = self.state / name
             if path.is_dir() and not path.is_symlink():

@@ -35,7 +35,7 @@ PORT_OFFSETS = {
 
 
 class LabError(Exception):
-    """The lab can't do what was asked; `str()` is one sentence for the user."""
+    """The lab can't do what was requested; `str()` is one sentence for the user."""
 
 
 def default_state() -> Path:
@@ -145,7 +145,7 @@ class Layout:
             raise LabError(f"--ports {self.ports} is not allowed: 1024 to {65535 - PORTS_EACH}")
 
     def taken_ports(self) -> dict[str, int]:
-        """Names and numbers of this lab's ports that somebody listens on."""
+        """Names and numbers of this lab's ports that are in use."""
         return {name: self.port(name) for name in PORT_OFFSETS if not _is_free(self.port(name))}
 
 

@@ -1,4 +1,4 @@
-"""The lab's InfiniBand fabric: real OpenSM (two of them) over ibsim, an agent beside each, and faults on demand."""
+"""The lab's InfiniBand fabric: real OpenSM (two of them) over ibsim, an agent next to each, and faults on demand."""
 
 from weftlab.fabric.faults import Faults
 from weftlab.fabric.files import Place, write_files

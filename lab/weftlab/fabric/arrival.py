@@ -1,4 +1,4 @@
-"""How a subnet manager joins a simulated fabric without hanging itself or those that are there.
+"""How a subnet manager joins a simulated fabric without hanging itself or the others.
 
 On a real host the kernel's umad ends a question without an answer after its timeout. The simulator's has no timeouts,
 so an OpenSM whose question is dropped once never ends a sweep again. Two of its questions are dropped (3.3.23):

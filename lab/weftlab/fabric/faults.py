@@ -1,4 +1,4 @@
-"""Faults on demand: cut and repair cables, lose datagrams, write behind the subnet manager's back, end a manager."""
+"""Faults on demand: cut and repair cables, drop datagrams, write behind the subnet manager's back, stop a manager."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Faults:
         self.command(f'Unlink "{self._name(end)}"[{port}]')
 
     def relink(self, end: str, port: int = 1) -> None:
-        """Put the cable back to where it was."""
+        """Put the cable back."""
         self.command(f'ReLink "{self._name(end)}"[{port}]')
 
     def link(self, end: str, port: int, other: str, other_port: int) -> None:
@@ -51,7 +51,7 @@ class Faults:
         self.command(f'Link "{self._name(end)}"[{port}] "{self._name(other)}"[{other_port}]')
 
     def lose(self, end: str, percent: int, attribute: int = P_KEY_TABLE, port: int = 1) -> None:
-        """Lose so many of the datagrams about an attribute at that port; 0 repairs it."""
+        """Drop this many datagrams about an attribute at that port; 0 repairs it."""
         self.command(f'Error "{self._name(end)}"[{port}] {percent} {attribute}')
 
     def _name(self, end: str) -> str:
@@ -98,14 +98,14 @@ class Faults:
         self._signal(f"opensm-{agent}", signal.SIGHUP)
 
     def freeze(self, name: str) -> None:
-        """Stop a process where it stands; it keeps its place in the simulator."""
+        """SIGSTOP a process; it keeps its slot in the simulator."""
         self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
         self._signal(name, signal.SIGCONT)
 
     def stop(self, name: str) -> None:
-        """End `opensm-NAME` or `agent-NAME` in good order."""
+        """Stop `opensm-NAME` or `agent-NAME` gracefully."""
         self._supervisor.stop([name], giving_up=False)
 
     def start(self, name: str) -> None:

@@ -12,7 +12,7 @@ TIMEOUT = 10.0
 
 
 class LiarError(Exception):
-    """The liar isn't there, or doesn't take what it was told; `str()` is one sentence."""
+    """The liar isn't running, or refuses a rule; `str()` is one sentence."""
 
 
 class Liar:
@@ -24,18 +24,18 @@ class Liar:
         self._http = httpx.Client(base_url=url, timeout=TIMEOUT, trust_env=False, verify=False)
 
     def tell(self, lie: str, service: str = "", **rule: Any) -> int:
-        """Plant a rule (fields of `rules.Rule`); gives its number."""
+        """Plant a rule (fields of `rules.Rule`); returns its number."""
         return int(self._ask("POST", "/rules", {"lie": lie, "service": service, **rule})["id"])
 
     def lift(self, number: int | None = None) -> None:
-        """Take one rule away, or all of them."""
+        """Remove one rule, or all."""
         self._ask("DELETE", "/rules" if number is None else f"/rules/{number}")
 
     def rules(self) -> list[dict[str, Any]]:
         return list(self._ask("GET", "/rules"))
 
     def told(self, number: int) -> int:
-        """How often a rule was followed."""
+        """How often a rule was applied."""
         return next(int(r["told"]) for r in self.rules() if r["id"] == number)
 
     def lies(self) -> dict[str, str]:

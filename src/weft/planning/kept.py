@@ -1,4 +1,4 @@
-"""Pure functions of a site whose results are kept: a site is frozen, and one is asked about again and again."""
+"""Caches results of pure functions of a site: sites are frozen, and the same ones are used again and again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.model.site import Site
 P = ParamSpec("P")
 T = TypeVar("T")
 SITES = 4
-"""So many sites are remembered, the one that came first is forgotten: one is in force, others are being looked at."""
+"""Maximum number of cached sites, oldest evicted first: one is active, others are being examined."""
 
 
 def kept(make: Callable[Concatenate[Site, P], T]) -> Callable[Concatenate[Site, P], T]:
-    """The function with its results kept, by the site's identity and the other arguments, which must be hashable.
+    """The function with cached results, by the site's identity and the other arguments, which must be hashable.
 
-    Callers share the result: it must not be changed. Two threads may make the same twice; both get the same values.
+    Callers share the result and must not change it. Two threads may compute the same result twice.
     """
     recent: deque[tuple[Site, dict[object, T]]] = deque(maxlen=SITES)
 

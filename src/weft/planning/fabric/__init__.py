@@ -1,1 +1,1 @@
-"""The fabric: its topology, its numbers, and what a fabric manager says of it."""
+"""The fabric: topology, numbers, and what its manager reports."""

@@ -1,4 +1,4 @@
-"""What P_Key tables read from the wire must be for a pod, and what they must not be. Pure.
+"""Checks P_Key tables read from the fabric for a pod. Pure.
 
 Rules (facts of OpenSM and the InfiniBand specification §10.9): a member has the pod's key with the full-membership
 bit; the default key is limited on every host that doesn't run a subnet manager (a full default key on a host is
@@ -19,14 +19,14 @@ from weft.model.subnet import PathProbe, PortTable
 
 
 def manager_ports(site: Site, fabric: str) -> frozenset[int]:
-    """Port GUIDs of the hosts that run subnet managers: full members of the default partition by right."""
+    """Port GUIDs of the hosts that run subnet managers: legitimate full members of the default partition."""
     return frozenset(
         h.port_guid for n in site.nodes if n.role == "subnet-manager" for h in n.hcas if h.fabric == fabric
     )
 
 
 def check_member(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Problem]:
-    """The tables of a host port, and of its leaf port, that must have the pod's key and no other in weft's range."""
+    """Check that a host port and its leaf port have the pod's key and no other in weft's range."""
     if table.unreachable:
         return [_port(site, fabric, table, ProblemKind.PORT_UNREAD, why=table.unreachable)]
     mine, problems = site.fabrics[fabric].segments, list[Problem]()
@@ -45,7 +45,7 @@ def check_member(site: Site, fabric: str, table: PortTable, pkey: int) -> list[P
 
 
 def check_clean(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Problem]:
-    """The tables of a host port, and of its leaf port, that must not have a key."""
+    """Check that a host port and its leaf port don't have a key."""
     if table.unreachable:
         return [_port(site, fabric, table, ProblemKind.PORT_UNREAD, why=table.unreachable)]
     return [
@@ -58,7 +58,7 @@ def check_clean(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Pr
 def unread_ports(
     site: Site, fabric: str, members: Collection[int], tables: Mapping[int, PortTable]
 ) -> dict[int, str]:
-    """Host ports besides the members whose tables could not be read -> why; of the site's, also those not seen."""
+    """Host ports of non-members whose tables could not be read -> why; includes ports of the site that weren't seen."""
     described = {h.port_guid for n in site.nodes for h in n.hcas_on(fabric)}
     missing = dict.fromkeys(described - tables.keys(), "it was not found on the fabric")
     unread = {g: t.unreachable for g, t in tables.items() if t.unreachable}
@@ -73,7 +73,7 @@ def check_tables(
     tables: Mapping[int, PortTable],
     holders: Collection[int],
 ) -> list[Problem]:
-    """Exact tables on every member and its leaf port, and nobody else with the key.
+    """Exact tables on every member and its leaf port, and no other port with the key.
 
     Args:
         holders: ports of `tables` that have the key, themselves or at their leaf.
@@ -91,14 +91,14 @@ def check_tables(
 
 @dataclass(frozen=True, slots=True)
 class Outsiders:
-    """Ports to ask for a path from, though there must be none: those of pods, and free ones, by GUID."""
+    """Ports from which there must be no path: those of pods, and free ones, by GUID."""
 
     of_pods: tuple[int, ...]
     free: tuple[int, ...]
 
     @classmethod
     def of(cls, tables: Mapping[int, PortTable], mine: Range, managers: Collection[int]) -> Self:
-        """Args: mine: P_Keys of pods. managers: ports that reach everybody by right."""
+        """Args: mine: P_Keys of pods. managers: ports that may reach everyone."""
         read = [t for g, t in sorted(tables.items()) if g not in managers and not t.unreachable]
         podded = {t.port_guid for t in read if any(k & ~FULL_MEMBER in mine for k in t.keys)}
         guids = [t.port_guid for t in read]
@@ -110,7 +110,7 @@ def probe_pairs(
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Pairs that must have a path (each member with the next) and pairs that must have none.
 
-    The outsiders are a port of another pod and a free port, where there are any: each asked for a path to a member.
+    Outsiders are a port of another pod and a free port, if any, each with a path to a member.
     """
     inside = sorted(members)
     own = frozenset(inside)
@@ -122,7 +122,7 @@ def probe_pairs(
 def check_paths(
     site: Site, fabric: str, pkey: int, wanted: Iterable[PathProbe], unwanted: Iterable[PathProbe]
 ) -> list[Problem]:
-    """The subnet administrator's word on who reaches whom."""
+    """The subnet administrator's view of who reaches whom."""
     problems: list[Problem] = []
     for probe in wanted:
         both = (probe.source, probe.destination)

@@ -1,6 +1,6 @@
-"""The fabric as the site describes it against the fabric as it was discovered, and taking the cables in. Pure.
+"""Compares the site's fabric with the discovered one, and adopts the discovered cabling. Pure.
 
-Things are matched by node GUID, switches without a GUID in the site by their node description. Cables are compared
+Nodes are matched by node GUID, switches without a GUID in the site by their node description. Cables are compared
 port by port.
 """
 
@@ -24,7 +24,7 @@ Cable = tuple[Port, Port]
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Names of discovered things, and which of the site's things were found."""
+    """Names of discovered nodes, and which of the site's nodes were found."""
 
     name_of: dict[int, str]
     found: frozenset[str]
@@ -54,8 +54,8 @@ def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tup
 def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
     """The site's links with those of this fabric as they were discovered, in canonical order.
 
-    Only cables between things that the site knows are taken. The cables of a thing that was not discovered (switched
-    off, perhaps) stay as described, unless another cable is on the same switch port now.
+    Only cables between nodes of the site are adopted. Cables of a node that wasn't discovered (switched off, perhaps)
+    stay as described, unless another cable is on the same switch port now.
     """
     match = _match(site, fabric, observed)
     known = set(match.name_of.values())
@@ -81,7 +81,7 @@ def links_of(site: Site, fabric: str) -> tuple[Link, ...]:
 
 
 def _described(site: Site, fabric: str) -> dict[str, int | None]:
-    """Everything on the fabric that a cable can end at -> its node GUID."""
+    """Every possible end of a cable on the fabric -> its node GUID."""
     things: dict[str, int | None] = {s.name: s.guid for s in site.switches if s.fabric == fabric}
     return things | {f"{n.name}/{h.name}": h.guid for n in site.nodes for h in n.hcas_on(fabric)}
 
@@ -173,7 +173,7 @@ def _cables(missing: set[Cable], new: set[Cable]) -> list[FabricDifference]:
     moved: list[FabricDifference] = []
     lost: list[Cable] = []
     for cable in sorted(missing, key=_cable_order):
-        # An adapter's end first: it tells which host was moved.
+        # An adapter's end first: it shows which host was moved.
         kept = sorted(cable, key=lambda p: "/" not in p[0])
         pair = next(((p, c) for p in kept for c in left if p in c), None)
         if pair is None:

@@ -1,8 +1,8 @@
-"""Settings of the subnet manager that isolation rests on where tenants own whole adapters. Pure.
+"""Settings of the subnet manager that isolation depends on if tenants own whole adapters. Pure.
 
 Whoever has root on a server with a whole HCA can send management datagrams of any kind. What stops them is not the
-partition but the subnet manager's own configuration. Each rule names the setting, what it has to be, and what a tenant
-can do without it. A setting that isn't in the file has OpenSM's default, which is none of the safe ones.
+partition but the subnet manager's own configuration. Each rule names the setting, the required value, and what a tenant
+can do without it. A setting that isn't in the file has OpenSM's default, which is never safe.
 
 Sources: options of OpenSM 3.3.23 (`opensm -c`); UFM Enterprise manual, "Security Features" and "SM default properties";
 NVIDIA InfiniBand security guidelines; InfiniBand Architecture Specification 1.4 §14.2.4 (M_Key), §14.4 (SM election).
@@ -17,11 +17,11 @@ from weft.model.base import Document
 
 UNSET = ("", "(null)", "0", "0x0", "0x0000000000000000")
 SET, WELL_KNOWN, NONE = "(set)", "(the well-known default)", "(not set)"
-"""What the agent says of a secret instead of its value."""
+"""What the agent reports instead of a secret's value."""
 
 
 class Weakness(Document):
-    """A setting of a subnet manager that isn't what isolation needs."""
+    """A setting of a subnet manager that is insufficient for isolation."""
 
     fabric: str
     manager: str
@@ -36,8 +36,8 @@ class Rule:
     """One setting.
 
     Attributes:
-        good: whether a value will do; what isn't in the file comes as "".
-        wanted: in words.
+        good: whether a value is sufficient; "" if it isn't in the file.
+        wanted: the required value, for people.
         allows: what a tenant who owns a whole HCA can do without it.
         vendor: NVIDIA's OpenSM has it, upstream's (3.3) doesn't.
     """
@@ -170,7 +170,7 @@ NAMES = frozenset(r.setting for r in RULES)
 
 
 def weaknesses(fabric: str, manager: str, options: Mapping[str, str]) -> tuple[Weakness, ...]:
-    """Every rule that a manager's options don't keep."""
+    """Every rule that a manager's options violate."""
     return tuple(
         Weakness(
             fabric=fabric,

@@ -42,7 +42,7 @@ _LANE = {
     "NDR": 100,
     "XDR": 200,
 }
-"""Gb/s of a lane, as the trade names them (InfiniBand Trade Association, roadmap)."""
+"""Gb/s per lane, by the usual names (InfiniBand Trade Association, roadmap)."""
 _KINDS = {"Switch": "switch", "Ca": "ca", "Rt": "router"}
 
 
@@ -64,13 +64,13 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Everything that one discovery saw.
+    """The result of one discovery.
 
     Attributes:
         fabric: nodes and cables; each cable once, ends in the order of (GUID, port).
         hosts: port GUID -> where that host port is.
         switch_lids: switch GUID -> its LID.
-        rates: ends of a cable, in the order of `fabric`, -> Gb/s, where the output says it.
+        rates: ends of a cable, in the order of `fabric`, -> Gb/s, if it is in the output.
     """
 
     fabric: ObservedFabric
@@ -93,7 +93,7 @@ def parse_ibnetdiscover(text: str) -> Discovery:
     """The discovery in a text.
 
     Raises:
-        InputError: a line that is not of the format (with its number), or no node at all.
+        InputError: a malformed line (with its number), or no node at all.
     """
     nodes: dict[int, _Node] = {}
     cables: dict[Ends, int] = {}
@@ -123,7 +123,7 @@ def parse_ibnetdiscover(text: str) -> Discovery:
 
 
 def _rate(comment: str) -> int:
-    """Gb/s of a cable, from `4xHDR` at the end of a port's line; 0 if it isn't told."""
+    """Gb/s of a cable, from `4xHDR` at the end of a port's line; 0 if missing."""
     found = _RATE.search(comment)
     return int(int(found[1]) * _LANE[found[2]]) if found else 0
 

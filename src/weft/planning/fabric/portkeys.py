@@ -1,9 +1,9 @@
 """The budget of segments of each host port: which tables have no entry left for a pod's segment. Pure.
 
 A port's table (InfiniBand: NodeInfo.PartitionCap entries, IBTA 1.4 §14.2.5.7) has the default key and every partition
-that the manager is configured to put it in. Segments of pods that hold something don't count: a node has one pod at a
-time, and gets its entry back before the next one is let in. What is left are segments of somebody else, of weft's
-operator, and what a pod left behind. OpenSM loses the highest keys of a full table and says so in its log alone.
+that the manager is configured to put it in. Segments of live pods don't count: a node has one pod at a time, and the
+entry is freed before the next one is placed. The rest are foreign segments, the operator's, and remains of pods. OpenSM
+drops the highest keys of a full table, and only logs it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SHOWN = 3
 
 
 def full(port: TightPort, words: FabricType, pods: Collection[int]) -> FullPort | None:
-    """Why the port takes no further segment, or None.
+    """Why the port has no entry left for another segment, or None.
 
     Args:
-        pods: numbers of pods that hold something.
+        pods: numbers of live pods.
     """
     others = sorted(port.numbers.difference(pods))
     if len(others) < port.entries:
@@ -40,7 +40,7 @@ def full(port: TightPort, words: FabricType, pods: Collection[int]) -> FullPort 
 def crowded(site: Site, fabric: str, partitions: Mapping[int, Partition]) -> Sequence[TightPort]:
     """Ports of compute nodes that have more P_Keys than the default one and a pod's: only these can be full.
 
-    How many entries they have isn't known yet: 0.
+    The size of their tables isn't known yet: 0.
     """
     every = frozenset((DEFAULT_PKEY, *(p.pkey for p in partitions.values() if p.everybody)))
     given: dict[int, set[int]] = {}

@@ -1,9 +1,9 @@
-"""Which leaves are one domain: on a rail-wired fabric the leaves that the adapters of a group of nodes hang on.
+"""Which leaves form one domain: on a rail-wired fabric the leaves that the adapters of a group of nodes connect to.
 
-HCA i of every node of a group hangs on leaf i of the group; nodes that share all their leaves reach each other without
-a spine on every rail. Such leaves are one domain, called by its first. A node with a cable missing, or one in the
-wrong group's leaf, stands in the domain that most of its adapters are in. Where nodes have one adapter each, every
-leaf is its own domain.
+HCA i of every node of a group connects to leaf i of the group; nodes that share all their leaves reach each other
+without a spine on every rail. Such leaves form one domain, named after the first. A node with a missing cable, or one
+to the wrong group's leaf, is in the domain of most of its adapters. If nodes have one adapter each, every leaf is its
+own domain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 Rails = tuple[str, ...]
-"""Leaf of each of a node's adapters, in the node's order of them."""
+"""Leaf of each of a node's adapters, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Domains:
     Attributes:
         of_rails: rails of a node -> name of its domain: one of the domain's leaves.
         of_leaf: leaf -> the domain that it belongs to.
-        founders: domain -> the rails of the nodes that most have, which made it.
+        founders: domain -> the most common rails of its nodes, which define it.
     """
 
     of_rails: dict[Rails, str] = field(default_factory=dict[Rails, str])
@@ -61,8 +61,8 @@ class Domains:
         Args:
             leaves: leaf -> Gb/s of its cables to other switches.
 
-        The rail with the least decides: what a node sends is spread over all of them. A leaf that several domains
-        hang on counts for each with its share.
+        The slowest rail decides, since traffic is spread over all of them. A leaf that several domains connect to
+        counts for each with its share.
         """
         users: dict[str, int] = {}
         for rails in self.founders.values():

@@ -1,4 +1,4 @@
-"""Numbers for a pod: segment, VLAN, subnets and addresses. Lowest free first, so that the same state gives the same.
+"""Allocates numbers for a pod: segment, VLAN, subnets and addresses. Lowest free first, so that it is deterministic.
 
 A fabric's segment has the number of the RDMA network in Neutron (on InfiniBand, VLAN 101 is P_Key 0x65), as Neutron's
 own drivers have it.
@@ -35,8 +35,8 @@ def allot(
 ) -> Allotment | Refusal:
     """The numbers for a pod of `nodes` nodes with up to `hcas` adapters each on a fabric; None: it has no RDMA network.
 
-    A subnet that the order names may be any: pods' networks are isolated from one another, and what others were cut is
-    not in its way, nor is it in theirs (`used` has only what was cut).
+    A subnet in the order may be any: pods' networks are isolated from each other, so it can't conflict with allocated
+    ones (`used` only has these).
 
     Returns a `Refusal` when a range or block is exhausted.
     Raises `InputError` for a subnet in the order that is too small, not usable, or overlaps the other one.
@@ -96,7 +96,7 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
 
 
 def management_vlan(place: ManagementNetwork, cloud: str, used: UsedNumbers) -> dict[str, int] | None:
-    """The VLAN of a pod's management network under its space, none where Neutron itself picks; None: all are in use."""
+    """The VLAN of a pod's management network by its space, empty if Neutron allocates it; None: all are in use."""
     if place.vlans is None:
         return {}
     vlan = lowest_free(place.vlans[1], used.vlans.get(cloud, frozenset()))
@@ -133,12 +133,12 @@ def prefix_for(size: int) -> int:
 
 
 def rdma_size(nodes: int, hcas: int) -> int:
-    """Addresses that the RDMA subnet needs: one an adapter, and the network's and the broadcast address."""
+    """Addresses that the RDMA subnet needs: one per adapter, plus network and broadcast address."""
     return nodes * hcas + 2
 
 
 def management_size(nodes: int) -> int:
-    """Addresses that the management subnet needs, the cloud's own and the broadcast address included."""
+    """Addresses that the management subnet needs, including the cloud's own and the broadcast address."""
     return MANAGEMENT_OFFSET + nodes + 1
 
 
@@ -153,7 +153,7 @@ def management_address(cidr: str, node: int) -> str:
 
 
 def management_pool(cidr: str) -> tuple[str, str]:
-    """First and last address that the cloud itself may give out."""
+    """First and last address that the cloud itself may allocate."""
     network = _network(cidr)
     return str(network[2]), str(network[MANAGEMENT_OFFSET - 1])
 
@@ -168,7 +168,7 @@ _UNUSABLE = {
 
 
 def unusable(cidr: IPv4Network) -> str:
-    """Why hosts can't have addresses in all of this network, or nothing."""
+    """Why a network is unusable for hosts; empty if it is usable."""
     return next((reason for block, reason in _UNUSABLE.items() if cidr.overlaps(block)), "")
 
 

@@ -1,8 +1,8 @@
-"""Where each node stands on one fabric: its leaf, its block (group of leaves), its rack.
+"""Location of each node on one fabric: leaf, block (group of leaves), rack.
 
-The site's links are the only source: a node stands on the leaf that its HCAs connect to. On a rail-wired fabric, where
-HCA i of every node of a group connects to leaf i, the group's leaves are one, called by the first
-(`weft.planning.fabric.rails`).
+The site's links are the only source: a node is on the leaf that its HCAs connect to. On a rail-wired fabric, where
+HCA i of every node of a group connects to leaf i, the group's leaves are one domain, named after the
+first (`weft.planning.fabric.rails`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from weft.model.site import Hca, Site
 from weft.planning.fabric.rails import Domains
 
 NO_FABRIC = "none"
-"""Instead of a fabric's name: all hosts, wherever they are cabled and whether they are."""
+"""Instead of a fabric's name: all hosts, whether cabled or not."""
 NO_BLOCK = "-"
-"""Block of a leaf whose switch has none: all such leaves are one group."""
+"""Block of leaves without one: they form one group."""
 
 _DIGITS = re.compile(r"(\d+)")
 
@@ -36,12 +36,12 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where one node stands.
+    """Location of one node.
 
     Attributes:
         rails: leaf of each of its HCAs on the fabric that is cabled, in the node's order of HCAs.
-        hall: hall that its block stands in, `building` that its hall is in; `-` where there is none.
-        labels: words that orders may prefer or avoid it by.
+        hall: hall that its block is in, `building` that its hall is in; `-` if there is none.
+        labels: labels that orders can prefer or avoid.
     """
 
     node: str
@@ -60,14 +60,14 @@ class Topology:
 
     Attributes:
         fabric: name of the fabric.
-        stands: node -> where it stands, in tree order.
+        stands: node -> its location, in tree order.
         leaves: leaf -> its nodes, in tree order.
         blocks: block -> its leaves, in tree order.
-        uncabled: node with HCAs on the fabric -> why it has no place on it.
+        uncabled: node with HCAs on the fabric -> why it has no location.
         above: block -> (building, hall); empty if the fabric has no level above blocks.
         uplinks: leaf -> Gb/s of its cables to other switches, of all rails of its nodes together; empty if the
             cables aren't known.
-        rails: leaf switch -> the leaf that it is a rail of, itself where it is the first or only one.
+        rails: leaf switch -> the leaf that it is a rail of; itself if it is the first or only one.
     """
 
     fabric: str
@@ -119,9 +119,9 @@ class Topology:
 
     @classmethod
     def _of_all(cls, site: Site) -> Self:
-        """All hosts, each on its leaf of the first fabric that it is cabled to: whole leaves are to stay whole.
+        """All hosts, each on its leaf of the first fabric that it is cabled to, so that leaves aren't fragmented.
 
-        Others by rack, as if that were a leaf. Blocks of several fabrics are told apart by its name.
+        Others by rack, as if that were a leaf. Blocks of several fabrics are distinguished by the fabric's name.
         """
         stands: dict[str, Stand] = {}
         rails: dict[str, str] = {}
@@ -147,7 +147,7 @@ class Topology:
         uplinks: dict[str, int] | None = None,
         rails: dict[str, str] | None = None,
     ) -> Self:
-        """A topology from where each node stands, whatever told it (site, discovery, CSV).
+        """A topology from the nodes' locations, whatever their source (site, discovery, CSV).
 
         Raises InputError if a block is in two halls, or a hall in two buildings.
         """
@@ -236,4 +236,4 @@ def _names(node: str, hcas: tuple[Hca, ...]) -> str:
 
 
 _RECENT: deque[tuple[Site, str, Topology]] = deque(maxlen=8)
-"""Topologies of the last sites, by identity: a site is frozen, and one is asked about again and again."""
+"""Topologies of the last sites, by identity: sites are frozen, and the same ones are used again and again."""

@@ -37,7 +37,7 @@ class Weights:
 
     @classmethod
     def of(cls, policy: PlacementPolicy) -> Self:
-        """The settings as a site has them."""
+        """The settings of a site."""
         return cls(policy.block, policy.hall, policy.building)
 
     @property

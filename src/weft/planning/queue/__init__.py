@@ -1,1 +1,1 @@
-"""Time: who gets what when."""
+"""Placement in time: leases, bookings, reservations and the queue."""

@@ -1,4 +1,4 @@
-"""For an order that is refused: from when it would fit, and how short it would have to be.
+"""For a refused order: when it would fit, and how short it would have to be.
 
 The changes that would make it fit now are `weft.planning.place.would_fit`'s.
 """
@@ -20,13 +20,13 @@ def advise(
     """The refusal with the earliest start and the longest lease that would fit; times as the book's.
 
     Args:
-        line: the book as a timeline; `ask`: the order as it sees it.
-        start, end: the window that was asked for.
+        line: the book as a timeline; `ask`: the order in its terms.
+        start, end: the requested window.
         until: when it ends at the latest, however late it starts.
     """
     found = line.earliest(ask, end - start, start, until, now)
     if found is not None and found.at <= start:
-        return refusal  # it isn't a matter of time
+        return refusal  # waiting doesn't help
     advice: list[str] = []
     if (last := _latest_end(line, ask, book, start, end, now)) is not None:
         advice.append(f"lease.end: {when_at_most(last)} at the latest")
@@ -37,7 +37,7 @@ def advise(
 
 
 def _latest_end(line: Timeline, ask: Ask, book: Book, start: float, end: float, now: float) -> float | None:
-    """The last end with which the order fits at its start, where all that is in its way is something promised."""
+    """The latest end with which the order fits at its start, if only bookings are in the way."""
     decide = line.decide if start <= now else line.at
     for last in [m for m in book.starts(ask.project, start) if m < end][:MOST_ENDS_TRIED]:
         if decide(ask, start, last) is not None:

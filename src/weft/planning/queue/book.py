@@ -1,7 +1,7 @@
-"""The book of the future: who has which nodes until when, what is promised, what is set aside. Pure.
+"""The book: who holds which nodes until when, bookings and reservations. Pure.
 
-Times are seconds of the caller's clock, POSIX time in the service. Pods are entered under a name that is theirs alone
-(the service takes their ids: two projects may have pods of one name).
+Times are seconds of the caller's clock, POSIX time in the service. Pods need unique names (the service uses their ids,
+since two projects may have pods with the same name).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from weft.planning.place.slots import is_slot
 from weft.planning.queue.timeline import Timeline
 
 GIVING_BACK = 60.0
-"""Seconds that a pod whose lease is over, or whose release was asked for, is taken to need until its nodes are free."""
+"""Assumed seconds until the nodes of a pod are free after its lease ended or its release was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Nodes that somebody has, or will have, from `start` to `end`.
+    """Nodes that are taken from `start` to `end`.
 
     Attributes:
-        name: of a lease or promise the pod's, of a reservation its own.
+        name: the pod's for a lease or booking, its own for a reservation.
         project: whose it is.
-        label: how a person knows the pod.
-        terms: what it asks of the leaves that the nodes are on; without them the project alone is known.
-        parts: (node, what a server has of it) of nodes that it shares; whole nodes have none.
+        label: the pod's name for people.
+        terms: its constraints on leaves; without them only the project is known.
+        parts: (node, part of a server) for shared nodes; empty for whole ones.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Keep:
         return self.terms._replace(project=self.project)
 
     def neighbour(self, label: str, start: float = 0.0, now: float = 0.0) -> Neighbour:
-        """What it is for others in a window from `start`; what should be over by now takes a moment to go."""
+        """How others see it in a window from `start`; what should have ended by now needs a moment to disappear."""
         asks, end = self.asks, self.gone(now)
         return Neighbour(
             pod=label,
@@ -66,12 +66,12 @@ class Keep:
         )
 
     def gone(self, now: float) -> float:
-        """When its nodes are free, as far as is known now."""
+        """When its nodes will be free, as far as known."""
         return self.end if self.end > now else now + GIVING_BACK
 
     @property
     def counted(self) -> int:
-        """Nodes and IPU-Machines among them: places on shared hosts don't count against a project's limit."""
+        """Nodes and IPU-Machines among them: slots on shared hosts don't count against a project's limit."""
         return sum(not is_slot(n) for n in self.nodes)
 
     def overlaps(self, start: float, end: float) -> bool:
@@ -80,12 +80,12 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Everything that is known of the future.
+    """Everything that is known about the future.
 
     Attributes:
-        leases: what pods hold now; without an end they are held forever.
-        promises: what pods that haven't started will have.
-        reservations: what is set aside for a project.
+        leases: what pods hold now; without an end, forever.
+        promises: bookings of pods that haven't started.
+        reservations: nodes reserved for a project.
     """
 
     leases: tuple[Keep, ...] = ()
@@ -94,7 +94,7 @@ class Book:
 
     @classmethod
     def of(cls, occupancy: Occupancy, ends: Mapping[str, float] | None = None) -> Book:
-        """Only leases: who is busy in an occupancy, and pod -> end."""
+        """Only leases: from the busy nodes of an occupancy, and pod -> end."""
         held: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
             held.setdefault(pod, []).append(node)
@@ -130,9 +130,9 @@ class Book:
     def occupancy(
         self, health: Occupancy, project: str, now: float, start: float, end: float, exclude_pod: str = ""
     ) -> Occupancy:
-        """What can't be had in a window: who holds it, for whom it is kept, what is out of order.
+        """What is unavailable in a window: held, booked or reserved, or out of order.
 
-        A lease that should be over before the window still counts if the window begins now.
+        A lease that should end before the window still counts if the window begins now.
         """
         held = [k for k in self.leases if start <= now or k.end > start]
         busy = {n: k.label for k in held for n in k.nodes}
@@ -152,7 +152,7 @@ class Book:
     def conflict(
         self, nodes: Iterable[str], project: str, start: float, end: float, exclude_pod: str = ""
     ) -> float | None:
-        """When the first of these nodes is promised or set aside for somebody else in this window."""
+        """When the first of these nodes is booked or reserved for someone else in this window."""
         wanted = set(nodes)
         theirs = (
             *(p for p in self.promises if p.name != exclude_pod),
@@ -162,15 +162,15 @@ class Book:
         return min(found, default=None)
 
     def starts(self, project: str, after: float) -> list[float]:
-        """When something that the project can't have begins, the last first."""
+        """Starts of what the project can't have, latest first."""
         theirs = (*self.promises, *(b for b in self.reservations if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
     def timeline(self, site: Site, fabric: str, health: Occupancy, now: float) -> Timeline:
-        """The book as a timeline of one fabric; nodes that stand elsewhere are passed over.
+        """The book as a timeline of one fabric; other nodes are ignored.
 
         Args:
-            health: what is out of order; who is busy is taken from the book.
+            health: what is out of order; busy nodes come from the book.
         """
         busy = {node: lease.name for lease in self.leases for node in lease.nodes}
         neighbours = tuple(lease.neighbour(lease.name) for lease in self.leases)
@@ -185,7 +185,7 @@ class Book:
         return line
 
     def enter(self, line: Timeline, now: float) -> None:
-        """Write everything into a timeline; what it doesn't have is passed over."""
+        """Enter everything into a timeline; unknown nodes are ignored."""
         masks = line.engine.numbers.masks
         for lease in self.leases:
             if bits := masks(lease.nodes):
@@ -206,7 +206,7 @@ def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:
 def earliest_start(
     request: PlacementRequest, site: Site, health: Occupancy, book: Book, duration: float, now: float
 ) -> float | None:
-    """When an order that doesn't fit now would, if every lease ends when it says; None: not as far as is known."""
+    """When an order that doesn't fit now would fit, if no lease is extended; None: never, as far as known."""
     start = book.timeline(site, request.fabric, health, now).earliest(Ask.of(request), duration, now)
     return start.at if start else None
 

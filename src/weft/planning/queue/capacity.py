@@ -1,4 +1,4 @@
-"""What could be ordered now, and when more: the largest order by level and by accelerator."""
+"""What can be ordered now, and when more: the largest order by level and accelerator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.planning.queue.timeline import Timeline
 
 
 class Soon(Document):
-    """When an order of this size fits inside the level, if leases end when they say; left out where not known."""
+    """When an order of this size will fit within the level, if no lease is extended; omitted if not known."""
 
     level: Level
     count: int
@@ -30,7 +30,7 @@ class Soon(Document):
 
 
 class CapacityRow(Document):
-    """One kind of node of one cloud."""
+    """One type of node in one cloud."""
 
     cloud: Name
     accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
@@ -41,7 +41,7 @@ class CapacityRow(Document):
 
 
 class Capacity(Document):
-    """Everything that could be ordered on one fabric."""
+    """Everything that can be ordered on one fabric."""
 
     fabric: Name
     rows: tuple[CapacityRow, ...]
@@ -56,13 +56,13 @@ def capacity(
     duration: float = 86_400.0,
     project: str = "",
 ) -> Capacity:
-    """What could be ordered on a fabric.
+    """What can be ordered on a fabric.
 
     Args:
-        health: what is out of order; who is busy is taken from the book.
+        health: what is out of order; busy nodes come from the book.
         now: the time on the book's clock.
-        duration: how long an order must be able to run to count.
-        project: who asks: what is set aside for it counts.
+        duration: how long an order must be able to run.
+        project: the caller's; its reservations count.
 
     Raises:
         InputError: no such fabric.
@@ -92,7 +92,7 @@ def _row(
     largest = tuple(_largest(names, free, level) for level, names in domains.items())
     soon: list[Soon] = []
     for found in largest:
-        full = view.pool.full  # if nothing were taken
+        full = view.pool.full  # if nothing were in use
         most = max((sum([full[x] for x in leaves]) for leaves in domains[found.level].values()), default=0)
         for count in _sizes(found.count, most):
             start = line.earliest(replace(ask, count=count, required=found.level), duration, now)
@@ -131,7 +131,7 @@ def _largest(domains: Mapping[str, Sequence[int]], free: Sequence[int], level: L
 
 
 def _sizes(now: int, most: int) -> list[int]:
-    """Powers of two above what fits now, and the most there could ever be."""
+    """Powers of two above what fits now, and the maximum."""
     sizes = [1 << i for i in range(now.bit_length(), most.bit_length()) if now < 1 << i < most]
     return [*sizes, most] if most > now else []
 

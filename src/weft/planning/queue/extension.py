@@ -1,4 +1,4 @@
-"""What stands in the way of a lease that is to last longer, or of nodes that are to be set aside. Pure."""
+"""Conflicts of a longer lease, or of a reservation. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weft.planning.queue.book import Book, Keep, when
 
 
 def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: float) -> str | None:
-    """Why a lease can't last until then, as the end of a sentence that names nobody else's pod; None: it can.
+    """Why a lease can't last until then, as the end of a sentence that names no other pods; None: it can.
 
     Args:
         fabric: fabric that its nodes are on, or IPU-POD.
-        lease: as it is now.
+        lease: the current one.
     """
     taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name)
     if taken is not None:
@@ -47,7 +47,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
 
 
 def closed_to(site: Site, project: str, nodes: Collection[str], others: Iterable[Keep]) -> str | None:
-    """Why a project can't have these nodes beside others, who keep it off their leaves: one sentence, or None."""
+    """Why a project can't have these nodes, because others keep it off their leaves: one sentence, or None."""
     neighbours = [k.neighbour(k.label) for k in others]
     for fabric in sorted(site.fabrics):
         topology = Topology.of(site, fabric)

@@ -1,4 +1,4 @@
-"""When those that wait are expected to start. Pure, and an estimate: more orders will come, and pods end early."""
+"""Estimated starts of waiting orders. Pure. Only an estimate: more orders will come, and pods may end early."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ WINDOWS = 5000
 
 
 def expected_starts(queue: Queue, now: float, most: int = MOST, windows: int = WINDOWS) -> dict[str, float]:
-    """When those that wait without a promise would start if each were promised one now, in their order.
+    """When waiting orders without a booking would start if each got one now, in queue order.
 
-    An order whose start isn't known is left out, and so are those beyond the first `most`, or beyond so many
-    windows that were looked at.
+    Orders whose start isn't known are omitted, and those beyond the first `most`, or beyond the limit of examined
+    windows.
     """
     line, found = queue.timeline, dict[str, float]()
     floors = _Floors()
@@ -38,9 +38,9 @@ def expected_starts(queue: Queue, now: float, most: int = MOST, windows: int = W
 
 
 class _Floors:
-    """An order starts no earlier than one like it that is no larger, runs no longer and was given its start before.
+    """An order starts no earlier than a similar one that is no larger, runs no longer and got its start before.
 
-    One whose lease ends at a moment tells nothing, and is told nothing: the later it starts, the shorter it runs.
+    Leases with an absolute end aren't compared: the later they start, the shorter they run.
     """
 
     def __init__(self) -> None:

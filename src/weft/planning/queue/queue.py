@@ -1,8 +1,9 @@
-"""The queue: who starts now, who is promised when, and who waits for what. Pure: the caller brings the time.
+"""The queue: which orders start now, which get a booking, and what the others wait for. Pure: the caller passes the
+time.
 
-An order at the head that doesn't fit is promised its earliest start, on named nodes. Orders behind it may go first
-only on nodes and for times that leave every promise untouched (backfill). A promise is only ever moved earlier. An
-order that would fit, but on more leaves than it needs, may wait for a better place for at most `patience`.
+An order at the head that doesn't fit gets a booking of its earliest start, on named nodes. Orders behind it may only
+start first if that leaves every booking untouched (backfill). Bookings only move earlier. An order that would fit, but
+on more leaves than necessary, may wait for a better placement for at most `patience`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class QueueSettings:
 
     Attributes:
         patience: seconds that an order may wait for the fewest leaves it could have; 0: it starts wherever it fits.
-        promises: how many orders that wait are promised a start.
-        quotas: project -> most nodes at once; a project that isn't here has no limit.
-        shares: project -> its share relative to others', 1 if it isn't here; none at all: first come, first served.
-        half_life: seconds after which a project's past use counts half.
+        promises: how many waiting orders get a booking.
+        quotas: project -> maximum nodes; projects that aren't listed have no limit.
+        shares: project -> its relative share, default 1; empty: first come, first served.
+        half_life: half-life of a project's past usage, in seconds.
     """
 
     patience: float = 0.0
@@ -40,7 +41,7 @@ class QueueSettings:
 
     @classmethod
     def of(cls, policy: QueuePolicy) -> Self:
-        """The settings as a site has them."""
+        """The settings of a site."""
         limits = policy.projects
         return cls(
             patience=span(policy.patience).total_seconds() if policy.patience else 0.0,
@@ -59,7 +60,7 @@ class Waiting:
         duration: seconds, the longest it may run.
         until: when it ends at the latest, however late it starts.
         not_before: when it may start at the earliest.
-        fixed: its start was promised when it was ordered; it doesn't count as one of the queue's `promises`.
+        fixed: its start was booked with the order; it doesn't count as one of the queue's `promises`.
     """
 
     ask: Ask
@@ -102,29 +103,29 @@ class Queue:
         self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.numbers.every), reverse=True)
 
     def submit(self, waiting: Waiting) -> None:
-        """Into the queue. Raises ConflictError if an order of this name waits or runs."""
+        """Add to the queue. Raises ConflictError if an order with this name waits or runs."""
         name = waiting.ask.pod
         if name in self.waiting or name in self._running:
             raise ConflictError(f"pod {name} is already queued or running")
         self.waiting[name] = waiting
 
     def recall(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
-        """Into the queue, with the promise that it has already."""
+        """Add to the queue with an existing booking."""
         self.submit(waiting)
         self._hold(waiting, at, bits)
 
     def credit(self, project: str, now: float, seconds: float, nodes: int) -> None:
-        """What a project has used so far, in node-seconds with the older ones counted less, and has now."""
+        """A project's past usage in node-seconds, weighted by age, and what it holds now."""
         self._uses[project] = _Use(seconds, now, nodes)
 
     def finish(self, pod: str, now: float) -> None:
-        """A started order gives back its nodes."""
+        """A started order releases its nodes."""
         waiting = self._running.pop(pod)
         self._used(waiting.ask.project, now, -waiting.ask.counted)
         self.timeline.end(pod)
 
     def run(self, now: float) -> list[Started]:
-        """Start what can start now, in order of rank; renew the promises."""
+        """Start what can start now, in order of rank; renew the bookings."""
         started: list[Started] = []
         failed: dict[tuple[object, ...], list[tuple[int, float]]] = {}
         self.why.clear()
@@ -170,7 +171,7 @@ class Queue:
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
-        """A promised order whose time has come; it keeps its nodes if they aren't given back yet."""
+        """An order whose booking is due; it keeps its nodes if they aren't released yet."""
         pod = waiting.ask.pod
         entry = self.timeline.reservations.of(pod)[0]
         self.timeline.cancel(pod)
@@ -204,7 +205,7 @@ class Queue:
         self.promised[pod] = at
 
     def _improve_promises(self, now: float) -> None:
-        """What ended early may let a promised order start earlier, never later; a node that broke is replaced."""
+        """An early end may move a booking earlier, never later; broken nodes are replaced."""
         blocked = self.timeline.engine.blocked_bits()
         for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
             waiting = self.waiting[pod]
@@ -234,7 +235,7 @@ class Queue:
         return len(decision.bits) > least_leaves(self._leaf_sizes, waiting.ask.held)
 
     def ranked(self, now: float) -> list[Waiting]:
-        """Promised first, as their promises are; then by fair share, then as they were submitted."""
+        """Orders with a booking first, in order of their starts; then by fair share, then by submission."""
         promised = sorted(self.promised, key=lambda pod: (self.promised[pod], pod))
         rest = [w for w in self.waiting.values() if w.ask.pod not in self.promised]
         if self.settings.shares:
@@ -243,7 +244,7 @@ class Queue:
         return [*(self.waiting[pod] for pod in promised), *rest]
 
     def _score(self, project: str, now: float) -> float:
-        """Node-seconds used, the older the less, divided by the share."""
+        """Node-seconds used, weighted by age, divided by the share."""
         use = self._uses.get(project)
         return self._decayed(use, now) / self.settings.shares.get(project, 1.0) if use else 0.0
 
@@ -267,7 +268,7 @@ class Queue:
 
 
 def least_leaves(leaf_sizes: list[int], count: int) -> int:
-    """The fewest leaves that could hold so many nodes if the site were empty; `leaf_sizes` the largest first."""
+    """The fewest leaves that could hold this many nodes on an empty site; `leaf_sizes` largest first."""
     for leaves, size in enumerate(leaf_sizes, 1):
         count -= size
         if count <= 0:

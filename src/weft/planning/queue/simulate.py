@@ -1,4 +1,4 @@
-"""What if: a trace of orders played on a simulated clock, with weft's rule or another's, in the same queue."""
+"""What-if simulation: a trace of orders on a simulated clock, with weft's rule or another, in the same queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TraceOrder:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trace under one rule.
+    """Result of a trace under one rule.
 
     Attributes:
         utilisation: busy node-seconds over all node-seconds, from the end of the warm-up to the last arrival, or to

@@ -1,4 +1,4 @@
-"""Placement in time: what an order would get in a window (`weft.planning.queue.windows`), and its earliest start."""
+"""Placement in time: what an order gets in a window (`weft.planning.queue.windows`), and its earliest start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.planning.place.view import View
 from weft.planning.queue.windows import Windows, check_window
 
 FEW = 24
-"""So many reservations are looked through one by one; more are counted leaf by leaf with numpy."""
+"""Up to this many reservations are examined one by one; more are counted by leaf with numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Timeline(Windows):
     """Decisions in time."""
 
     def start(self, ask: Ask, now: float, end: float = FOREVER) -> Decision | None:
-        """Take nodes now, clear of every reservation until `end`; None if there are none."""
+        """Take nodes now, avoiding every reservation until `end`; None if there are none."""
         decision = self.decide(ask, now, end)
         if decision is not None:
             self.engine.commit(decision)
@@ -54,12 +54,12 @@ class Timeline(Windows):
         return self.engine.decide(ask, hidden, self._besides(ask, now, end, present=True))
 
     def at(self, ask: Ask, start: float, end: float) -> Decision | None:
-        """The best nodes for a future window, with what is known now: leases end when they say; changes nothing."""
+        """The best nodes for a future window, if no lease is extended; changes nothing."""
         check_window(start, end)
         return self._in_window(ask, start, end, present=False)
 
     def reserve(self, ask: Ask, start: float, end: float) -> Decision | None:
-        """Promise nodes for a future window; None if there are none."""
+        """Book nodes for a future window; None if there are none."""
         if self.reservations.of(ask.pod):
             raise ConflictError(f"pod {ask.pod} has a reservation already: cancel it first")
         decision = self.at(ask, start, end)
@@ -68,7 +68,7 @@ class Timeline(Windows):
         return decision
 
     def cancel(self, pod: str) -> None:
-        """The reservation goes; none is no error."""
+        """Cancel the reservation; fine if there is none."""
         self.reservations.remove(pod)
 
     def begin(self, pod: str) -> Entry:
@@ -90,14 +90,14 @@ class Timeline(Windows):
         return entry
 
     def end(self, pod: str) -> None:
-        """The pod gives everything back, now."""
+        """The pod releases everything, now."""
         self.leases.remove(pod)
         self.engine.release(pod)
 
     def earliest(
         self, ask: Ask, duration: float, begin: float, until: float = FOREVER, now: float | None = None
     ) -> Start | None:
-        """The first moment from `begin` at which the order fits for its whole duration; None: not as far as is known.
+        """The first moment from `begin` at which the order fits for its whole duration; None: never, as far as known.
 
         Args:
             until: when it ends at the latest, however late it starts.
@@ -129,7 +129,7 @@ class Timeline(Windows):
         return None
 
     def _has_room(self, ask: Ask, moment: float) -> bool:
-        """Whether the order would fit at that moment if there were nothing but the leases of now."""
+        """Whether the order would fit at that moment with only the current leases."""
         self.looked += 1
         view = self.engine.view(ask)
         healthy, _ = self._healthy(view)
@@ -138,7 +138,7 @@ class Timeline(Windows):
         return self._fits(ask, view, left, self.besides_leases(ask, moment))
 
     def _at_home(self, ask: Ask, start: float, end: float, free: Callable[[int], int]) -> Ask:
-        """The ask with a liking for what is free (leaf -> nodes) of what is set aside for its project."""
+        """The ask with a preference for free nodes (leaf -> nodes) that are reserved for its project."""
         taken = c.taken_bits(start, end) if (c := self._aside.get(ask.project)) else {}
         own = {leaf: mine for leaf, bits in taken.items() if (mine := bits & free(leaf))}
         return replace(ask, preferences=(*ask.preferences, self.engine.preferring(own, OWN))) if own else ask
@@ -151,7 +151,7 @@ class Timeline(Windows):
     def _of_left(
         self, ask: Ask, view: View, left: Words, start: float, end: float, present: bool
     ) -> Decision | None:
-        """The best of the nodes that are left in a window; the order and its spares are one gang."""
+        """The best of the nodes that are left in a window; the order and its spares are placed together."""
         gang = replace(ask, count=ask.held, spare=0) if ask.spare else ask
         gang = self._at_home(gang, start, end, lambda leaf: self._bits_of(left, leaf))
         found = self._fitting(gang, view, left, self._besides(ask, start, end, present))
@@ -164,7 +164,7 @@ class Timeline(Windows):
         return self._choose(view, ask, left, _units(left, ask.slice), extra_load)
 
     def _fits(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> bool:
-        """Whether `_fitting` finds any; nothing is chosen where counting tells."""
+        """Whether `_fitting` finds any; without choosing if counting is enough."""
         if ask.gbps or ask.exclude or ask.required not in ("leaf", "block", "site"):
             return self._fitting(ask, view, left, extra_load) is not None
         units, need = _units(left, ask.slice), ask.held // ask.slice
@@ -207,7 +207,7 @@ class Timeline(Windows):
         return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), extra_load)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
-        """Whether a domain of the required level has the room, before anything slower is done."""
+        """Whether a domain of the required level has the capacity, before anything slower is done."""
         if ask.required in ("node", "leaf"):
             return one_leaf
         if ask.required == "block":
@@ -217,7 +217,7 @@ class Timeline(Windows):
 
 
 def _units(left: Words, size: int) -> Words:
-    """Nodes of each leaf, or slices of so many."""
+    """Nodes of each leaf, or slices of this size."""
     counts = np.bitwise_count(left)
     units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
     return units // size if size > 1 else units

@@ -1,4 +1,4 @@
-"""What is done to a trace before it is played: levels for its orders, a load for the site."""
+"""Prepares a trace for simulation: levels for its orders, a load for the site."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def nearest_level(topology: Topology, orders: list[TraceOrder]) -> list[TraceOrd
 
 
 def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
-    """The trace played so many times, one after the other: a short one is all beginning and end."""
+    """The trace repeated this many times: a short one consists only of start-up and drain."""
     span = max(o.submitted for o in orders)
     period = span + span / max(len(orders) - 1, 1)
     return [
@@ -41,7 +41,7 @@ def over_and_over(orders: list[TraceOrder], times: int) -> list[TraceOrder]:
 
 
 def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[TraceOrder]:
-    """Arrivals stretched or squeezed so that the orders' node-seconds are this share of the site's until the last."""
+    """Arrivals scaled so that the orders' node-seconds are this share of the site's until the last arrival."""
     span = max(o.submitted for o in orders)
     work = sum(o.ask.count * o.duration for o in orders)
     scale = work / (load * len(topology.stands) * span) if span else 1.0

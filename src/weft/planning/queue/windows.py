@@ -1,4 +1,4 @@
-"""What is free in a window of time: leases that end, reservations that start later, blocks set aside; as machine words.
+"""What is free in a window of time: leases that end, later reservations, dedicated blocks; as machine words.
 
 Times are seconds of one clock, chosen by the caller; there is no clock here. A lease without an end is held forever.
 """
@@ -17,10 +17,10 @@ from weft.planning.place.view import View
 
 
 class Windows:
-    """An engine with calendars: `engine` is the state now, the calendars what is known of the future.
+    """An engine with calendars: `engine` is the current state, the calendars what is known about the future.
 
     Attributes:
-        looked: how many windows were looked at so far.
+        looked: number of windows examined so far.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -41,16 +41,16 @@ class Windows:
         calendar.add(Entry(start, name, end, tuple(sorted(masks.items())), Terms(project)))
 
     def hidden(self, terms: Terms, start: float, end: float) -> dict[int, int]:
-        """Leaf -> nodes that can't be had from now, `start`, until `end`, free or not.
+        """Leaf -> nodes that are unavailable from now, `start`, until `end`, free or not.
 
-        They are promised, set aside for another project, or on leaves that are closed to an order on these terms.
+        They are booked, reserved for another project, or on leaves that are closed to an order with these terms.
         """
         every = self.engine.numbers.every
         closed = {leaf: every[leaf] for leaf in self.engine.closed_to(terms)}
         return self._kept(terms, start, end) | closed
 
     def _kept(self, terms: Terms, start: float, end: float) -> dict[int, int]:
-        """The same without the leaves that are closed because of who is there now."""
+        """The same without leaves that are closed because of their current pods."""
         aside = [c for owner, c in self._aside.items() if owner != terms.project]
         found: dict[int, int] = {}
         for calendar in (self.reservations, *aside):
@@ -63,7 +63,7 @@ class Windows:
     def _besides(self, ask: Ask, start: float, end: float, present: bool) -> dict[int, int]:
         """Leaf -> Gb/s that its uplinks carry in a window at most beyond what they carry now; below 0: less.
 
-        What leases give back counts from their end on; in a window that begins now, only after its beginning.
+        What leases release counts from their end on; in a window that begins now, only after its beginning.
         """
         if not ask.gbps:
             return {}
@@ -73,7 +73,7 @@ class Windows:
         return peak([*promised, *map(_given_back, ended)], start)
 
     def besides_leases(self, ask: Ask, moment: float) -> dict[int, int]:
-        """The same from a moment on, as if there were nothing but the leases of now."""
+        """The same from a moment on, with only the current leases."""
         ended = [load for load in self.leases.loads(ask.pod) if load.end <= moment] if ask.gbps else []
         return peak(map(_given_back, ended), moment)
 
