@@ -23,7 +23,7 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.callers import tokens
-from weft.testing.verbs import FakeIdentity
+from weft.testing.keystone import FakeIdentity
 from weftlab.layout import Layout
 from weftlab.site import make_site, settings
 

@@ -14,8 +14,8 @@ from bench.world import bench
 from weft.api.app import create_app
 from weft.app.policy import Policy
 from weft.testing.callers import caller
+from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity
 
 PROJECTS = 24
 

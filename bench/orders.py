@@ -17,7 +17,7 @@ from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
 from bench import openstack_scripts as scripts
-from weft.client import Client
+from weft.client import Client, of_cloud
 from weft.model.pod import PodState
 from weftlab.lab import Lab
 from weftlab.layout import free_ports
@@ -42,7 +42,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
     config = OpenStackConfig(config_files=[str(lab.clouds_yaml)])
     # The service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as for weft.
     connection = Connection(config=config.get_one("weft")).connect_as_project("team-b")
-    client = Client.from_config(config.get_one("team-a"))
+    client = of_cloud(config.get_one("team-a"))
     weft: list[float] = []
     ready: list[float] = []
     parallel: list[float] = []

@@ -129,8 +129,8 @@ def _serve(folder: Path) -> None:
     from weft.app.wiring import parts
     from weft.engine.store import Store
     from weft.testing.callers import tokens
+    from weft.testing.keystone import FakeIdentity
     from weft.testing.serving import served
-    from weft.testing.verbs import FakeIdentity
 
     with parts(ServeSettings(state=folder / "state", worker=False)) as made:
         app = create_app(made.service(Policy()), FakeIdentity(tokens()), Policy())

@@ -9,6 +9,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -59,11 +60,34 @@ def postgres() -> Generator[str]:
         yield url
 
 
-@pytest.fixture
-def database_url(postgres: str) -> Generator[str]:
+@contextmanager
+def _new_database(postgres: str) -> Generator[str]:
+    """A database of its own, with weft's tables in it."""
     name = f"weft_{next(_number)}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template_weft STRATEGY FILE_COPY")  # type: ignore[arg-type]
         yield postgres.replace("/postgres?", f"/{name}?")
         # Whoever is still connected has forgotten to close what it opened; the next test must not meet it.
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def database_url(postgres: str) -> Generator[str]:
+    with _new_database(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+def database(database_url: str) -> Generator[Database]:
+    database = Database(database_url, connections=20)
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres: str) -> Generator[Database]:
+    """One for all tests that change nothing in it."""
+    with _new_database(postgres) as url:
+        database = Database(url, connections=20)
+        yield database
+        database.close()

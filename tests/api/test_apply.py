@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from httpx import Client
 
+from tests.helpers.doors import ORDER, DoorsHouse
 from weft.model.order import Order
 from weft.testing.callers import by
-from weft.testing.verbs import FakeVerbs
-
-ORDER: dict[str, Any] = {"name": "train", "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"}}
 
 
 def more(**nodes: object) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def test_the_address_and_the_order_name_one_pod(api: Client) -> None:
     assert api.put(f"/v1/pods/{pod}", json=ORDER).json()["outcome"] == "unchanged"
 
 
-def test_who_may_apply(api: Client, verbs: FakeVerbs) -> None:
+def test_who_may_apply(api: Client, doors: DoorsHouse) -> None:
     """A reader may plan and not apply; another project's pod isn't there, and a name there means one's own."""
     pod = api.put("/v1/pods/train", json=ORDER).json()["pod"]["id"]
     assert api.put("/v1/pods/train", json=more(count=3), headers=by("a-reader")).status_code == 403

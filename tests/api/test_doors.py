@@ -14,13 +14,13 @@ import httpx
 import pytest
 from httpx import Client
 
+from tests.helpers.doors import ORDER, DoorsHouse, no_service
 from weft.api import connections
 from weft.api.app import create_app
 from weft.api.connections import BoundedProtocol
 from weft.testing.callers import by, tokens
-from weft.testing.examples import ORDER
+from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity, FakeVerbs
 
 OPEN = {"/", "/v1", "/healthz", "/readyz", "/metrics"}
 """Addresses that need no token."""
@@ -28,7 +28,7 @@ OPEN = {"/", "/v1", "/healthz", "/readyz", "/metrics"}
 
 def operations() -> list[tuple[str, str]]:
     """Method and path of everything in the schema that needs a token."""
-    schema = create_app(FakeVerbs(), FakeIdentity()).openapi()
+    schema = create_app(no_service(), FakeIdentity()).openapi()
     return [
         (method.upper(), path)
         for path, each in schema["paths"].items()
@@ -38,7 +38,7 @@ def operations() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("method", "path"), operations())
-def test_who_may_is_asked_before_anything_is_looked_at(api: Client, method: str, path: str) -> None:
+def test_who_may_is_asked_before_anything_is_looked_at(still_api: Client, method: str, path: str) -> None:
     """Garbage as body, name and parameters: 401 without a token, 403 or 404 without a role, never what is wrong."""
     url = path.replace("{name}", "nix") + "?wait=x&limit=x&level=x&all_projects=x&after=x&duration=x"
     for headers, allowed in ((by(""), {401}), (by("roleless"), {403, 404})):
@@ -47,7 +47,9 @@ def test_who_may_is_asked_before_anything_is_looked_at(api: Client, method: str,
             (b"x", "text/plain"),
             (b"[" * 300_000, "application/json"),
         ):
-            answer = api.request(method, url, content=content, headers={**headers, "Content-Type": kind})
+            answer = still_api.request(
+                method, url, content=content, headers={**headers, "Content-Type": kind}
+            )
             assert answer.status_code in allowed, answer.text
             assert answer.headers["content-type"] == "application/problem+json"
 
@@ -67,9 +69,9 @@ class Counting:
         await self.app(scope, counted, send)
 
 
-def test_a_readers_site_is_not_read_at_all() -> None:
+def test_a_readers_site_is_not_read_at_all(still_doors: DoorsHouse) -> None:
     """6 MiB of a site from somebody who may not apply one cost nothing: not a byte is taken in."""
-    counting = Counting(create_app(FakeVerbs(), FakeIdentity(tokens())))
+    counting = Counting(create_app(still_doors.service, FakeIdentity(tokens())))
     with served(counting) as url:
         body = b'{"name":"x","nodes":[' + b"{}," * (2 << 20) + b"{}]}"
         kind = {"Content-Type": "application/json"}
@@ -83,21 +85,21 @@ def test_a_readers_site_is_not_read_at_all() -> None:
         assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
-def test_thousands_of_wrong_fields_are_counted_and_not_told(api: Client) -> None:
+def test_thousands_of_wrong_fields_are_counted_and_not_told(still_api: Client) -> None:
     """The answer stays small however much is wrong, and however long its names are."""
     wrong: dict[str, object] = {f"field-{n}": n for n in range(4_000)}
-    answer = api.post("/v1/pods", json=wrong)
+    answer = still_api.post("/v1/pods", json=wrong)
     problem = answer.json()
     assert answer.status_code == 400 and len(answer.content) < 100_000
     assert (len(problem["errors"]), problem["more_errors"]) == (100, 3_902)
     assert problem["detail"].endswith("… and 3902 more")
-    assert len(api.post("/v1/pods", json={"x" * 200_000: 1}).content) < 10_000
+    assert len(still_api.post("/v1/pods", json={"x" * 200_000: 1}).content) < 10_000
 
 
-def test_a_name_given_twice_is_found_at_once(api: Client) -> None:
+def test_a_name_given_twice_is_found_at_once(still_api: Client) -> None:
     """Also at the end of thousands."""
     body = b"{" + b",".join(b'"f%d":1' % n for n in range(4_900)) + b',"f4899":1}'
-    answer = api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
+    answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
     assert "'f4899' occurs twice" in answer.json()["detail"]
 
 
@@ -115,10 +117,10 @@ class Backend:
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+def door(still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.4)
     monkeypatch.setattr(BoundedProtocol, "most", 40)
-    with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
+    with served(create_app(still_doors.service, FakeIdentity(tokens()))) as url:
         parts = httpx.URL(url)
         yield Backend(parts.host, parts.port or 0)
 
@@ -166,24 +168,28 @@ def test_of_too_many_connections_the_oldest_silent_one_goes(door: Backend) -> No
     assert all(closed(one) for one in silent)
 
 
-def test_a_body_that_does_not_come_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_waited_for_a_while(
+    still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """408, and not a thread nor a connection forever."""
     from weft.api import asking
 
     monkeypatch.setattr(asking, "BODY_SECONDS", 0.2)
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
-    with served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url:
+    with served(create_app(still_doors.service, FakeIdentity(tokens()))) as url:
         parts = httpx.URL(url)
         one = Backend(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         assert b" 408 " in one.recv(4096)
 
 
-def test_a_client_that_goes_away_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_goes_away_is_no_error(
+    still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture
+) -> None:
     """In the middle of its body: one line in the log, no trace, and no 500 in the metrics."""
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with (
         caplog.at_level(logging.INFO, "weft.api"),
-        served(create_app(FakeVerbs(), FakeIdentity(tokens()))) as url,
+        served(create_app(still_doors.service, FakeIdentity(tokens()))) as url,
     ):
         parts = httpx.URL(url)
         one = Backend(parts.host, parts.port or 0).connect(f"{head}Content-Length: 100\r\n\r\n{{".encode())
@@ -205,10 +211,10 @@ def test_what_is_no_http_gets_a_problem(door: Backend) -> None:
     json.loads(answer.partition(b"\r\n\r\n")[2])
 
 
-def test_a_line_of_the_log_is_one_request(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_of_the_log_is_one_request(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever the path decodes to, it stays one word on one line."""
     with caplog.at_level(logging.INFO, "weft.api"):
-        api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")
+        still_api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")
     (line,) = [r.getMessage() for r in caplog.records if r.name == "weft.api"]
     assert "\n" not in line and "\x1b" not in line and "\u2028" not in line
     assert line.split()[1].startswith("/v1/pods/x") and "user=root" in line.split()[1]
@@ -221,9 +227,9 @@ def test_limits_are_on_in_the_server_that_is_shipped() -> None:
     assert config.http is BoundedProtocol and config.h11_max_incomplete_event_size
 
 
-def test_errors_are_declared_as_they_are_sent(api: Client) -> None:
+def test_errors_are_declared_as_they_are_sent(still_api: Client) -> None:
     """The schema says problem+json for every error of every operation, and nothing of FastAPI's own."""
-    schema = api.get("/openapi.json").json()
+    schema = still_api.get("/openapi.json").json()
     for operations in schema["paths"].values():
         for operation in operations.values():
             assert list(operation["responses"]["default"]["content"]) == ["application/problem+json"]
@@ -239,9 +245,11 @@ def test_errors_are_declared_as_they_are_sent(api: Client) -> None:
         ("POST", "/v1/pods/x/receipt", "GET"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(api: Client, method: str, path: str, allowed: str) -> None:
+def test_a_wrong_method_is_told_the_right_ones(
+    still_api: Client, method: str, path: str, allowed: str
+) -> None:
     """All of them, also where an address has several routes."""
-    answer = api.request(method, path)
+    answer = still_api.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
@@ -253,9 +261,9 @@ def test_a_wrong_method_is_told_the_right_ones(api: Client, method: str, path: s
         ("level=x", "'leaf'"),
     ],
 )
-def test_wrong_parameters_are_told_in_words(api: Client, query: str, says: str) -> None:
+def test_wrong_parameters_are_told_in_words(still_api: Client, query: str, says: str) -> None:
     """No regular expressions, and no failure."""
-    answer = api.get(f"/v1/capacity?{query}")
+    answer = still_api.get(f"/v1/capacity?{query}")
     assert answer.status_code == 400 and says in answer.json()["detail"]
     assert "^" not in answer.json()["detail"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from tests.helpers.doors import ORDER, DoorsHouse
 from weft.api.app import create_app
 from weft.api.edge import RequestIdFilter
 from weft.model.errors import (
@@ -33,9 +34,8 @@ from weft.model.errors import (
 )
 from weft.model.problems import from_problem
 from weft.testing.callers import by
-from weft.testing.examples import ORDER
+from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity, FakeVerbs
 
 ERRORS: list[tuple[WeftError, int]] = [
     (InputError("nodes.count", 0, "1 or more"), 400),
@@ -53,14 +53,23 @@ ERRORS: list[tuple[WeftError, int]] = [
 ]
 
 
+def raises(error: Exception) -> Callable[..., object]:
+    """What raises it, whatever is asked."""
+
+    def fail(*_: object) -> object:
+        raise error
+
+    return fail
+
+
 @pytest.mark.parametrize(
     ("error", "status"), ERRORS, ids=lambda e: type(e).__name__ if isinstance(e, Exception) else None
 )
 def test_every_error_crosses_the_wire_as_itself(
-    api: Client, verbs: FakeVerbs, error: WeftError, status: int
+    api: Client, doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch, error: WeftError, status: int
 ) -> None:
     """Class, sentence and parts of an error are the same on both sides of HTTP, where nothing is hidden."""
-    verbs.fail_with = error
+    monkeypatch.setattr(doors.store, "summaries", raises(error))
     answer = api.get("/v1/pods?all_projects=true", headers=by("operator"))
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -77,10 +86,10 @@ def test_every_error_crosses_the_wire_as_itself(
 
 
 def test_an_unforeseen_error_tells_only_where_to_look(
-    api: Client, verbs: FakeVerbs, caplog: pytest.LogCaptureFixture
+    api: Client, doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A defect gives a 500 problem with the request id and no inside; the log has the trace."""
-    verbs.fail_with = RuntimeError("password=hunter2")
+    monkeypatch.setattr(doors.store, "summaries", raises(RuntimeError("password=hunter2")))
     with caplog.at_level(logging.ERROR, "weft.api"):
         answer = api.get("/v1/pods")
     assert answer.status_code == 500
@@ -89,17 +98,17 @@ def test_an_unforeseen_error_tells_only_where_to_look(
     assert "hunter2" in caplog.text
 
 
-def test_an_unreachable_keystone_is_a_503(api: Client, identity: FakeIdentity) -> None:
+def test_an_unreachable_keystone_is_a_503(still_api: Client, identity: FakeIdentity) -> None:
     """Unknown isn't refused: without Keystone the answer is to try again, not 401."""
     identity.error = UnknownError("validate a token", "keystone at http://inside.example:5000", "refused")
-    answer = api.get("/v1/pods")
+    answer = still_api.get("/v1/pods")
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:weft:problem:unknown")
     assert "inside.example" not in answer.text
 
 
-def test_keystoneauth_discovers_the_api(api: Client) -> None:
+def test_keystoneauth_discovers_the_api(still_api: Client) -> None:
     """OpenStack's own discovery finds version 1 from the root and from the versioned address."""
-    base = str(api.base_url).rstrip("/")
+    base = str(still_api.base_url).rstrip("/")
     plain = session.Session()
     found = discover.Discover(plain, f"{base}/")
     assert found.url_for("1") == f"{base}/v1/"
@@ -107,13 +116,17 @@ def test_keystoneauth_discovers_the_api(api: Client) -> None:
     assert discover.get_version_data(plain, f"{base}/v1")[0]["id"] == "v1.0"
 
 
-def test_request_ids_are_new_each_time_and_logged(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_request_ids_are_new_each_time_and_logged(
+    still_api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each answer has an id of its own; the client's own id stands beside it in the log."""
     given = "req-12345678-1234-1234-1234-123456789abc"
     with caplog.at_level(logging.INFO, "weft.api"):
         caplog.handler.addFilter(RequestIdFilter())
         ids = [
-            api.get("/v1/pods", headers={"X-OpenStack-Request-ID": given}).headers["x-openstack-request-id"]
+            still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": given}).headers[
+                "x-openstack-request-id"
+            ]
             for _ in "12"
         ]
     assert all(re.fullmatch(r"req-[0-9a-f-]{36}", i) for i in ids)
@@ -125,26 +138,28 @@ def test_request_ids_are_new_each_time_and_logged(api: Client, caplog: pytest.Lo
     )
 
 
-def test_a_forged_request_id_does_not_reach_the_log(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forged_request_id_does_not_reach_the_log(
+    still_api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     """Anything that isn't req-<uuid> is left out, so that nobody writes lines into the log."""
     with caplog.at_level(logging.INFO, "weft.api"):
-        api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
+        still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
     assert "user=root" not in caplog.text
 
 
-def test_health_needs_no_token(api: Client, verbs: FakeVerbs) -> None:
+def test_health_needs_no_token(api: Client, doors: DoorsHouse) -> None:
     """/healthz is about the process, /readyz about its parts."""
     nobody = by("")
     assert api.get("/healthz", headers=nobody).text == "ok\n"
     assert api.get("/readyz", headers=nobody).status_code == 200
-    verbs.ready = False
+    doors.database.close()
     answer = api.get("/readyz", headers=nobody)
     assert (answer.status_code, answer.json()["checks"]) == (503, {"database": "not ok"})
 
 
-def test_metrics_count_by_route_and_status(identity: FakeIdentity) -> None:
+def test_metrics_count_by_route_and_status(doors: DoorsHouse, identity: FakeIdentity) -> None:
     """Routes are counted by their template, unknown addresses together, so that names don't fill the metrics."""
-    with served(create_app(FakeVerbs(), identity, collectors=[_Pods()])) as url:
+    with served(create_app(doors.service, identity, collectors=[_Pods()])) as url:
         for path in ("/v1/pods/a", "/v1/pods/b", "/nowhere", "/elsewhere"):
             httpx.get(url + path, headers=by("a-member"), trust_env=False)
         text = httpx.get(url + "/metrics", trust_env=False).text
@@ -191,27 +206,28 @@ class _Pods(Collector):
         (b'"' + b"x" * (1 << 18) + b'"', 413, "256 KiB"),
     ],
 )
-def test_bad_bodies_are_told_what_is_wrong(api: Client, body: bytes, status: int, says: str) -> None:
+def test_bad_bodies_are_told_what_is_wrong(still_api: Client, body: bytes, status: int, says: str) -> None:
     """Each gets a problem document with the reason, and nothing is made."""
-    answer = api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
+    answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert says in answer.json()["detail"]
-    assert api.get("/v1/pods").json() == {"pods": []}
+    assert still_api.get("/v1/pods").json() == {"pods": []}
 
 
-def test_a_body_without_length_is_cut_off_too(api: Client) -> None:
+def test_a_body_without_length_is_cut_off_too(still_api: Client) -> None:
     """A chunked body is refused as soon as it is too large."""
     chunks = (b" " * 65536 for _ in range(40))
     assert (
-        api.post("/v1/pods", content=chunks, headers={"Content-Type": "application/json"}).status_code == 413
+        still_api.post("/v1/pods", content=chunks, headers={"Content-Type": "application/json"}).status_code
+        == 413
     )
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_another_content_type_is_refused(api: Client, kind: str) -> None:
+def test_another_content_type_is_refused(still_api: Client, kind: str) -> None:
     """415 with what would be right."""
-    answer = api.post("/v1/pods", content=json.dumps(ORDER), headers={"Content-Type": kind})
+    answer = still_api.post("/v1/pods", content=json.dumps(ORDER), headers={"Content-Type": kind})
     assert answer.status_code == 415
     assert "application/json" in answer.json()["detail"]
 
@@ -220,9 +236,11 @@ def test_another_content_type_is_refused(api: Client, kind: str) -> None:
     ("method", "path", "status"),
     [("DELETE", "/v1/pods", 405), ("GET", "/v2", 404), ("GET", "/v1/pods/", 404)],
 )
-def test_wrong_methods_and_addresses_get_problems(api: Client, method: str, path: str, status: int) -> None:
+def test_wrong_methods_and_addresses_get_problems(
+    still_api: Client, method: str, path: str, status: int
+) -> None:
     """The router's own refusals are problem documents like all others."""
-    answer = api.request(method, path)
+    answer = still_api.request(method, path)
     assert answer.status_code == status
     problem = answer.json()
     assert (problem["status"], problem["instance"]) == (status, path)
@@ -231,9 +249,9 @@ def test_wrong_methods_and_addresses_get_problems(api: Client, method: str, path
         assert answer.headers["allow"]
 
 
-def test_the_schema_has_every_route_and_every_reference(api: Client) -> None:
+def test_the_schema_has_every_route_and_every_reference(still_api: Client) -> None:
     """/openapi.json can be resolved: each $ref is there, each order's field has its description."""
-    schema = api.get("/openapi.json").json()
+    schema = still_api.get("/openapi.json").json()
     text = json.dumps(schema)
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
     assert names <= set(schema["components"]["schemas"])

@@ -166,6 +166,15 @@ def test_reasons_that_have_a_form_are_told(text: str, shown: str) -> None:
         ("gpu01: fan (Ms Secret)", sayings.EVENT),
         ("release requested by alice", "release requested by alice"),
         (
+            "P_Key 0x65 is on fabric ib0 after the pod was released, though the receipt says that it was gone",
+            "P_Key 0x65 is on fabric ib0 after the pod was released, though the receipt says that it was gone",
+        ),
+        ("P_Key 0x65 is on no port of ib0 any more", "P_Key 0x65 is on no port of ib0 any more"),
+        (
+            "pkey/ib0 101 is in use by somebody else: it has 102 now",
+            "pkey/ib0 101 is in use by somebody else: it has 102 now",
+        ),
+        (
             "extended until 2027-01-01T00:00Z by alice@example.org",
             "extended until 2027-01-01T00:00Z by alice@example.org",
         ),

@@ -1,4 +1,4 @@
-"""The command line against a real API server, with fake verbs behind it and a small fake Keystone beside it."""
+"""The command line against a real API server with the real service, and a small fake Keystone beside it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
+from tests.helpers.desk import USERS, Desk, sign_in
+from tests.helpers.doors import DoorsHouse, doors, no_service
 from weft.api.app import create_app
-from weft.app.redact import redacted
 from weft.testing.callers import tokens
-from weft.testing.desk import USERS, Desk, sign_in
-from weft.testing.keystone import FakeKeystone
+from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity, FakeVerbs
+
+__all__ = ["doors"]
 
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[tuple[FastAPI, str, FakeKeystone]]:
     keystone = FakeKeystone(FakeIdentity())
-    app = create_app(FakeVerbs(), keystone.identity)
+    app = create_app(no_service(), keystone.identity)
     with served(app) as weft_url, served(keystone.app()) as keystone_url:
         keystone.url = keystone_url
         yield app, weft_url, keystone
@@ -30,13 +31,13 @@ def servers() -> Iterator[tuple[FastAPI, str, FakeKeystone]]:
 @pytest.fixture
 def desk(
     servers: tuple[FastAPI, str, FakeKeystone],
+    doors: DoorsHouse,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Desk:
     app, url, keystone = servers
-    verbs = FakeVerbs()
-    app.state.verbs = redacted(verbs, verbs.policy)
+    doors.stand_behind(app, keystone.identity)
     keystone.identity.tokens = tokens()
     keystone.users = {name: ("secret", tokens()[name]) for name in USERS}
     keystone.weft_url = url
@@ -47,7 +48,7 @@ def desk(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
-    desk = Desk(tmp_path, verbs, keystone, url, capsys, monkeypatch)
+    desk = Desk(tmp_path, doors, keystone, url, capsys, monkeypatch)
     for name in USERS:
         desk.clouds[name] = {"auth": sign_in(keystone.url, name), "region_name": "lab"}
     desk.write_clouds()

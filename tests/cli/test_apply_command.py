@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.testing.desk import Desk
+from tests.helpers.desk import Desk
 
 
 def larger(file: str, count: int) -> str:
@@ -60,9 +60,10 @@ def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
 def test_apply_waits_and_speaks_json(desk: Desk) -> None:
     """With --wait until it is as the file wants it; --json has the outcome and the pod."""
     file = desk.pod_file()
-    assert desk.weft("pod", "apply", "-f", file, "--wait", "--json").json["state"] == "READY"
-    assert desk.weft("pod", "apply", "-f", file, "--json").json["outcome"] == "unchanged"
-    assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
+    with desk.house.working():
+        assert desk.weft("pod", "apply", "-f", file, "--wait", "--json").json["state"] == "READY"
+        assert desk.weft("pod", "apply", "-f", file, "--json").json["outcome"] == "unchanged"
+        assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
 
 
 def test_a_reader_may_plan_and_not_apply(desk: Desk) -> None:

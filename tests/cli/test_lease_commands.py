@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from tests.helpers.desk import Desk
+from tests.helpers.doors import ORDER
 from tests.helpers.paths import EXAMPLES
-from weft.testing.desk import Desk
+from weft.model.pod import PodState
 
 EXAMPLE = EXAMPLES / "sites"
+UNTIL = {"end": "2027-01-31T18:00:00Z"}
+START = datetime(2027, 1, 1, 18, tzinfo=UTC)
+PROJECT = "0123456789abcdef0123456789abcdef"
 
 
 def test_capacity_is_a_table_or_json(desk: Desk) -> None:
     """Sizes by level with when more becomes free; the same as JSON."""
+    nodes = {**ORDER["nodes"], "count": 14}
+    assert desk.weft("pod", "create", "-f", desk.pod_file("first", nodes=nodes, lease=UNTIL)).code == 0
+    assert desk.weft("pod", "create", "-f", desk.pod_file("next", nodes=nodes, queue=True)).code == 0
     shown = desk.weft("capacity", "--accelerator", "h100")
     assert shown.code == 0
-    assert "8 x h100 (fabric ib, cloud cloud): 2 of 4 nodes are free" in shown.out
-    assert "4 from 2027-01-31T12:00Z" in shown.out and "1 orders are in the queue" in shown.out
-    assert "leaf1" not in shown.out
+    assert "8 x h100 (fabric ib0, cloud lab): 2 of 16 nodes are free" in shown.out
+    assert "4 from 2027-01-31T18:00Z" in shown.out and "1 orders are in the queue" in shown.out
+    assert "leaf0" not in shown.out
     found = desk.weft("capacity", "--level", "block", "--json").json
     assert [x["level"] for x in found["rows"][0]["largest"]] == ["block"]
 
 
 def test_capacity_of_ipus(desk: Desk) -> None:
     """Machines, Poplar servers, the largest order and when larger ones fit; where, for operators; not by level."""
+    desk.house.cloud.offers.hosts["poplar1"] = "up"
     shown = desk.weft("capacity", "--accelerator", "ipu")
     assert shown.code == 0 and "nodes are free" not in shown.out
     assert (
-        "IPUs of pod1 (cloud cloud): 12 of 16 IPU-Machines are free, Poplar servers with capacity: 2"
+        "IPUs of ipupod1 (cloud lab): 4 of 4 IPU-Machines are free, Poplar servers with capacity: 1"
         in shown.out
     )
-    assert "64 from 2027-01-31T12:00Z" in shown.out and "pod1 5-12" not in shown.out
-    assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 32, "where": ""}
+    assert "1-4" not in shown.out
+    assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 0, "where": ""}
     assert desk.weft("capacity", "--level", "leaf", "--json").json["ipus"] == []
 
 
@@ -57,7 +68,7 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--accelerator", "abacus"], "types of accelerators of site example: h100, ipu"),
+        (["--accelerator", "abacus"], "types of accelerators of site lab: "),
         (["--level", "rack"], "rack"),
         (["--duration", "long"], "duration"),
         (["--offline"], "--offline and --site FILE require each other"),
@@ -89,11 +100,12 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
 
 def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     """Place, reason and expected start in list and show; release --wait ends at once without a receipt."""
-    desk.verbs.full = True
+    desk.house.fill(end=START)
     made = desk.weft("pod", "create", "-f", desk.pod_file(queue=True))
     assert made.code == 0 and "PENDING" in made.out
+    desk.house.worker.tend_queue()
     listed = desk.weft("pod", "list").out
-    assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-31 12:00:00Z" in listed
+    assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-01 18:00:00Z" in listed
     shown = desk.weft("pod", "show", "train").out
     assert "position in the queue  1" in shown and "waiting for capacity" in shown
     assert "waiting for capacity" in desk.weft("pod", "events", "train").out
@@ -103,12 +115,15 @@ def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
 
 def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
     """`--wait` gives up after its time and says that the pod goes on; promoted, it is READY."""
-    desk.verbs.full = True
+    full = desk.house.fill(end=START)
     file = desk.pod_file(queue=True)
-    late = desk.weft("pod", "create", "-f", file, "--wait", "--timeout", "0.2")
+    with desk.house.working():
+        late = desk.weft("pod", "create", "-f", file, "--wait", "--timeout", "1")
     assert late.code == 1 and "the pod continues" in late.err and "waiting for capacity" in late.err
-    desk.verbs.promote("train")
-    desk.verbs.finish("train")
+    desk.house.release(full)
+    desk.house.run(full, PodState.RELEASED)
+    desk.house.worker.tend_queue()
+    desk.house.finish("train")
     assert desk.weft("pod", "list", "--json").json[0]["state"] == "READY"
 
 
@@ -124,9 +139,11 @@ def test_a_lease_is_extended(desk: Desk) -> None:
 
 def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
     """`retry --wait` goes on to READY; what hasn't failed is refused."""
-    desk.verbs.fail_pods.add("train")
-    assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 1
-    done = desk.weft("pod", "retry", "train", "--wait")
+    broken = desk.house.break_servers()
+    with desk.house.working():
+        assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 1
+        broken.left = 0
+        done = desk.weft("pod", "retry", "train", "--wait")
     assert done.code == 0 and "READY" in done.out
     again = desk.weft("pod", "retry", "train")
     assert again.code == 2 and "only a FAILED pod" in again.err
@@ -134,13 +151,13 @@ def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
 
 def test_an_operator_sets_nodes_aside(desk: Desk) -> None:
     """create, list, delete; a tenant may not."""
-    words = ("reservation", "create", "block", "--project", "p1", "--node", "gpu01", "--node", "gpu02")
+    words = ("reservation", "create", "block", "--project", PROJECT, "--node", "gpu01", "--node", "gpu02")
     made = desk.weft(*words, "--end", "2027-01-31T18:00Z", "--reason", "training", cloud="operator")
-    assert made.code == 0 and "2 nodes are reserved for project p1: gpu01, gpu02" in made.out
+    assert made.code == 0 and f"2 nodes are reserved for project {PROJECT}: gpu01, gpu02" in made.out
     listed = desk.weft("reservation", "list", cloud="operator").out
     assert "block" in listed and "training" in listed
     assert desk.weft(*words).code == 2
-    nothing = desk.weft("reservation", "create", "empty", "--project", "p1", cloud="operator")
+    nothing = desk.weft("reservation", "create", "empty", "--project", PROJECT, cloud="operator")
     assert nothing.code == 2 and "nodes or leaves are required" in nothing.err
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 0
     assert desk.weft("reservation", "delete", "block", cloud="operator").code == 2

@@ -7,8 +7,8 @@ import pty
 import subprocess
 import sys
 
+from tests.helpers.desk import Desk
 from weft.cli.follow import KindRow, by_kind
-from weft.testing.desk import Desk
 
 
 def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
@@ -27,14 +27,17 @@ def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
         "--wait",
     ]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    process = subprocess.Popen(words, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL, env=environment)
-    os.close(slave)
-    shown = b""
-    try:
-        while chunk := os.read(master, 65536):
-            shown += chunk
-    except OSError:  # Linux: the other end was closed
-        pass
+    with desk.house.working():
+        process = subprocess.Popen(
+            words, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL, env=environment
+        )
+        os.close(slave)
+        shown = b""
+        try:
+            while chunk := os.read(master, 65536):
+                shown += chunk
+        except OSError:  # Linux: the other end was closed
+            pass
     os.close(master)
     assert process.wait(60) == 0
     text = shown.decode()
@@ -42,7 +45,8 @@ def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
     assert "segment" in text
     assert "1/1" in text
     assert "READY" in text
-    assert "10.1.0.11" in text
+    (server, _) = desk.weft("pod", "show", "train", "--json").json["servers"]
+    assert server["management_address"] in text
 
 
 def test_kinds_are_counted_and_trouble_is_named() -> None:

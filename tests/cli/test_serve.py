@@ -28,9 +28,8 @@ from cryptography.x509.oid import NameOID
 from tests.helpers.folders import in_memory
 from weft.cli.main import main
 from weft.testing.callers import caller
-from weft.testing.keystone import FakeKeystone
+from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity
 
 pytestmark = pytest.mark.database
 

@@ -14,11 +14,9 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from openstack.config import OpenStackConfig
 
-from weft.api.app import create_app
+from tests.helpers.desk import Desk
 from weft.client import SERVICE_TYPE
-from weft.testing.desk import Desk
 from weft.testing.serving import free_port, served
-from weft.testing.verbs import FakeVerbs
 
 
 def test_os_variables_alone_are_enough(desk: Desk) -> None:
@@ -119,7 +117,7 @@ def test_nothing_listening_is_told_in_one_sentence(desk: Desk) -> None:
 def test_an_untrusted_certificate_is_told_and_trust_can_be_given(desk: Desk) -> None:
     """A certificate of an unknown authority: exit code 1 and what to set; with cacert it works."""
     certificate = _certificate(desk.folder)
-    with served(create_app(FakeVerbs(), desk.keystone.identity), certificate) as url:
+    with served(desk.house.served(desk.keystone.identity), certificate) as url:
         bad = desk.weft("pod", "list", "--endpoint", url)
         assert bad.code == 1
         assert "not trusted" in bad.err

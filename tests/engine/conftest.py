@@ -1,4 +1,4 @@
-"""Databases, clocks and houses; PostgreSQL itself is in tests/conftest.py."""
+"""Stores, clocks and houses; databases are in tests/conftest.py."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from tests.engine.house import House
 from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
 from weft.engine.store import Store
-
-
-@pytest.fixture
-def database(database_url: str) -> Generator[Database]:
-    database = Database(database_url, connections=20)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -45,6 +45,25 @@ def holds(house: House, pod: PodRecord) -> dict[str, Row]:
     return {n: r for n, r in house.store.capacity().holds.items() if r["pod_id"] == pod.id}
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_another_member_applies_a_file_with_the_first_ones_key_pair(house: House, queued: bool) -> None:
+    """Key pairs belong to users. One that the pod has is not asked for again; another name is."""
+    alice, bob = house.request("team-a"), house.request("team-a", "manager")
+    key = f"ssh-ed25519 {'A' * 68} alice@desk"
+    house.cloud.offers.key_pairs[alice.caller.user_id, "train key"] = key
+    if queued:
+        house.order(make("full", 16))
+    order = make("train", 2, access={"key_pair": "train key"}, queue=queued)
+    assert apply(house, order, request=alice).outcome == "created"
+    assert apply(house, order, request=bob).outcome == "unchanged"
+    more = make("train", 2, access={"key_pair": "train key", "ssh_from": ["10.9.0.0/16"]}, queue=queued)
+    assert apply(house, more, request=bob).outcome == "changed"
+    with pytest.raises(InputError, match="no such key pair"):
+        apply(house, make("train", 2, access={"key_pair": "other"}, queue=queued), request=bob)
+    stored = house.store.find_pod("train", "team-a").order.access
+    assert (stored.key_pair, stored.ssh_key) == (None, f"ssh-ed25519 {'A' * 68} key pair train key")
+
+
 def test_apply_makes_it_then_leaves_it_alone(house: House) -> None:
     """The first claims, the second says that nothing is to be done and writes nothing."""
     first = apply(house, ORDER)

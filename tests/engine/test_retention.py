@@ -56,6 +56,28 @@ def rows(house: House, table: str, pod: PodRecord | None = None) -> int:
     return int(found[0])
 
 
+def test_generations_go_with_the_events_of_the_pod(house: House) -> None:
+    """Of a pod that was changed and is released; those of a live pod stay."""
+
+    def changed(name: str) -> PodRecord:
+        pod = house.ready(make(name, 2))
+        house.service.apply_pod(house.request(), name, make(name, 1))
+        for _ in range(20):
+            house.store.wake(pod.id)
+            house.worker.run_once()
+        return pod
+
+    live, pod = changed("live"), changed("gone")
+    before = rows(house, "pod_generation")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert prune(house, 9.9)["generations of orders"] == 0
+    assert prune(house, 0.2)["generations of orders"] == 2
+    assert rows(house, "pod_generation") == before - 2
+    assert house.service.show_pod(house.request(), str(live.id)).generation == 2
+    assert house.service.show_pod(house.request(), str(pod.id)).generation == 2
+
+
 def test_what_is_younger_stays(house: House) -> None:
     """Nothing is removed of what was released a moment ago."""
     pod = released(house)

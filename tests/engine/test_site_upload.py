@@ -26,8 +26,8 @@ from weft.model.site import Node, Site
 from weft.planning.site.check import canonical
 from weft.planning.site.parts import Cut, cut
 from weft.testing.callers import by, tokens
+from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity
 
 pytestmark = pytest.mark.database
 

@@ -9,7 +9,7 @@ from tests.engine.timehouse import make, queue
 from weft.app import sayings
 from weft.app.policy import Policy
 from weft.app.redact import redacted
-from weft.app.verbs import Verbs
+from weft.app.service import Service
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.database
 SECRET = "sesame"
 
 
-def verbs(house: House) -> Verbs:
+def verbs(house: House) -> Service:
     return redacted(house.service, Policy())
 
 

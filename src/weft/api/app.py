@@ -24,7 +24,7 @@ from weft.api.metrics import Metrics
 from weft.app.explain import in_words
 from weft.app.policy import Policy
 from weft.app.redact import redacted
-from weft.app.verbs import Verbs
+from weft.app.service import Service
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.order import Order
 from weft.model.problems import TYPE_PREFIX, row_of, to_problem
@@ -40,7 +40,7 @@ _PLAIN = {
 
 
 def create_app(
-    verbs: Verbs,
+    verbs: Service,
     identity: Identity,
     policy: Policy | None = None,
     *,

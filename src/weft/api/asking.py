@@ -19,7 +19,8 @@ from starlette.exceptions import HTTPException
 
 from weft.app import redact
 from weft.app.explain import validate
-from weft.app.verbs import Request, Verbs
+from weft.app.service import Service
+from weft.app.verbs import Request
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
 from weft.model.siteparts import MOST_PARTS
@@ -38,9 +39,9 @@ _M = TypeVar("_M", bound=BaseModel)
 _token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
-async def verbs_of(http: HttpRequest) -> Verbs:  # async: FastAPI sends what isn't through a thread
+async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what isn't through a thread
     """The verbs passed to `create_app`."""
-    return cast(Verbs, http.app.state.verbs)
+    return cast(Service, http.app.state.verbs)
 
 
 def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
@@ -72,7 +73,7 @@ async def path_name(name: str) -> str:
 
 Asker = Annotated[Request, Depends(asker)]
 Named = Annotated[str, Depends(path_name)]
-Backend = Annotated[Verbs, Depends(verbs_of)]
+Backend = Annotated[Service, Depends(verbs_of)]
 
 
 def may(rule: str) -> Any:

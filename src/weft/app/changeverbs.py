@@ -50,10 +50,10 @@ class _Next:
 
 
 class ChangeVerbs(PodVerbs):
-    """See `weft.app.verbs.Verbs`."""
+    """Of tenants; see `weft.app.verbs`."""
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
-        """The difference for an existing pod, otherwise the plan of the order."""
+        """Plan an order; for an existing pod of that name in the caller's project, `Plan.change` has the difference."""
         project = self._project(request, "pods:plan")
         pod = self._live(project, order.name)
         if pod is None or pod.wanted == "absent":
@@ -74,6 +74,14 @@ class ChangeVerbs(PodVerbs):
         remove: Sequence[str] = (),
         generation: int | None = None,
     ) -> Applied:
+        """Create or change the pod of that name in the caller's project; by id, change any that the caller may change.
+
+        Args:
+            remove: nodes to remove if the order asks for fewer; weft chooses the rest.
+            generation: `ConflictError` unless the pod has this one.
+
+        Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
+        """
         with self._logged(request, "pod apply", order.name):
             pod = self._target(request, name, order)
             if pod is None:
@@ -217,14 +225,14 @@ class ChangeVerbs(PodVerbs):
         if order.locality.exclusive or order.locality.apart_from:
             self._check_exclusive(request, pod.project_id, order)
         world = self._keeper.world()
-        return self._resolved(request.caller, order, world.clouds[pod.plan.cloud])
+        return self._resolved(request.caller, order, world.clouds[pod.plan.cloud], pod.order)
 
     # -- an order that waits -------------------------------------------------------------------------------------
 
     def _plan_waiting(self, request: Request, pod: PodRecord, order: Order) -> Plan:
         self._check_exclusive(request, pod.project_id, order)
         given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given)
+        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
         window = replace(self._window(order), pod=str(pod.id))
         plan = self._plan(str(pod.id), pod.project_id, order, given, self._store.capacity(), window)
         fields = waiting_change(pod.order, order)
@@ -240,7 +248,7 @@ class ChangeVerbs(PodVerbs):
         """It keeps its place in the queue if it asks for no more than before; a booking is made again."""
         self._check_exclusive(request, pod.project_id, order)
         given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given)
+        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
         fields = waiting_change(pod.order, order)
         if not fields:
             return PodChange(generation=pod.generation)

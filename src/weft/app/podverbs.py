@@ -45,10 +45,16 @@ _Pod = TypeVar("_Pod", PodRecord, FoundPod)
 
 
 class PodVerbs(Desk):
-    """See `weft.app.verbs.Verbs`."""
+    """Of tenants; see `weft.app.verbs`."""
 
     def may(self, request: Request, rule: str, pod: str | None = None) -> None:
-        """A refused change is logged; the verb itself checks again."""
+        """Raise what a verb with this rule would raise for a caller without permission, before anything is read.
+
+        A refused change is logged; the verb itself checks again.
+
+        Args:
+            pod: name or id of the pod that it is about; None: the caller's own project, or the site.
+        """
         caller = request.caller
         with self._refusals(request, rule, pod or "") if rule in CHANGES else nullcontext():
             if pod is not None:
@@ -116,6 +122,7 @@ class PodVerbs(Desk):
             insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
+        """Live pods, and released ones of the last day, by name; no more than `search.limit`."""
         if search.all_projects:
             self._policy.check("pods:list_all_projects", request.caller)
             return self._store.summaries(search, None)
@@ -125,6 +132,7 @@ class PodVerbs(Desk):
         return self._view(self._find(request, "pods:show", name))
 
     def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
+        """Events with a sequence above `after`; waits up to `wait` seconds (at most 30) for the first."""
         pod = self._whose(request, "pods:events", name)
         deadline = self._clock.monotonic() + min(max(wait, 0.0), LONGEST_WAIT)
         with self._listener.watching(pod.id) as watch:
@@ -153,7 +161,7 @@ class PodVerbs(Desk):
             return self._view(self._store.find_pod(str(pod.id), pod.project_id))
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
-        """An operator ends a release that can't finish; the loop does it at its next visit."""
+        """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
         with self._logged(request, "pod abandon", name):
             pod = self._find(request, "pods:abandon", name)
             if not self._store.abandon(pod.id, request.caller.user_name, reason):
@@ -220,7 +228,9 @@ class PodVerbs(Desk):
             raise error
         return given
 
-    def _checked(self, caller: Caller, project: str, order: Order, given: PlanningInput) -> Order:
+    def _checked(
+        self, caller: Caller, project: str, order: Order, given: PlanningInput, before: Order | None = None
+    ) -> Order:
         """The order with its key pair resolved and projects by id, after the cloud confirmed the names in it."""
         cloud = resolve_cloud(order, given.site)
         facts = given.world.clouds[cloud]
@@ -229,10 +239,17 @@ class PodVerbs(Desk):
         facts.check_order(
             project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
         )
-        return self._resolved(caller, order, facts)
+        return self._resolved(caller, order, facts, before)
 
-    def _resolved(self, caller: Caller, order: Order, facts: CloudFacts) -> Order:
-        """The order with its key pair resolved and projects by id."""
+    def _resolved(
+        self, caller: Caller, order: Order, facts: CloudFacts, before: Order | None = None
+    ) -> Order:
+        """The order with its key pair resolved and projects by id.
+
+        Args:
+            before: the pod's current order. A key pair that it names too isn't looked up again: key pairs belong to
+                users, and another member of the project has none of that name.
+        """
         # Names of projects are looked up for operators only, and an unknown id is accepted silently: otherwise callers
         # could find out which projects exist.
         if order.locality.apart_from and self._policy.is_operator(caller):
@@ -243,8 +260,13 @@ class PodVerbs(Desk):
             order = order.model_copy(update={"locality": locality})
         if order.access.key_pair is None:
             return order
-        key = facts.public_key(caller.user_id, order.access.key_pair)
-        access = order.access.model_copy(update={"key_pair": None, "ssh_key": key})
+        key = before.access.ssh_key if before else None
+        note = f"key pair {order.access.key_pair}"
+        if key is None or key.split(" ", 2)[2:] != [note]:
+            key = facts.public_key(caller.user_id, order.access.key_pair)
+        # Its comment says which one it was, which the order doesn't say any more.
+        noted = " ".join((*key.split()[:2], note))
+        access = order.access.model_copy(update={"key_pair": None, "ssh_key": noted})
         return order.model_copy(update={"access": access})
 
     def _plan(

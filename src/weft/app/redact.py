@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from weft.app import sayings
 from weft.app.policy import Policy
+from weft.app.service import Service
 from weft.app.shown import shown
-from weft.app.verbs import TENANTS, Request, Verbs
+from weft.app.verbs import TENANTS, Request
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,
@@ -31,15 +32,15 @@ from weft.model.placement import Explanation
 from weft.model.views import Health
 
 
-def redacted(verbs: Verbs, policy: Policy) -> Verbs:
+def redacted(verbs: Service, policy: Policy) -> Service:
     """The same verbs, with what the caller may not see taken out of answers and errors."""
-    return cast(Verbs, _Redacted(verbs, policy))
+    return cast(Service, _Redacted(verbs, policy))
 
 
 class _Redacted:
     """Stands in front of every verb there is, by its name, so that none can be forgotten."""
 
-    def __init__(self, verbs: Verbs, policy: Policy) -> None:
+    def __init__(self, verbs: Service, policy: Policy) -> None:
         self._verbs = verbs
         self._policy = policy
 

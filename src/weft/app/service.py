@@ -1,4 +1,4 @@
-"""The real implementation of `weft.app.verbs.Verbs`."""
+"""All verbs: everything that the API offers. What holds for each of them is in `weft.app.verbs`."""
 
 from __future__ import annotations
 

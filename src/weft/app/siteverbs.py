@@ -20,9 +20,14 @@ from weft.planning.fabric.topology import NO_FABRIC
 
 
 class SiteVerbs(Desk):
-    """See `weft.app.verbs.Verbs`."""
+    """Of operators; see `weft.app.verbs`."""
 
     def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
+        """Compare; with `repair` repair what is weft's.
+
+        `unknown_pods`: ids of pods that the database doesn't know and whose resources may be removed anyway (`all`: of
+        any): after a restore of the database they may be live.
+        """
         if not repair:
             self._policy.check("audit:check", request.caller)
             return self._auditor().check()
@@ -48,6 +53,10 @@ class SiteVerbs(Desk):
         return self._store.audit_log(search)
 
     def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
+        """Args:
+        document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
+        base: generation that the document is based on, 0 for the first; `ConflictError` if it isn't active.
+        """
         with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
             self._policy.check("site:apply", request.caller)
             site = load_site(document, parts=self._store.sites)
@@ -56,11 +65,16 @@ class SiteVerbs(Desk):
             return site_view(record)
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
+        """Which of these parts of a site must be uploaded."""
         with self._refusals(request, "site send", f"{len(digests)} parts"):
             self._policy.check("site:apply", request.caller)
             return MissingParts(missing=tuple(self._store.sites.missing(digests)))
 
     def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
+        """Store rows of a table, a JSON list, for a site that will be applied.
+
+        Raises `InputError` if `digest` isn't the SHA-256 of the body, `ConflictError` if too much is stored already.
+        """
         with self._refusals(request, "site send", digest):
             self._policy.check("site:apply", request.caller)
             if sha256(body).hexdigest() != digest:
@@ -71,6 +85,7 @@ class SiteVerbs(Desk):
             return StoredPart(digest=digest, bytes=len(body))
 
     def site_part(self, request: Request, digest: str) -> bytes:
+        """A part of the active site."""
         self._policy.check("site:show", request.caller)
         body = self._store.site().cut.parts.get(digest)
         if body is None:
@@ -84,6 +99,7 @@ class SiteVerbs(Desk):
         return site_view(record, tuple(world.fabrics[name].status() for name in sorted(world.fabrics)))
 
     def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
+        """The cables of the active site against those discovered now; None: the only fabric."""
         self._policy.check("site:show", request.caller)
         record = self._store.site()
         name = self._fabric_name(record.site, fabric)
@@ -98,6 +114,7 @@ class SiteVerbs(Desk):
         )
 
     def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
+        """Activate a new generation of the site with the discovered cabling."""
         with self._logged(request, "site adopt cabling", fabric or "the only fabric"):
             self._policy.check("site:apply", request.caller)
             record = self._store.site()
@@ -120,6 +137,7 @@ class SiteVerbs(Desk):
         return self._node(node)
 
     def clear_node(self, request: Request, node: str) -> NodeView:
+        """Take a node out of quarantine."""
         with self._logged(request, "node clear", node):
             self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)

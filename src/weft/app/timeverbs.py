@@ -29,7 +29,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TimeVerbs(Desk):
-    """See `weft.app.verbs.Verbs`."""
+    """Of capacity and reservations; see `weft.app.verbs`."""
 
     def capacity(
         self,
@@ -38,6 +38,7 @@ class TimeVerbs(Desk):
         level: Level | None = None,
         duration: Duration = "24h",
     ) -> CapacityView:
+        """What can be ordered now and later, for orders that run for `duration`."""
         caller = request.caller
         self._policy.check("capacity:show", caller, caller.project_id)
         site, world = self._store.site().site, self._keeper.world()

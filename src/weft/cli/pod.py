@@ -1,4 +1,4 @@
-"""`weft pod`: plan, order, show, release."""
+"""`weft pod`: the commands, and those that plan and change pods; `weft.cli.podlook` has those that only look."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.cli import podlook
 from weft.cli.common import (
     Json,
     Subparsers,
@@ -15,7 +16,6 @@ from weft.cli.common import (
     leaf,
     read_order,
     say,
-    table,
     warn,
     write_json,
 )
@@ -53,7 +53,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "create", create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
-    parser = leaf(commands, "list", list_, "list pods")
+    parser = leaf(commands, "list", podlook.list_, "list pods")
     parser.add_argument(
         "--all-projects", action="store_true", help="list the pods of all projects (operators)"
     )
@@ -67,9 +67,9 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--marker", metavar="NAME:ID", help="start after this pod, the last of the previous page"
     )
-    parser = leaf(commands, "show", show, "show a pod in full")
+    parser = leaf(commands, "show", podlook.show, "show a pod in full")
     _name(parser)
-    parser = leaf(commands, "events", events, "show what happened to a pod")
+    parser = leaf(commands, "events", podlook.events, "show what happened to a pod")
     _name(parser)
     parser.add_argument(
         "--after", metavar="N", type=_number, default=0, help="only events after this sequence number"
@@ -95,7 +95,7 @@ def add_commands(subparsers: Subparsers) -> None:
         help="why; appears in the receipt, which the pod's project may read",
     )
     _waiting(parser, "RELEASED")
-    parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released pod")
+    parser = leaf(commands, "receipt", podlook.receipt, "show the signed receipt of a released pod")
     _name(parser)
 
 
@@ -277,91 +277,6 @@ def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after
         say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
     else:
         say(f"pod {pod['name']} is {pod['state']}: it had no resources yet")
-    return 0
-
-
-def list_(args: argparse.Namespace) -> int:
-    pods = client_of(args).list_pods(
-        args.all_projects,
-        project=args.project,
-        state=args.state,
-        node=args.node,
-        name=args.name,
-        limit=args.limit,
-        marker=args.marker,
-    )
-    if args.json:
-        write_json(pods)
-        return 0
-    project = ("project_id",) if args.all_projects else ()
-    waits = [p for p in pods if p.get("position") or p.get("expected_start")]
-    queue = ("position", "expected_start") if waits else ()
-    columns = (
-        "name",
-        *project,
-        "state",
-        "nodes",
-        "fabric",
-        "segment",
-        "since",
-        *queue,
-        "lease_end",
-        "reason",
-    )
-    say("\n".join(table(columns, pods)))
-    return 0
-
-
-def show(args: argparse.Namespace) -> int:
-    pod = client_of(args).show_pod(args.name)
-    if args.json:
-        write_json(pod)
-    else:
-        from weft.cli import text
-
-        say("\n".join(text.pod(pod)))
-    return 0
-
-
-def events(args: argparse.Namespace) -> int:
-    """With `--json --follow` one JSON object per line, as events arrive."""
-    client = client_of(args)
-    found = client.pod_events(args.name, args.after)
-    if not args.follow:
-        if args.json:
-            write_json(found)
-        else:
-            say("\n".join(table(("sequence", "at", "type", "message"), found)))
-        return 0
-    pod = client.show_pod(args.name)
-    after = args.after
-    while True:
-        _write_events(found, args.json)
-        after = max([after, *(e["sequence"] for e in found)])
-        if pod["state"] in ("RELEASED", "FAILED") and not found:
-            return 0
-        found = client.pod_events(
-            pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0
-        )
-        pod = client.show_pod(pod["id"])
-
-
-def _write_events(found: list[Json], as_json: bool) -> None:
-    import json
-
-    for event in found:
-        line = f"{event['sequence']:>6}  {event['at'][:19]}  {event['type']:<8}  {event['message']}"
-        say(json.dumps(event, ensure_ascii=False) if as_json else line)
-
-
-def receipt(args: argparse.Namespace) -> int:
-    signed = client_of(args).pod_receipt(args.name)
-    if args.json:
-        write_json(signed)
-    else:
-        from weft.cli.receipt import show_receipt
-
-        show_receipt(signed)
     return 0
 
 

@@ -730,9 +730,6 @@ UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 -- name: end_sweep
 UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
 
--- name: sweep_now
-UPDATE sweep SET next_at = %(at)s WHERE next_at > %(at)s;
-
 -- name: sweep
 SELECT next_at, ended_at, unread FROM sweep;
 
@@ -828,6 +825,13 @@ DELETE FROM resource WHERE (owner_id, key) IN (
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s);
 
+-- name: prune_generations
+-- Earlier generations of what was ordered; the pod's own row has the last one.
+DELETE FROM pod_generation WHERE (pod_id, generation) IN (
+    SELECT g.pod_id, g.generation FROM pod_generation g JOIN pod p ON p.id = g.pod_id
+    WHERE p.state = 'RELEASED' AND p.released_at < %(before)s
+    LIMIT %(limit)s);
+
 -- name: prune_traces
 -- What is a correction of a receipt stays with the receipt.
 DELETE FROM trace WHERE id IN (SELECT id FROM trace WHERE others AND gone_at < %(before)s LIMIT %(limit)s);
@@ -873,9 +877,6 @@ ON CONFLICT DO NOTHING;
 -- name: insert_generation
 INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)
 VALUES (%(pod_id)s, %(generation)s, %(ordered)s, %(at)s, %(by)s, %(what)s);
-
--- name: generations_of
-SELECT generation, at, by, what FROM pod_generation WHERE pod_id = %(pod_id)s ORDER BY generation;
 
 -- name: resource_keys
 SELECT key, state, expunged FROM resource WHERE owner_id = %(owner_id)s;

@@ -48,7 +48,7 @@ class SegmentSpec(Spec):
     members: tuple[Membership, ...] = Field(description="Ports, sorted.")
 
     def told(self) -> str:
-        # A tenant's plan doesn't name the members (weft.app.redact).
+        # A tenant's plan doesn't name the members (weft.app.shown).
         return self.named + (f", {len(self.members)} members" if self.members else "")
 
     @property

@@ -1,11 +1,10 @@
-"""Small example values for the doors' tests; the numbers mean nothing."""
+"""Small example values for tests of what is shown; the numbers mean nothing."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from weft.app.verbs import Request
-from weft.model.fabric import FabricDifference, Membership
+from weft.model.fabric import Membership
 from weft.model.ids import format_guid
 from weft.model.order import NodesOrder, Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
@@ -22,14 +21,12 @@ from weft.model.resources import (
     SegmentSpec,
     ServerSpec,
 )
-from weft.model.views import AuditLogEntry, Finding, PodView, ResourceView, ServerView, SiteView
+from weft.model.views import PodView, ResourceView, ServerView
 from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK, RDMA_NETWORK
 
 NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
 NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
 GUID = 0x0002C90300300001
-ORDER = {"name": "train", "nodes": {"count": 2, "flavor": "gpu.8", "image": "debian-12"}}
-"""An order as JSON."""
 _PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", block="-") for n in NODES[:2])
 
 
@@ -204,58 +201,4 @@ def receipt(view: PodView) -> Receipt:
         segment=view.segment or "",
         items=(item,),
         clean=True,
-    )
-
-
-def findings() -> tuple[Finding, ...]:
-    return (
-        Finding(
-            category="orphan",
-            kind="port",
-            where="cloud",
-            subject="weft-0-port-gpu09",
-            what="bears weft's mark and no live pod owns it",
-            repair="removes it",
-        ),
-    )
-
-
-def differences() -> tuple[FabricDifference, ...]:
-    return (
-        FabricDifference(
-            kind="missing cable", subject="gpu01/mlx5_0", what="gpu01/mlx5_0 has no cable to leaf1"
-        ),
-    )
-
-
-def log_entry(sequence: int, request: Request, action: str, subject: str) -> AuditLogEntry:
-    caller, now = request.caller, datetime.now(UTC)
-    return AuditLogEntry(
-        sequence=sequence,
-        at=now,
-        last_at=now,
-        user=caller.user_name,
-        user_id=caller.user_id,
-        user_domain_id=caller.user_domain_id,
-        project_id=caller.project_id,
-        project_domain_id=caller.project_domain_id,
-        action=action,
-        subject=subject,
-        address=request.address,
-        user_agent=request.user_agent,
-        request_id=request.request_id,
-        outcome="accepted",
-    )
-
-
-def site_view(document: dict[str, object], generation: int, user: str) -> SiteView:
-    return SiteView(
-        name=str(document["name"]),
-        generation=generation,
-        applied_at=NOW,
-        applied_by=user,
-        nodes=len(NODES),
-        switches=2,
-        links=8,
-        document=document,
     )

@@ -8,14 +8,31 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from weft.client import SERVICE_TYPE
+from weft.model.errors import UnauthenticatedError, WeftError
 from weft.ports.cloud import Caller
-from weft.testing.verbs import FakeIdentity
+
+
+class FakeIdentity:
+    """Tokens are whatever `tokens` says; one whose caller is expired is refused, as Keystone does."""
+
+    def __init__(self, tokens: dict[str, Caller] | None = None) -> None:
+        self.tokens = dict(tokens or {})
+        self.error: WeftError | None = None
+
+    def check(self, token: str) -> Caller:
+        if self.error:
+            raise self.error
+        caller = self.tokens.get(token)
+        if caller is None or caller.expires_at <= datetime.now(UTC):
+            raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
+        return caller
 
 
 @dataclass

@@ -16,9 +16,8 @@ from weft.drivers.openstack import KeystoneIdentity, OpenStackFacts, Sessions
 from weft.drivers.openstack.lookups import Lookups
 from weft.model.errors import InputError, UnauthenticatedError, UnknownError
 from weft.testing.callers import caller, tokens
-from weft.testing.keystone import FakeKeystone
+from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
-from weft.testing.verbs import FakeIdentity
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG"
 

@@ -26,6 +26,8 @@ EVENTS = forms(
     "abandoned with this left: …",
     "seen free, and given back: …",
     "{space} {n} is in use by somebody else: it has {n} now",
+    "P_Key {id} is on fabric {node} after the pod was released, though the receipt says that it was gone",
+    "P_Key {id} is on no port of {node} any more",
     "{kind} {id} is in {node} after the pod was released, though the receipt says that it was gone",
     "segment {id} is on fabric {node} after the pod was released, though the receipt says that it was gone",
     "segment {id} is on no port of {node} any more",

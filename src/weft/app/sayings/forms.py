@@ -32,7 +32,8 @@ GAPS = {
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",
     "cidr": r"[0-9./]{7,18}",
     "id": r"[0-9a-f-]{36}|0x[0-9a-f]{1,4}|weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
-    "space": r"(?:segment|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+    # Rows from before fabrics had segments say pkey.
+    "space": r"(?:segment|pkey|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
 }
 
 

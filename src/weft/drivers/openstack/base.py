@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from weft.drivers.openstack.lookups import Lookups
-from weft.drivers.openstack.session import Json, Project
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
-from weft.drivers.openstack.session import Json, Project, Service, Sessions
+from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, UnknownError
 from weft.model.hostneeds import HostNeeds, accelerators_of, miscounted, too_small

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
-from weft.drivers.openstack.session import Json, Project
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 
 REMEMBERED = 60.0

@@ -10,7 +10,8 @@ from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.networks import shares_of
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
-from weft.drivers.openstack.session import Json, Project
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.model.errors import OutsideError, PermanentError, TakenError
 from weft.model.resources import Kind, NetworkSpec, Outcome, Resource, SubnetSpec
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from weft.drivers.openstack.router import OWNERS
-from weft.drivers.openstack.session import Json, Project, Sessions
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.ports.networks import OnNetwork
 

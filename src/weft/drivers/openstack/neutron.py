@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
-from weft.drivers.openstack.session import Json, Params, Project
+from weft.drivers.openstack.service import Json, Params
+from weft.drivers.openstack.session import Project
 from weft.model.errors import TemporaryError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status

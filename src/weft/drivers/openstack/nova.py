@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
-from weft.drivers.openstack.session import Json, Project
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.generate.podtls import text_of
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark, owner_tag

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
-from weft.drivers.openstack.session import Json, Project, Sessions
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 

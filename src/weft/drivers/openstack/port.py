@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import IDS_IN_A_URL, NeutronKind
-from weft.drivers.openstack.session import Json, Params, Project
+from weft.drivers.openstack.service import Json, Params
+from weft.drivers.openstack.session import Project
 from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Status
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")

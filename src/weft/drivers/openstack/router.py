@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
-from weft.drivers.openstack.session import Json, Project
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.model.resources import Kind, Resource, RouterSpec, Status
 
 INTERFACES = "weft:interfaces"

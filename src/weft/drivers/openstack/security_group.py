@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
-from weft.drivers.openstack.session import Json
+from weft.drivers.openstack.service import Json
 from weft.model.resources import Ingress, Kind, Resource, SecurityGroupSpec
 
 Rule = tuple[tuple[str, object], ...]

@@ -11,7 +11,8 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from weft.drivers.openstack.session import Service, Sessions
+from weft.drivers.openstack.service import Service
+from weft.drivers.openstack.session import Sessions
 from weft.ports.witness import Witness
 
 _WORD = "weft-epoch"

@@ -1,102 +1,28 @@
-"""HTTP client of weft's API: signs in like every OpenStack client, finds the API in the catalog, gives plain data.
+"""The API's verbs, as plain data.
 
-Answers are plain dicts as the API's schema (/openapi.json) says, not models: a client must understand a newer
-server that knows more fields. Errors are the `WeftError`s that the server raised, by `weft.model.problems`.
+Answers are plain dicts as the API's schema (/openapi.json) says, not models: a client must understand a newer server
+that knows more fields. Errors are the `WeftError`s that the server raised, by `weft.model.problems`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
 
-from weft.model.errors import (
-    InputError,
-    NotFoundError,
-    PermanentError,
-    TemporaryError,
-    UnauthenticatedError,
-    WeftError,
-)
-from weft.model.problems import Shown, from_problem
+from weft.client.transport import Json, Transport
+from weft.model.errors import InputError, NotFoundError
 
-SERVICE_TYPE = "accelerator-pod"
-"""Type of weft's entry in Keystone's catalog."""
 PAGE = 500
 """Pods that are asked for at once."""
 LONGEST_WAIT = 20.0
 """Seconds that one request for events waits; shorter than the time-outs of usual proxies."""
 
-Json = dict[str, Any]
-_AGAIN = "try again; `weft pod list` shows what has come of it"
-
-
-def connect(
-    cloud: str | None = None,
-    endpoint: str | None = None,
-    region: str | None = None,
-    timeout: float = 60.0,
-) -> Client:
-    """Sign in by clouds.yaml or OS_* and find the API.
-
-    Args:
-        cloud: name in clouds.yaml; None: OS_CLOUD, or OS_* alone.
-        endpoint: address of the API; None: as the catalog says.
-        timeout: seconds that a single answer may take.
-
-    Raises `InputError` if there is nothing to sign in with, `UnauthenticatedError` if Keystone refuses,
-    `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
-    """
-    # Imported here: openstacksdk's configuration alone takes a second to load.
-    import yaml
-    from openstack import exceptions as sdk
-    from openstack.config import OpenStackConfig
-
-    try:
-        config = OpenStackConfig(app_name="weft")
-        settings: Json = {"region_name": region} if region else {}
-        found = config.get_one(cloud=cloud, **settings)
-        return Client.from_config(found, endpoint, timeout)
-    except sdk.ConfigException as error:
-        raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({_short(error)})") from None
-    except yaml.YAMLError as error:
-        raise InputError("clouds.yaml", Shown("the file"), f"YAML ({_short(error)})") from None
-    except (AttributeError, TypeError) as error:  # openstacksdk takes any YAML for what it should be
-        raise InputError(
-            "clouds.yaml", Shown("the file"), f"a mapping with `clouds` ({_short(error)})"
-        ) from None
-    except (ksa.AuthPluginException, ValueError) as error:
-        raise InputError(
-            "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
-        ) from None
-
-
-def _from_catalog(session: Session, found: Any) -> str:
-    keystone = f"Keystone at {found.config.get('auth', {}).get('auth_url', '?')}"
-    try:
-        url = session.get_endpoint(
-            service_type=SERVICE_TYPE,
-            interface=found.get_interface(SERVICE_TYPE),
-            region_name=found.get_region_name(SERVICE_TYPE),
-        )
-    except ksa.ClientException as error:
-        raise _outside(error, f"sign in and find the service {SERVICE_TYPE}", keystone) from None
-    if not url:
-        raise PermanentError(
-            f"find the service {SERVICE_TYPE}",
-            keystone,
-            "its catalog has no such entry for this region and interface",
-            "have the operator register weft's endpoint, or give --endpoint or WEFT_ENDPOINT",
-        )
-    return str(url)
-
 
 class Client:
-    """The API's verbs, by the names of `weft.app.verbs.Verbs`; orders and answers are plain JSON.
+    """The API's verbs, by the names of `weft.app.service.Service`; orders and answers are plain JSON.
 
     Args:
         session: signed in, or able to.
@@ -105,18 +31,9 @@ class Client:
     """
 
     def __init__(self, session: Session, url: str, timeout: float = 60.0) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise InputError("--endpoint", url, "an address such as https://weft.example:8787")
-        self._session = session
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self._timeout = timeout
-
-    @classmethod
-    def from_config(cls, found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:
-        """The client for one cloud of openstacksdk's configuration (a `CloudRegion`)."""
-        session = found.get_session()
-        url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
-        return cls(session, url, timeout)
+        self._transport = Transport(session, url, timeout)
+        self.url = self._transport.url
+        self._ask = self._transport.ask
 
     def plan_pod(self, order: Mapping[str, Any], remove: Sequence[str] = ()) -> Json:
         return self._ask("POST", "/v1/pods/plan" + _removing(remove), order)
@@ -271,38 +188,6 @@ class Client:
         query = urlencode({k: v for k, v in search.items() if v is not None})
         return self._ask("GET", "/v1/audit-log" + (f"?{query}" if query else ""))["entries"]
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | bytes | None = None,
-        extra_time: float = 0.0,
-        headers: Mapping[str, str] | None = None,
-    ) -> Json:
-        asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
-        headers = {"Accept": "application/json, application/problem+json", **(headers or {})}
-        data = None
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        try:
-            response = self._session.request(
-                self.url + path,
-                method,
-                headers=headers,
-                data=data,
-                raise_exc=False,
-                connect_retries=0,
-                timeout=self._timeout + extra_time,
-                redirect=False,
-            )
-        except ksa.ClientException as error:
-            raise _outside(error, asked, weft) from None
-        answer = _read(response)
-        if response.status_code < 300 and answer is not None:
-            return answer
-        raise _refused(response.status_code, answer, asked, weft)
-
 
 def _removing(nodes: Sequence[str]) -> str:
     return "?" + "&".join(f"remove={quote(n, safe='')}" for n in nodes) if nodes else ""
@@ -317,59 +202,3 @@ def _part(field: str, name: str) -> str:
     if name in ("", ".", ".."):
         raise InputError(field, name, "a name or an id")
     return quote(name, safe="")
-
-
-def _read(response: Any) -> Json | None:
-    try:
-        answer = response.json()
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftError:
-    if answer is not None and "title" in answer and status >= 400:
-        return from_problem(status, answer)
-    if status in (502, 503, 504):
-        return TemporaryError(asked, weft, f"HTTP {status} from something in front of it", _AGAIN)
-    if status in (401, 403):
-        return UnauthenticatedError(f"{asked} ({weft}): HTTP {status}; sign in again")
-    what = "not an answer of weft's API"
-    return PermanentError(asked, weft, f"HTTP {status}, {what}", "check --endpoint or the catalog's entry")
-
-
-def _outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
-    """What keystoneauth raises, as one sentence with what to do."""
-    if isinstance(error, ksa.Unauthorized):
-        return UnauthenticatedError(
-            f"Keystone refused to sign in ({error.message}): check user, password and project, or get a new token"
-        )
-    if isinstance(error, ksa.SSLError):
-        return PermanentError(
-            asked,
-            whom,
-            f"its certificate is not trusted ({_short(error)})",
-            "give the authority that signed it as `cacert` in clouds.yaml or OS_CACERT",
-        )
-    if isinstance(error, ksa.ConnectTimeout):
-        return TemporaryError(asked, whom, "no answer in time", _AGAIN)
-    if isinstance(error, ksa.ConnectionError | ksa.RetriableConnectionFailure):
-        refused = "refused" in str(error)
-        cause = "connection refused: nothing listens there" if refused else _short(error)
-        return TemporaryError(
-            asked, whom, cause, "check the address and that the service runs, then try again"
-        )
-    if isinstance(error, ksa.CatalogException):
-        return PermanentError(
-            asked, whom, _short(error), "sign in to a project, or give --endpoint or WEFT_ENDPOINT"
-        )
-    if isinstance(error, ksa.NotFound):
-        return NotFoundError(f"{asked} ({whom}): {_short(error)}; check auth_url")
-    if isinstance(error, ksa.AuthPluginException):
-        return InputError("sign-in", "clouds.yaml or OS_*", f"complete sign-in data ({_short(error)})")
-    return PermanentError(asked, whom, _short(error), "check auth_url and the sign-in data")
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else text[:300] + "…"

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 import yaml
 
+from tests.helpers.doors import ORDER, DoorsHouse
 from weft.cli.main import main
-from weft.testing.examples import ORDER
 from weft.testing.keystone import FakeKeystone
-from weft.testing.verbs import FakeVerbs
 
 USERS = ("a-member", "a-reader", "b-member", "operator", "system-reader")
 
@@ -49,7 +48,7 @@ class Desk:
     """See the module's docstring."""
 
     folder: Path
-    verbs: FakeVerbs
+    house: DoorsHouse
     keystone: FakeKeystone
     url: str
     capture: Capture

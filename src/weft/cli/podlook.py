@@ -1,0 +1,92 @@
+"""`weft pod list`, `show`, `events` and `receipt`: what there is, and what happened."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Json, client_of, say, table, write_json
+
+
+def list_(args: argparse.Namespace) -> int:
+    pods = client_of(args).list_pods(
+        args.all_projects,
+        project=args.project,
+        state=args.state,
+        node=args.node,
+        name=args.name,
+        limit=args.limit,
+        marker=args.marker,
+    )
+    if args.json:
+        write_json(pods)
+        return 0
+    project = ("project_id",) if args.all_projects else ()
+    waits = [p for p in pods if p.get("position") or p.get("expected_start")]
+    queue = ("position", "expected_start") if waits else ()
+    columns = (
+        "name",
+        *project,
+        "state",
+        "nodes",
+        "fabric",
+        "segment",
+        "since",
+        *queue,
+        "lease_end",
+        "reason",
+    )
+    say("\n".join(table(columns, pods)))
+    return 0
+
+
+def show(args: argparse.Namespace) -> int:
+    pod = client_of(args).show_pod(args.name)
+    if args.json:
+        write_json(pod)
+    else:
+        from weft.cli import text
+
+        say("\n".join(text.pod(pod)))
+    return 0
+
+
+def events(args: argparse.Namespace) -> int:
+    """With `--json --follow` one JSON object per line, as events arrive."""
+    client = client_of(args)
+    found = client.pod_events(args.name, args.after)
+    if not args.follow:
+        if args.json:
+            write_json(found)
+        else:
+            say("\n".join(table(("sequence", "at", "type", "message"), found)))
+        return 0
+    pod = client.show_pod(args.name)
+    after = args.after
+    while True:
+        _write_events(found, args.json)
+        after = max([after, *(e["sequence"] for e in found)])
+        if pod["state"] in ("RELEASED", "FAILED") and not found:
+            return 0
+        found = client.pod_events(
+            pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0
+        )
+        pod = client.show_pod(pod["id"])
+
+
+def _write_events(found: list[Json], as_json: bool) -> None:
+    import json
+
+    for event in found:
+        line = f"{event['sequence']:>6}  {event['at'][:19]}  {event['type']:<8}  {event['message']}"
+        say(json.dumps(event, ensure_ascii=False) if as_json else line)
+
+
+def receipt(args: argparse.Namespace) -> int:
+    signed = client_of(args).pod_receipt(args.name)
+    if args.json:
+        write_json(signed)
+    else:
+        from weft.cli.receipt import show_receipt
+
+        show_receipt(signed)
+    return 0

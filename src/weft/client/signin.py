@@ -1,0 +1,83 @@
+"""Signing in like every OpenStack client, and finding the API in Keystone's catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1.session import Session
+
+from weft.client.transport import Json, outside, short
+from weft.client.verbs import Client
+from weft.model.errors import InputError, PermanentError
+from weft.model.problems import Shown
+
+SERVICE_TYPE = "accelerator-pod"
+"""Type of weft's entry in Keystone's catalog."""
+
+
+def connect(
+    cloud: str | None = None,
+    endpoint: str | None = None,
+    region: str | None = None,
+    timeout: float = 60.0,
+) -> Client:
+    """Sign in by clouds.yaml or OS_* and find the API.
+
+    Args:
+        cloud: name in clouds.yaml; None: OS_CLOUD, or OS_* alone.
+        endpoint: address of the API; None: as the catalog says.
+        timeout: seconds that a single answer may take.
+
+    Raises `InputError` if there is nothing to sign in with, `UnauthenticatedError` if Keystone refuses,
+    `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
+    """
+    # Imported here: openstacksdk's configuration alone takes a second to load.
+    import yaml
+    from openstack import exceptions as sdk
+    from openstack.config import OpenStackConfig
+
+    try:
+        config = OpenStackConfig(app_name="weft")
+        settings: Json = {"region_name": region} if region else {}
+        found = config.get_one(cloud=cloud, **settings)
+        return of_cloud(found, endpoint, timeout)
+    except sdk.ConfigException as error:
+        raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({short(error)})") from None
+    except yaml.YAMLError as error:
+        raise InputError("clouds.yaml", Shown("the file"), f"YAML ({short(error)})") from None
+    except (AttributeError, TypeError) as error:  # openstacksdk takes any YAML for what it should be
+        raise InputError(
+            "clouds.yaml", Shown("the file"), f"a mapping with `clouds` ({short(error)})"
+        ) from None
+    except (ksa.AuthPluginException, ValueError) as error:
+        raise InputError(
+            "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
+        ) from None
+
+
+def of_cloud(found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:
+    """The client for one cloud of openstacksdk's configuration (a `CloudRegion`)."""
+    session = found.get_session()
+    url = endpoint or found.get_endpoint(SERVICE_TYPE) or _from_catalog(session, found)
+    return Client(session, url, timeout)
+
+
+def _from_catalog(session: Session, found: Any) -> str:
+    keystone = f"Keystone at {found.config.get('auth', {}).get('auth_url', '?')}"
+    try:
+        url = session.get_endpoint(
+            service_type=SERVICE_TYPE,
+            interface=found.get_interface(SERVICE_TYPE),
+            region_name=found.get_region_name(SERVICE_TYPE),
+        )
+    except ksa.ClientException as error:
+        raise outside(error, f"sign in and find the service {SERVICE_TYPE}", keystone) from None
+    if not url:
+        raise PermanentError(
+            f"find the service {SERVICE_TYPE}",
+            keystone,
+            "its catalog has no such entry for this region and interface",
+            "have the operator register weft's endpoint, or give --endpoint or WEFT_ENDPOINT",
+        )
+    return str(url)

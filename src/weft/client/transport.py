@@ -1,0 +1,127 @@
+"""One question to the API and its answer; what goes wrong on the way is a `WeftError` that says what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1.session import Session
+
+from weft.model.errors import (
+    InputError,
+    NotFoundError,
+    PermanentError,
+    TemporaryError,
+    UnauthenticatedError,
+    WeftError,
+)
+from weft.model.problems import from_problem
+
+Json = dict[str, Any]
+_AGAIN = "try again; `weft pod list` shows what has come of it"
+
+
+class Transport:
+    """Asks over a session that is signed in, or able to.
+
+    Args:
+        url: address of the API, with or without `/v1`.
+        timeout: seconds that a single answer may take, waiting on purpose not counted.
+    """
+
+    def __init__(self, session: Session, url: str, timeout: float) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InputError("--endpoint", url, "an address such as https://weft.example:8787")
+        self._session = session
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._timeout = timeout
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None = None,
+        extra_time: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
+        headers = {"Accept": "application/json, application/problem+json", **(headers or {})}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            response = self._session.request(
+                self.url + path,
+                method,
+                headers=headers,
+                data=data,
+                raise_exc=False,
+                connect_retries=0,
+                timeout=self._timeout + extra_time,
+                redirect=False,
+            )
+        except ksa.ClientException as error:
+            raise outside(error, asked, weft) from None
+        answer = _read(response)
+        if response.status_code < 300 and answer is not None:
+            return answer
+        raise _refused(response.status_code, answer, asked, weft)
+
+
+def _read(response: Any) -> Json | None:
+    try:
+        answer = response.json()
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftError:
+    if answer is not None and "title" in answer and status >= 400:
+        return from_problem(status, answer)
+    if status in (502, 503, 504):
+        return TemporaryError(asked, weft, f"HTTP {status} from something in front of it", _AGAIN)
+    if status in (401, 403):
+        return UnauthenticatedError(f"{asked} ({weft}): HTTP {status}; sign in again")
+    what = "not an answer of weft's API"
+    return PermanentError(asked, weft, f"HTTP {status}, {what}", "check --endpoint or the catalog's entry")
+
+
+def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
+    """What keystoneauth raises, as one sentence with what to do."""
+    if isinstance(error, ksa.Unauthorized):
+        return UnauthenticatedError(
+            f"Keystone refused to sign in ({error.message}): check user, password and project, or get a new token"
+        )
+    if isinstance(error, ksa.SSLError):
+        return PermanentError(
+            asked,
+            whom,
+            f"its certificate is not trusted ({short(error)})",
+            "give the authority that signed it as `cacert` in clouds.yaml or OS_CACERT",
+        )
+    if isinstance(error, ksa.ConnectTimeout):
+        return TemporaryError(asked, whom, "no answer in time", _AGAIN)
+    if isinstance(error, ksa.ConnectionError | ksa.RetriableConnectionFailure):
+        refused = "refused" in str(error)
+        cause = "connection refused: nothing listens there" if refused else short(error)
+        return TemporaryError(
+            asked, whom, cause, "check the address and that the service runs, then try again"
+        )
+    if isinstance(error, ksa.CatalogException):
+        return PermanentError(
+            asked, whom, short(error), "sign in to a project, or give --endpoint or WEFT_ENDPOINT"
+        )
+    if isinstance(error, ksa.NotFound):
+        return NotFoundError(f"{asked} ({whom}): {short(error)}; check auth_url")
+    if isinstance(error, ksa.AuthPluginException):
+        return InputError("sign-in", "clouds.yaml or OS_*", f"complete sign-in data ({short(error)})")
+    return PermanentError(asked, whom, short(error), "check auth_url and the sign-in data")
+
+
+def short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:300] + "…"

@@ -1,0 +1,227 @@
+"""One service of the cloud: requests, pages, and what its answers and its silence mean."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+import requests
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.exceptions import ConnectionError as NotConnected
+from keystoneauth1.exceptions import HttpError
+from openstack.config.cloud_region import CloudRegion
+
+from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exception
+from weft.model.errors import OutsideError, TemporaryError, UnknownError
+
+MOST_PAGES = 1000
+"""Maximum pages of one listing; a service that continues beyond that is not trusted."""
+NOVA_MICROVERSION = "2.74"
+"""Train: the first to accept a requested `host` that the scheduler checks; also has tags and descriptions."""
+Json = dict[str, Any]
+Params = Mapping[str, str | int | Sequence[str]]
+
+
+class Service:
+    """One service of the cloud, seen from one project. Thread-safe."""
+
+    def __init__(
+        self,
+        region: CloudRegion,
+        service_type: str,
+        version: str | None,
+        counter: CallCounter,
+        doubt: Callable[[bool], None],
+    ) -> None:
+        self._type = service_type
+        self._region = region
+        self._version = version
+        self._doubt = doubt
+        self._client: Adapter | None = None
+        self._lock = threading.Lock()
+        self._counter = counter
+
+    def item(self, asked: str, path: str, name: str, params: Params | None = None) -> Json:
+        """The object `name` in the body of a GET that must succeed. Raises `UnknownError`."""
+        return self.part(asked, self.ask(asked, "GET", path, params=params), name)
+
+    def item_or_absent(self, asked: str, path: str, name: str, thing_id: str) -> Json | None:
+        """The object `name`; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
+        answer = self.ask(asked, "GET", path, ok=(404,))
+        if answer.status == 404:
+            if not answer.proves_absent(thing_id):
+                raise self.error(asked, answer, reading=True)
+            return None
+        return self.part(asked, answer, name)
+
+    def part(self, asked: str, answer: Answer, name: str, reading: bool = True) -> Json:
+        """The object `name` of an answer's body. Raises `UnknownError`; `TemporaryError` if it was no read."""
+        part = answer.body.get(name)
+        if not isinstance(part, dict):
+            raise self._misshapen(asked, answer, f"no object {name!r}", reading)
+        return cast(Json, part)
+
+    def rows(self, asked: str, answer: Answer, collection: str) -> list[Json]:
+        """The list `collection` of an answer's body. Raises `UnknownError`."""
+        found = answer.body.get(collection)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast(list[object], found)):
+            raise self._misshapen(asked, answer, f"no list {collection!r}")
+        return cast(list[Json], found)
+
+    def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
+        """All rows of a collection, page after page (`next` in `{collection}_links`).
+
+        Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says
+        nothing about what doesn't.
+        """
+        rows: list[Json] = []
+        pages: set[str] = set()
+        page: str | None = path
+        while page:
+            answer = self.ask(asked, "GET", page, params=params)
+            pages.add(page)
+            rows.extend(self.rows(asked, answer, collection))
+            links = (
+                self.rows(asked, answer, f"{collection}_links")
+                if f"{collection}_links" in answer.body
+                else []
+            )
+            following = [str(link.get("href")) for link in links if link.get("rel") == "next"]
+            # The link contains all parameters; its host may be reachable only for the service itself.
+            page = f"{path}?{following[0].partition('?')[2]}" if following else None
+            params = None
+            if page in pages or len(pages) >= MOST_PAGES:
+                raise self._misshapen(asked, answer, f"a listing without an end ({len(pages)} pages)")
+        return rows
+
+    def ask(
+        self,
+        asked: str,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: object | None = None,
+        headers: Mapping[str, str] | None = None,
+        ok: Collection[int] = (),
+    ) -> Answer:
+        """One request.
+
+        Args:
+            asked: the request in words, for the error, such as `create port weft-1a2b-port-gpu01`.
+            ok: statuses of 400 and above that the caller handles.
+        """
+        reading = method == "GET"
+        extra: dict[str, Any] = {"microversion": NOVA_MICROVERSION} if self._type == "compute" else {}
+        try:
+            response = self._connected().request(
+                path,
+                method,
+                params=params,
+                json=json,
+                headers=dict(headers or {}),
+                raise_exc=False,
+                redirect=False,  # only the service's own answer counts
+                **extra,
+            )
+        except Exception as error:  # keystoneauth raises anything for malformed documents
+            self._doubt(not isinstance(error, HttpError | NotConnected | requests.RequestException | OSError))
+            raise error_of_exception(asked, self._of(), error, reading) from error
+        self._counter.count(method, self._type, path)
+        answer = _answer(response)
+        if not (answer.readable if reading else answer.fine) and answer.status not in ok:
+            raise self.error(asked, answer, reading)
+        return answer
+
+    def signed_in_project(self) -> str:
+        """Id of the project that the token is for."""
+        asked = "sign in"
+        try:
+            return str(self._connected().get_project_id())
+        except Exception as error:
+            self._doubt(False)
+            raise error_of_exception(asked, self._of(), error, True) from error
+
+    def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
+        """The error of an answer that `ask` was told to let through."""
+        if not answer.request_id or answer.status in (401, 403):
+            self._doubt(False)
+        return error_of_answer(asked, self._of(), answer, reading)
+
+    def unseen(self, asked: str, seen: str) -> UnknownError:
+        """The error if a positive control isn't seen. The token may lack a role that was granted again meanwhile."""
+        self._doubt(False)
+        then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
+        return UnknownError(asked, self._type, seen, then)
+
+    def _connected(self) -> Adapter:
+        with self._lock:
+            if self._client is None:
+                region, kind = self._region, self._type
+                self._client = Adapter(
+                    session=region.get_session(),
+                    service_type=region.get_service_type(kind),
+                    service_name=region.get_service_name(kind),
+                    interface=region.get_interface(kind),
+                    region_name=region.get_region_name(kind),
+                    endpoint_override=region.get_endpoint(kind),
+                    version=self._version,
+                )
+            return self._client
+
+    def _misshapen(self, asked: str, answer: Answer, what: str, reading: bool = True) -> OutsideError:
+        if not answer.request_id:
+            self._doubt(False)
+        seen = f"{answer.sentence()}: {what} in it ({', '.join(map(str, answer.body)) or 'nothing'})"[:300]
+        then = "its state is unknown: check the catalog's endpoint and any proxy in front of the service"
+        return (UnknownError if reading else TemporaryError)(asked, self._of(), seen, then)
+
+    def _of(self) -> str:
+        """The service with its URL, or with Keystone's if the catalog isn't known yet."""
+        client = self._client
+        try:
+            url = client.get_endpoint() if client is not None else None
+        except Exception:
+            url = None  # only needed for the message; the error itself was reported
+        keystone = self._region.config.get("auth", {}).get("auth_url", "an unknown address")
+        return f"{self._type} at {url}" if url else f"{self._type}, through keystone at {keystone}"
+
+
+class CallCounter:
+    """Counts requests by method and path without ids: the cost of a phase for the cloud."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def count(self, method: str, service: str, path: str) -> None:
+        parts = ["{id}" if len(p) >= 32 else p for p in path.split("?")[0].split("/")]
+        row = f"{method} {service} {'/'.join(parts)}"
+        with self._lock:
+            self.calls[row] = self.calls.get(row, 0) + 1
+
+    def take(self) -> dict[str, int]:
+        """What was counted since the last call."""
+        with self._lock:
+            calls, self.calls = self.calls, {}
+        return calls
+
+
+def _answer(response: requests.Response) -> Answer:
+    strange = ""
+    try:
+        body = response.json() if response.content else None
+    except ValueError:
+        body, strange = None, response.headers.get("Content-Type", "text")
+    if not isinstance(body, dict):
+        strange = strange or ("nothing" if body is None else type(body).__name__)
+        body = {}
+    return Answer(
+        status=response.status_code,
+        body=body,
+        text=response.text if strange or response.status_code >= 400 else "",
+        request_id=response.headers.get("x-openstack-request-id", ""),
+        retry_after=response.headers.get("Retry-After"),
+        strange=strange,
+    )

@@ -1,0 +1,129 @@
+"""weft behind its doors: the real service, policy and redaction over a real database, and fakes where it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+
+from tests.engine.house import ORDER as ORDERED
+from tests.engine.house import House
+from weft.api.app import create_app
+from weft.app.policy import Policy
+from weft.app.redact import redacted
+from weft.app.service import Service
+from weft.engine.clock import SystemClock
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.order import LeaseOrder
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Planted
+from weft.testing.keystone import FakeIdentity
+
+ORDER: dict[str, Any] = {"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}}
+"""An order as JSON, of what the doors' cloud offers."""
+_START = datetime(2027, 1, 1, 12, tzinfo=UTC).timestamp()
+_REST = (PodState.READY, PodState.FAILED, PodState.RELEASED)
+
+
+class DoorClock(SystemClock):
+    """Runs as any clock does, from the beginning of 2027: dates of leases can be written down in tests."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(_START + time.monotonic() - self._begin, UTC)
+
+
+def no_service() -> Service:
+    """For an API of which no verb is asked."""
+    return cast(Service, object.__new__(Service))
+
+
+class DoorsHouse(House):
+    """A house whose pods stand still until a test lets them go on: `finish`, or `working` for all the time."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        super().__init__(database, url, clock=DoorClock())
+
+    def stand_behind(self, app: FastAPI, identity: FakeIdentity) -> None:
+        """Answer what this server is asked from now on."""
+        app.state.verbs, app.state.identity = redacted(self.service, Policy()), identity
+
+    def served(self, identity: FakeIdentity) -> FastAPI:
+        """An API of its own."""
+        return create_app(self.service, identity)
+
+    def finish(self, name: str, project: str = "id-of-team-a") -> PodRecord:
+        """Visit a pod until it is READY, FAILED or RELEASED."""
+        pod = self.store.find_pod(name, project)
+        for _ in range(60):
+            pod = self.store.find_pod(str(pod.id), None)
+            if pod.state in _REST and (pod.wanted != "absent" or pod.state is PodState.RELEASED):
+                return pod
+            self.store.wake(pod.id)
+            self.worker.run_once()
+        raise AssertionError(f"pod {name} is {pod.state} ({pod.reason})")
+
+    @contextmanager
+    def working(self) -> Generator[None]:
+        """A worker's threads, as in a service."""
+        worker = self.new_worker("threads")
+        worker.start()
+        try:
+            yield
+        finally:
+            worker.stop()
+
+    def break_servers(self, reason: str = "No valid host was found on cn-17.") -> Planted:
+        """No server boots any more, until `left` of what was planted is 0."""
+        return self.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason=reason)
+
+    def orphan(self, pod: PodRecord) -> None:
+        """A second thing under the mark of something of this pod: an audit finds it and may remove it."""
+        original = self.cloud.thing("network/rdma")
+        assert original.mark is not None and original.mark.owner == Owner.pod(str(pod.id))
+        self.cloud.add(Kind.NETWORK, original.name, original.project_id, original.mark)
+
+    def pull_cable(self) -> None:
+        """One between two switches isn't discovered any more."""
+        seen = self.fabric.topology()
+        fewer = seen.model_copy(update={"links": seen.links[:-1]})
+        self.fabric.topology = lambda: fewer
+
+    def multiply(self, name: str, times: int) -> None:
+        """So many more rows as the one of this pod, under other names."""
+        other = {"id": "gen_random_uuid()", "name": "name || number"}
+        columns = (
+            "SELECT column_name FROM information_schema.columns "
+            "WHERE table_name = 'pod' AND is_generated = 'NEVER' AND is_identity = 'NO'"
+        )
+        with psycopg.connect(self.database.url) as connection:
+            names = [row[0] for row in connection.execute(columns)]
+            values = ", ".join(other.get(column, column) for column in names)
+            copy = f"INSERT INTO pod ({', '.join(names)}) SELECT {values} FROM pod, generate_series(1, %s) AS number"
+            connection.execute(f"{copy} WHERE name = %s".encode(), (times, name))
+
+    def fill(self, but: int = 0, end: datetime | None = None) -> PodRecord:
+        """Another project takes every node but so many."""
+        count = sum(node.role == "compute" for node in self.site.nodes) - but
+        order = ORDERED.model_copy(update={"name": "full", "lease": LeaseOrder(end=end)})
+        return self.order(order, count=count)
+
+
+@pytest.fixture
+def doors(database: Database, database_url: str) -> Generator[DoorsHouse]:
+    """A weft behind its doors, whose pods stand still until the test lets them go on."""
+    house = DoorsHouse(database, database_url)
+    yield house
+    house.close()
