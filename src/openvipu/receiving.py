@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PLACES = 48
-"""Calls that may be received at the same time; less than the threads of a door."""
+"""Calls that may be received at the same time; fewer than a server's threads."""
 
 SHARE = 32
 """Those of one host."""

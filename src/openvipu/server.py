@@ -34,7 +34,7 @@ USER_SERVICES = ("virmgrpc.UserService", "virmgrpc.VersionService", "openvipu.ca
 ADMIN_SERVICES = (*USER_SERVICES, "openvipu.admin.v1.AdminService")
 
 WORKERS = 128
-"""Threads of a door: more than the calls that may wait (48, of both doors) or be received (48) together hold."""
+"""Threads of a gRPC server: more than the calls that may wait (48, of both servers) or be received (48) use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Config:
     """Where a controller keeps its state and listens. Port 0 takes a free one; None: don't listen.
 
     Attributes:
-        tls: certificates of the doors; None: no TLS.
-        client_certificates: with ``tls``: clients show certificates too. Else they are known by their keys alone.
-        agents_ca: agents are verified by this authority, and shown the key alone.
-        agents_without_tls: agents have no TLS though the doors have: the key goes to them in the clear.
-        plain_user_address: one more users' door without TLS, for Poplar, which knows none; empty: none.
+        tls: certificates of both servers; None: no TLS.
+        client_certificates: with ``tls``: clients need certificates, too. Otherwise only their keys identify them.
+        agents_ca: agents are verified with this CA, and sent the key only.
+        agents_without_tls: agents have no TLS although the servers do: the key is sent to them in clear text.
+        plain_user_address: an additional user API without TLS, for Poplar, which doesn't support it; empty: none.
     """
 
     state: Path
@@ -64,12 +64,12 @@ class Config:
 
 
 class ControllerServer:
-    """Both doors, the repair loop, metrics and discovery of one controller."""
+    """Both APIs, the repair loop, metrics and discovery of one controller."""
 
     def __init__(
         self, config: Config, clock: Callable[[], float] = time.time, step: Step = lambda _: None
     ) -> None:
-        """Start everything; a Refusal or StateError says what can't be started, and nothing is left on."""
+        """Start everything; a Refusal or StateError says what can't be started, and everything is stopped again."""
         with ExitStack() as stack:
             self._start(config, clock, step, stack)
             self._stack = stack.pop_all()
@@ -90,7 +90,7 @@ class ControllerServer:
         if self.discovery:
             stack.callback(self.discovery.close)
         self.calls = Calls()
-        # a first look at the machines, so that nothing is placed on one that is dead or not clean
+        # a first poll of the machines, so that nothing is placed on one that is dead or not clean
         self.watch.poll()
         self.jobs.resume()
         self.watch.start()
@@ -131,12 +131,12 @@ class ControllerServer:
         return port
 
     def close(self) -> None:
-        """Stop taking calls, finish what runs, write nothing more."""
+        """Stop accepting calls, finish running ones, write nothing more."""
         self._stack.close()
 
 
 def _agents_tls(config: Config, tls: Tls | None) -> Tls | None:
-    """How agents are called: as the doors are, unless something else was said."""
+    """How agents are called: like the servers, unless configured otherwise."""
     if config.agents_without_tls:
         return None
     if config.agents_ca:
@@ -147,7 +147,7 @@ def _agents_tls(config: Config, tls: Tls | None) -> Tls | None:
 
 
 def _check_doors(config: Config, store: Store) -> None:
-    """Who can reach an open admin door owns every machine: beyond loopback it needs keys or certificates."""
+    """Whoever can reach an open admin API controls every machine: beyond loopback it needs keys or certificates."""
     host, _ = split_address(config.admin_address)
     certificates = config.tls and config.client_certificates
     if store.state.settings.secure or (not config.tls and _is_loopback(host)) or certificates:

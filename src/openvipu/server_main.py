@@ -87,7 +87,7 @@ def _add_tls(made: argparse.ArgumentParser) -> None:
         "--plain-user-address",
         default="",
         metavar="HOST:PORT",
-        help="with --tls: one more users' door without TLS, for Poplar, which knows none",
+        help="with --tls: an additional user API without TLS, for Poplar, which doesn't support it",
     )
 
 

@@ -1,4 +1,4 @@
-"""The plain HTTP doors (metrics, exporters, the proxy): few connections at a time, each for a few seconds."""
+"""The plain HTTP servers (metrics, exporters, the proxy): few connections at a time, each for a few seconds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CONNECTIONS = 16
-"""At the same time; a further one is closed at once."""
+"""Maximum connections; further ones are closed immediately."""
 
 SECONDS = 20.0
-"""That a connection may last, whatever is said on it."""
+"""Seconds that a connection may last, whatever is sent on it."""
 
 
 class WebServer(ThreadingHTTPServer):
-    """A thread for each connection, of which there are few; nobody is known here, so nobody may stay."""
+    """A thread for each of few connections; without authentication, so none may stay."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -48,7 +48,7 @@ class WebServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is no error of ours."""
+        """A client that disconnects is not an error."""
 
 
 def serve_in_thread(server: WebServer, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Which controller an agent obeys: the first that claims it with a key, until that one releases it."""
+"""The controller that an agent is bound to: the first that claims it with a key, until that one releases it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openvipu.model.state import Owner
 
 
 class Binding:
-    """The agent's owner, kept in a file so that a restart doesn't open the door to another controller.
+    """The agent's owner, kept in a file so that a restart doesn't let another controller in.
 
     With ``preset_key`` only a controller that shows this key can claim, so that not even the first
     claim is on trust.
@@ -30,7 +30,7 @@ class Binding:
         self.owner: Owner | None = _read(path) if path and path.exists() else None
 
     def claim(self, controller_id: str, key: str) -> None:
-        """Make this controller the owner; again by the owner is no error, by another one Forbidden."""
+        """Make this controller the owner; idempotent for the owner, Forbidden for others."""
         check_id("controller id", controller_id)
         if not key:
             raise Forbidden("a controller must show its key to claim this agent")

@@ -35,7 +35,7 @@ class AgentService(pb_grpc.AgentServiceServicer):
         return pb.ClaimReply(machine=self._machine())
 
     def Release(self, request: pb.ReleaseRequest, context: Any) -> pb.ReleaseReply:
-        """Clear every partition, then forget the owner: the machine is handed back clean."""
+        """Clear every partition, then forget the owner: the machine is returned clean."""
         self._check(context)
         for setting in self._hardware.status().settings:
             self._hardware.clear(setting.partition_id, setting.generation)

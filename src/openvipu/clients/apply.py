@@ -1,7 +1,7 @@
-"""``vipu-admin apply FILE``: make agents, clusters, allocations and users as a JSON file lists them.
+"""``vipu-admin apply FILE``: create agents, clusters, allocations and users as listed in a JSON file.
 
-For cloud-init: it may be run again, waits for a controller and agents that don't answer yet, makes what is missing,
-and refuses (changing nothing of it) what is there but differs. It removes nothing.
+For cloud-init: it is idempotent, waits for a controller and agents that don't respond yet, creates what is missing,
+and refuses to change what exists but differs. It removes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIELDS: dict[str, dict[str, type]] = {
     "allocations": {"id": str, "cluster": str, "agents": list},
     "users": {"id": str, "allocations": list, "access_key": str, "admin": bool},
 }
-"""What the file may say, and of which type. Only ``id`` is needed everywhere."""
+"""Fields of the file and their types. Only ``id`` is always required."""
 
 PAUSE = 1.0
 """Seconds between two tries for an agent that doesn't answer."""
@@ -59,7 +59,7 @@ def read(path: Path) -> dict[str, list[Entry]]:
 
 
 def apply(session: Session, arguments: argparse.Namespace) -> None:
-    """Make everything, in the order in which one needs the other."""
+    """Create everything, in order of dependencies."""
     wanted = read(Path(arguments.file))
     ends = time.monotonic() + arguments.wait
     _await_controller(session, ends)

@@ -1,4 +1,4 @@
-"""Where the controller is and who is asking: flags, environment, configuration file, in this order."""
+"""The controller's address and the caller's credentials: flags, environment, configuration file, in this order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE_NAME = "vipu-cli.hcl"
 LARGEST_FILE = 1 << 20
 
 KEYS = ("api-host", "api-port", "admin-port", "api-user-id", "api-access-key", "tls")
-"""What a configuration file may say. Other keys are left alone: they may be another program's."""
+"""Keys of a configuration file. Others are ignored: they may be another program's."""
 
 _ENVIRONMENT = {
     "api-host": "VIPU_CLI_API_HOST",
@@ -31,7 +31,7 @@ _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A controller's door and the caller's papers."""
+    """A controller's address and the caller's credentials."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""A command line's connection to the controller, and how it tells what happened."""
+"""A command's connection to the controller, and its output."""
 
 from __future__ import annotations
 

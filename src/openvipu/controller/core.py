@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Times in seconds. ``poll`` 0 means that nobody polls but who calls ``Watch.poll`` (tests)."""
+    """Times in seconds. ``poll`` 0: only explicit calls of ``Watch.poll`` (tests)."""
 
     poll: float = 10.0
     backoff: float = 1.0

@@ -23,7 +23,7 @@ PORT = 8093
 """Where beacons are listened for unless an interface is given with a port. Our choice."""
 
 LONGEST_LIST = 4096
-"""Agents that are remembered at most: beacons are not authenticated, memory is not for the asking."""
+"""Maximum number of remembered agents: beacons are not authenticated, so memory must be limited."""
 
 REMEMBERED = 300.0
 """Seconds that an agent is listed after its last beacon; agents send one every five."""
@@ -105,7 +105,7 @@ class Discovery:
                         self.note(replace(found, interface=str(key.data)))
 
     def note(self, found: Seen) -> None:
-        """Remember an agent. The one that was silent for longest makes room: junk doesn't shut others out."""
+        """Remember an agent, evicting the one that was silent for longest: junk can't keep others out."""
         with self._lock:
             key = (found.host, found.port)
             self._seen[key] = found

@@ -1,4 +1,4 @@
-"""What is known of the machines now. It isn't stored: after a restart the first poll tells it again."""
+"""What is known about the machines now. Not stored: after a restart the first poll provides it again."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Health:
             self._missed[agent_id] = self._missed.get(agent_id, 0) + 1
 
     def unreachable(self, agent_id: str) -> None:
-        """A call between polls wasn't answered: give its IPUs to nobody, but count polls only."""
+        """A call between polls failed: don't assign its IPUs, but count only polls."""
         with self._lock:
             self._missed.setdefault(agent_id, 1)
 
     def dirty(self, agent_id: str) -> None:
-        """A partition was given up without being cleared here: give none of its IPUs away."""
+        """A partition was abandoned without being cleared here: don't assign any of its IPUs."""
         with self._lock:
             self._dirty.add(agent_id)
 
     def clean(self, agent_id: str) -> None:
-        """Seen to carry nothing that it shouldn't."""
+        """Seen without anything that it shouldn't have."""
         with self._lock:
             self._dirty.discard(agent_id)
 
@@ -61,7 +61,7 @@ class Health:
             return self._statuses.get(agent_id)
 
     def unhealthy(self) -> Unhealthy:
-        """IPUs that must not be given: dead ones, and every one of a machine that is dirty or doesn't answer."""
+        """IPUs that must not be assigned: dead ones, and all of a machine that is dirty or doesn't respond."""
         with self._lock:
             whole = self._dirty | set(self._missed)
             dead = {

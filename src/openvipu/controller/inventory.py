@@ -1,4 +1,4 @@
-"""What administrators do: agents, clusters, allocations, users."""
+"""The administrators' operations: agents, clusters, allocations, users."""
 
 from __future__ import annotations
 

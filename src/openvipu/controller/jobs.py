@@ -1,7 +1,7 @@
-"""Making partitions true on the hardware: set up, reset, relocate, clear.
+"""Realizing partitions on the hardware: set up, reset, relocate, clear.
 
-Every job begins from the stored state and can be done again, so a restart simply does again what was
-under way. Jobs of one partition run in its lane, one after the other; those of different partitions run beside each
+Every job starts from the stored state and is idempotent, so a restart simply repeats what was in
+progress. Jobs of one partition run in its lane, one after the other; those of different partitions run beside each
 other, since no two have an IPU in common.
 """
 
@@ -78,7 +78,7 @@ class Jobs:
     def remove(self, id_: str, generation: int) -> None:
         """Clear every machine, then forget the partition; with force even if a machine doesn't answer.
 
-        A machine that couldn't be cleared is given to nobody until the poll has cleaned it.
+        A machine that couldn't be cleared isn't assigned until the poll has cleaned it.
         """
         partition = self._due(id_, generation, Operation.REMOVING)
         if partition is None:
@@ -147,7 +147,7 @@ class Jobs:
     def _relocate(self, partition: Partition, avoid: Unhealthy) -> bool:
         """Clear the machines, then move to other IPUs of the pool; False if there is no other place.
 
-        In this order, because what is given back may be given to another partition at once.
+        In this order, because released IPUs may be assigned to another partition immediately.
         """
         unhealthy = self._core.health.unhealthy() | avoid
 

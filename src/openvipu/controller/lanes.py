@@ -1,7 +1,6 @@
-"""Lanes: work of one lane is done one piece after the other, in order; lanes run beside each other.
+"""Lanes: the work of one lane runs sequentially, in order; lanes run in parallel.
 
-Requests run in the thread that brought them, jobs in a pool of threads: many slow jobs keep no request waiting
-that is in another lane.
+Requests run in their own thread, jobs in a thread pool: many slow jobs don't delay requests in other lanes.
 """
 
 from __future__ import annotations

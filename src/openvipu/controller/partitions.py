@@ -1,4 +1,4 @@
-"""What users ask for: create, remove and reset partitions; and look at them."""
+"""The users' operations: create, remove, reset and show partitions."""
 
 from __future__ import annotations
 

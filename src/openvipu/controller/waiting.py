@@ -1,4 +1,4 @@
-"""Who may wait: requests that wait hold a thread each, so there are places for some, and each caller has a share."""
+"""Limits waiting: waiting requests hold a thread each, so their number is limited, in total and per caller."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from openvipu.model.errors import Busy
 
 PLACES = 48
-"""Requests that wait at the same time; less than the threads of a door, so that others are always answered."""
+"""Maximum waiting requests; fewer than a server's threads, so that others are always handled."""
 
 SHARE = 16
-"""Places of one caller: a quarter of a door's threads."""
+"""Maximum per caller: a quarter of a server's threads."""
 
 
 @dataclass(frozen=True, slots=True)

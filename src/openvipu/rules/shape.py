@@ -1,4 +1,4 @@
-"""From requirements to a shape: every "choose for me" is chosen, every impossible wish refused."""
+"""From requirements to a shape: every "choose for me" is decided, every impossible request refused."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The controller's gRPC services: the public user API, the catalog beside it, the admin API."""
+"""The controller's gRPC services: the public user API with its catalog, and the admin API."""

@@ -24,7 +24,7 @@ class AdminService(pb_grpc.AdminServiceServicer):
     def __init__(
         self, core: Core, inventory: Inventory, gate: Gate, discovery: Discovery | None, user_port: int
     ) -> None:
-        """``user_port`` is where the user API listens, for those who get an account here."""
+        """``user_port``: port of the user API, for accounts created here."""
         self._user_port = user_port
         self._core = core
         self._inventory = inventory

@@ -13,7 +13,7 @@ from openvipu.rules.admission import Visible
 
 
 class Gate:
-    """Authentication of one door: the user port, or the admin port."""
+    """Authentication of one port: user or admin."""
 
     def __init__(self, core: Core, admin: bool) -> None:
         self._core = core

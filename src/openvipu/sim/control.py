@@ -1,4 +1,4 @@
-"""The control door of a simulated POD: gRPC service and the client's verbs."""
+"""The control API of a simulated POD: gRPC service and the client's commands."""
 
 # ruff: noqa: N802 - the methods are named as on the wire
 
@@ -46,7 +46,7 @@ class SimulationService(pb_grpc.SimulationServiceServicer):
 
 
 def start_control(pod: SimulatedPod, address: str, executor: ThreadPoolExecutor) -> tuple[grpc.Server, int]:
-    """Serve the door at ``host:port``; the server and its port."""
+    """Serve it at ``host:port``; returns the server and its port."""
 
     def register(server: grpc.Server) -> None:
         pb_grpc.add_SimulationServiceServicer_to_server(SimulationService(pod), server)

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--agents-file", type=Path, help="write a line 'name host port' for each agent")
     made.add_argument("--netns", default="", help="run in this network namespace (made if it isn't there)")
-    made.add_argument("--control", default=CONTROL, metavar="HOST:PORT", help="the control door")
+    made.add_argument("--control", default=CONTROL, metavar="HOST:PORT", help="address of the control API")
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     for verb, words in (("plant", "plant a fault"), ("heal", "heal a fault, or all of them")):
         sub = verbs.add_parser(verb, help=words)
@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.agents_file:
             lines = [f"{name} {agent.host} {agent.port}\n" for name, agent in pod.agents.items()]
             arguments.agents_file.write_text("".join(lines))
-        say(f"{len(pod.agents)} agents, control door on port {port}")
+        say(f"{len(pod.agents)} agents, control API on port {port}")
         wait_for_signal()
     return 0
 

@@ -65,7 +65,7 @@ class IpuMachine(Document):
 class IpuDataNetwork(Document):
     """IPU over Fabric: RoCE between Poplar servers and RNICs, with one VLAN per pod."""
 
-    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    physical_network: Name = Field(description="Name of the physical network in Neutron.")
     segments: Range = Field(description="VLANs that weft may allocate.")
     addresses: IPv4Network = Field(
         description="Subnet of every pod's data network. It contains the RNICs' addresses; "
@@ -81,7 +81,7 @@ class IpuGatewayNetwork(Document):
         max_length=255,
         description="Name of the network in Neutron, in the project of weft's service user.",
     )
-    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    physical_network: Name = Field(description="Name of the physical network in Neutron.")
     vlan: int = Field(ge=1, le=4094, description="VLAN id.")
     addresses: IPv4Network = Field(description="Subnet; contains the gateways' addresses.")
     controllers: IPv4Network = Field(
@@ -106,7 +106,7 @@ class IpuGatewayNetwork(Document):
 class IpuBmcNetwork(Document):
     """BMCs: datacentre administrators only. weft puts nothing on it, and checks that no tenant is on it."""
 
-    physical_network: Name = Field(description="Neutron's name of the physical network.")
+    physical_network: Name = Field(description="Name of the physical network in Neutron.")
     vlan: int = Field(ge=1, le=4094, description="VLAN id; often that of the gateways, with another subnet.")
     addresses: IPv4Network = Field(description="Subnet.")
 
