@@ -87,7 +87,7 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
         assert "secret" not in one and "0x0002c9" not in one and "10.0.0.1" not in one, one
 
 
-@settings(max_examples=amounts.examples(300))
+@settings(max_examples=amounts.examples(100))
 @given(lead=st.sampled_from(SECRETS), tail=st.text(max_size=30), head=st.text(max_size=30))
 def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) -> None:
     """Beginnings and ends, separators of clauses and line ends are nobody's key."""

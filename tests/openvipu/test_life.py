@@ -8,13 +8,14 @@ from pathlib import Path
 import grpc
 import pytest
 
+from openvipu.hardware import simulated
 from openvipu.hardware.fabric import Fault
 from openvipu.model.errors import StateError
 from openvipu.proto import admin_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rules import lifecycle
 from openvipu.sim.pod import PodConfig, SimulatedPod
-from tests.openvipu.vipuhouse import POD4, Controller, controlling, new_config, refused, until
+from tests.openvipu.vipuhouse import LONGEST_WAIT, POD4, Controller, controlling, new_config, refused, until
 
 
 def machine_of(controller: Controller, partition: str) -> str:
@@ -225,12 +226,14 @@ def test_a_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> No
     pod16.wait("p", pb.PS_ACTIVE)
 
 
-def test_a_slow_reset_does_not_stop_the_others(pod16: Controller) -> None:
+def test_a_slow_reset_does_not_stop_the_others(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one allocation resets slowly, another creates and removes, and reading never waits."""
     pod16.add_allocation("slow", agents=("ipum1",))
     pod16.add_allocation("quick", agents=("ipum2",))
     pod16.create_active("s", 4, allocation_id="slow")
-    pod16.pod.plant(Fault("slow-reset", "ipum1", seconds=3.0))
+    through = threading.Event()
+    monkeypatch.setattr(simulated, "_pause", lambda seconds: seconds < 1 or through.wait(LONGEST_WAIT))
+    pod16.pod.plant(Fault("slow-reset", "ipum1", seconds=3600.0))
     pod16.reset("s")
     pod16.create_active("q", 4, allocation_id="quick")
     pod16.remove_whole("q")
@@ -239,6 +242,7 @@ def test_a_slow_reset_does_not_stop_the_others(pod16: Controller) -> None:
         lambda: pod16.users.RemovePartition(pb.RemovePartitionRequest(partition_id="s"), timeout=0.3)
     )
     assert code in (grpc.StatusCode.ABORTED, grpc.StatusCode.DEADLINE_EXCEEDED), words
+    through.set()
     pod16.wait("s", pb.PS_ACTIVE)
 
 

@@ -220,7 +220,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.placement import place
 rng, digest = random.Random(99), hashlib.sha256()
-for _ in range(40):
+for _ in range(15):
     site = mixed_site(rng)
     occupancy, request = random_state(rng, site), random_request(rng, site)
     digest.update(place(request, site, occupancy).model_dump_json().encode())

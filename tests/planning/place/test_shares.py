@@ -177,7 +177,7 @@ parts = st.dictionaries(
     st.booleans(),
     st.sampled_from(["node", "leaf", "block", "site"]),
 )
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 def test_nothing_is_given_twice_and_a_refusal_is_true(
     taken: dict[str, list[tuple[set[int], int]]],
     count: int,

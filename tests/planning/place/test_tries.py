@@ -77,7 +77,7 @@ def _request(fields: dict[str, Any]) -> PlacementRequest:
     st.one_of(st.sets(st.sampled_from(NAMES)), st.just(set(NAMES))),
     st.sampled_from(["as it is", "open", "anything", "fewer"]),
 )
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(120))
 def test_a_try_is_what_placement_would_answer(
     site: Any,
     request: PlacementRequest,

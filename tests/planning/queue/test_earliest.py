@@ -61,7 +61,7 @@ asks = st.builds(
 
 
 @given(pods, asks, st.integers(10, 60), st.integers(60, 200), st.integers(0, 10))
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 def test_the_earliest_start_is_the_first_of_all_ends(
     others: list[dict[str, Any]], ask: Ask, duration: int, until: int, begin: int
 ) -> None:
@@ -120,7 +120,7 @@ waits = st.lists(
 
 
 @given(pods, waits)
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 def test_expected_starts_are_as_looking_from_now_finds_them(
     others: list[dict[str, Any]], waiting: list[Waiting]
 ) -> None:
