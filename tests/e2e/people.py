@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import openstack
 import openstack.connection
 import pytest
 
+from tests.e2e import typed
 from weftlab.lab import Lab
 
 POD = """\
@@ -37,41 +39,47 @@ class Answer:
         return json.loads(self.out)
 
 
+def _program(
+    words: Sequence[str], env: Mapping[str, str], cwd: Path, out: Path, err: Path, timeout: float
+) -> int | None:
+    command = [sys.executable, "-m", "weft.cli.main", *words]
+    with out.open("wb") as said, err.open("wb") as told:
+        try:
+            return subprocess.run(
+                command, env=env, cwd=cwd, stdout=said, stderr=told, timeout=timeout, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a profile in the lab's clouds.yaml, typing commands."""
+    """Somebody with a profile in the lab's clouds.yaml, typing commands.
+
+    Attributes:
+        program: each command is the program itself, as from a shell, and not a fork of one that is loaded already.
+    """
 
     lab: Lab
     cloud: str
     folder: Path
+    program: bool = False
 
     def weft(self, *words: str, timeout: float = 240.0, **env: str) -> Answer:
         """Run `weft …` as a process of its own."""
         known = {k: v for k, v in os.environ.items() if not k.startswith("OS_")}
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "weft.cli.main", *words],
-                env={
-                    **known,
-                    "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml),
-                    "OS_CLOUD": self.cloud,
-                    **env,
-                },
-                cwd=self.folder,
-                capture_output=True,
-                timeout=timeout,
-                text=True,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as late:
-            said = b"".join(s for s in (late.stdout, late.stderr) if isinstance(s, bytes)).decode(
-                errors="replace"
-            )
+        whole = {**known, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": self.cloud, **env}
+        with tempfile.TemporaryDirectory(prefix="weft-typed-") as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
+            run = _program if self.program else typed.run
+            code = run(words, whole, self.folder, out, err, timeout)
+            said, told = (f.read_text() if f.exists() else "" for f in (out, err))
+        if code is None:
             pytest.fail(
-                f"weft {' '.join(words)}: not done after {timeout:.0f} s; it last said:\n{said[-3000:]}"
+                f"weft {' '.join(words)}: not done after {timeout:.0f} s; it last said:\n{(said + told)[-3000:]}"
             )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Answer(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in told, told
+        return Answer(code, said, told)
 
     def order(
         self, name: str, count: int = 2, *words: str, floating: str = "none", spare: int = 0, more: str = ""

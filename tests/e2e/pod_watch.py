@@ -4,6 +4,7 @@ believed, since Keystone, too, may be lied about."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import openstack
@@ -78,6 +79,13 @@ class PodWatch:
         end = time.monotonic() + seconds
         while self.state != state:
             assert time.monotonic() < end, f"{self.state}, not {state}, after {seconds:.0f} s: {self.reason}"
+            self.visited(seconds)
+
+    def visits_until(self, seen: Callable[[], bool], what: str, seconds: float = 150.0) -> None:
+        """Wake it, visit by visit, until something is seen; by itself a pod at rest is visited once a minute."""
+        end = time.monotonic() + seconds
+        while not seen():
+            assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}: {self.state}: {self.reason}"
             self.visited(seconds)
 
     def really_there(self) -> set[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 
 from tests.e2e.people import People, connection
+from tests.e2e.pod_watch import PodWatch
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger
@@ -88,8 +89,9 @@ def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: Peo
     placed = {n["node"] for n in rival.weft("pod", "show", "others", "--json").json["placed"]}
     assert not placed & {home, away}
     assert rival.weft("pod", "release", "others").code == 0
-    wait_for(lambda: tenant.weft("pod", "show", "moves", "--json").json["state"] == "DEGRADED")
-    wait_for(lambda: with_key(lab, pod["segment"]) == set())
+    with closing(PodWatch(lab, pod["id"])) as watch:
+        watch.visits_until(lambda: watch.state == "DEGRADED", "the server isn't where it was")
+        watch.visits_until(lambda: with_key(lab, pod["segment"]) == set(), "the node's key is gone")
     assert "isn't on its host" in tenant.weft("pod", "show", "moves", "--json").json["reason"]
     assert tenant.weft("pod", "release", "moves", "--wait").code == 0
 
@@ -108,7 +110,8 @@ def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: Pe
             assert shown["state"] == "RELEASING"
             return "guest" in shown["reason"]
 
-        wait_for(told, 120.0)
+        with closing(PodWatch(lab, pod["id"])) as watch:
+            watch.visits_until(told, "the reason names the guest")
     assert tenant.weft("pod", "receipt", "dark").code != 0
     given_up = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
     assert given_up.code == 0, given_up.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.cloud
 
 def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     """Plan, order, what is really there, release, what is really gone, and the receipt: read past weft's own word."""
-    tenant, operator = people("team-a"), people("operator")
+    tenant, operator = (replace(people(who), program=True) for who in ("team-a", "operator"))
     cloud = connection(lab, "operator")
     rival = cloud.identity.find_project("team-b")
     apart = f"locality: {{apart_from: [{rival.id}]}}\n"

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from tests.e2e.people import People, connection
+from tests.e2e.pod_watch import PodWatch
 from weft.app.sitefile import load_site
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
-
-
-def until(seen: Callable[[], bool], what: str, seconds: float = 150.0) -> None:
-    """Look every second; a pod at rest is visited once a minute."""
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(1.0)
 
 
 def test_what_a_tenant_does_to_its_pods_networks(lab: Lab, people: People) -> None:
@@ -54,22 +46,25 @@ def test_what_a_tenant_does_to_its_pods_networks(lab: Lab, people: People) -> No
             target_project_id=other,
         )
         own.network.update_port(port, allowed_address_pairs=[{"ip_address": "0.0.0.0/0"}])
-        until(
-            lambda: not list(own.network.rbac_policies(object_id=networks["network-rdma"].id)),
-            "the share is taken back",
-        )
-        until(lambda: not own.network.get_port(port.id).allowed_address_pairs, "the address pairs are gone")
+        with closing(PodWatch(lab, pod["id"])) as watch:
+            watch.visits_until(
+                lambda: not list(own.network.rbac_policies(object_id=networks["network-rdma"].id)),
+                "the share is taken back",
+            )
+            watch.visits_until(
+                lambda: not own.network.get_port(port.id).allowed_address_pairs,
+                "the address pairs are gone",
+            )
 
         guest = own.network.create_port(network_id=networks["network-management"].id, name="guest")
         tenant.weft("pod", "release", "guests")
 
         def named() -> bool:
-            return (
-                guest.id in operator.weft("pod", "show", pod["id"], "--json").json["reason"]
-                or "guest" in (operator.weft("pod", "show", pod["id"], "--json").json["reason"])
-            )
+            reason = operator.weft("pod", "show", pod["id"], "--json").json["reason"]
+            return guest.id in reason or "guest" in reason
 
-        until(named, "the reason names the port in the way", 200)
+        with closing(PodWatch(lab, pod["id"])) as watch:
+            watch.visits_until(named, "the reason names the port in the way", 200.0)
         found = operator.weft("audit", "--json").json["findings"]
         assert guest.id in {f["id"] for f in found if f["category"] == "foreign"}
         operator.weft("audit", "--repair", timeout=400)
