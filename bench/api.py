@@ -21,7 +21,7 @@ PODS = ((1000, 30.0), (10_000, 60.0))
 ROUNDS = 200
 SETTLE = 10.0
 IDLE = 30.0
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows() -> list[dict[str, Any]]:
@@ -108,14 +108,14 @@ def idle(folder: Path) -> list[dict[str, Any]]:
     try:
         _wait_for(folder / "state" / "postgres" / "postmaster.pid", process)
         time.sleep(SETTLE)
-        parts = {"weft serve": [process.pid], "its PostgreSQL": _database(folder / "state" / "postgres")}
-        before = {name: _ticks(pids) for name, pids in parts.items()}
+        parts = {"weft serve": [process.pid], "its PostgreSQL": database_of(folder / "state" / "postgres")}
+        before = {name: ticks(pids) for name, pids in parts.items()}
         time.sleep(IDLE)
         if process.poll() is not None:
             raise RuntimeError(f"weft serve ended: {(folder / 'log').read_text()[-500:]}")
         found: list[dict[str, Any]] = []
         for name, pids in parts.items():
-            percent = 100 * (_ticks(pids) - before[name]) / _TICKS / IDLE
+            percent = 100 * (ticks(pids) - before[name]) / TICKS / IDLE
             found.append(_row(f"idle: CPU of {name}", percent, "% of one core"))
             found.append(_row(f"idle: memory of {name}", _megabytes(pids), "MiB (PSS)"))
         return found
@@ -141,7 +141,7 @@ def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.2)
 
 
-def _database(folder: Path) -> list[int]:
+def database_of(folder: Path) -> list[int]:
     """The server process of the database in `folder`, and its children."""
     master = int((folder / "postmaster.pid").read_text().split()[0])
     children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == master]
@@ -155,7 +155,7 @@ def _parent(process: Path) -> int:
         return 0
 
 
-def _ticks(pids: Iterable[int]) -> int:
+def ticks(pids: Iterable[int]) -> int:
     """User and system time; a process that has ended meanwhile counts no more."""
     total = 0
     for pid in pids:

@@ -13,10 +13,12 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from bench.api import TICKS, database_of, ticks
 from bench.placement_common import row
 
 CLIENTS, NODES_A_POD = 24, 4
@@ -35,7 +37,11 @@ def rows() -> list[dict[str, Any]]:
             url = server.stdout.readline().strip()
             if not url:
                 raise RuntimeError("the server of the benchmark did not start")
+            database = Path(folder) / "postgres"
+            of_database, of_clients = ticks(database_of(database)), time.process_time()
             took, seconds = _orders(url)
+            of_database = (ticks(database_of(database)) - of_database) / TICKS
+            of_clients = time.process_time() - of_clients
             server.stdin.close()
             processor = float(server.stdout.readline())
         finally:
@@ -46,6 +52,8 @@ def rows() -> list[dict[str, Any]]:
         row("orders end to end", rate, "orders/s", f"≥ {GOAL:.0f}", rate >= GOAL),
         row("order to receipt, p50", statistics.median(took), "s"),
         row("processor of an order in weft, fakes included", processor / len(took) * 1000, "ms"),
+        row("processor of an order in PostgreSQL", of_database / len(took) * 1000, "ms"),
+        row("processor of an order in the client", of_clients / len(took) * 1000, "ms"),
     ]
 
 
