@@ -38,7 +38,7 @@ class Spec(Document):
 
 
 class SegmentSpec(Spec):
-    """Exact members of a fabric's segment; the set is the truth: nobody else is a member."""
+    """Exact members of a fabric's segment; nothing else is a member."""
 
     kind: Literal["segment"] = "segment"
     number: int = Field(ge=1, description="P_Key (15 bits) or VLAN.")
@@ -53,7 +53,7 @@ class SegmentSpec(Spec):
 
     @property
     def text(self) -> str:
-        """The number as the fabric's own tools write it."""
+        """The number in the notation of the fabric's tools."""
         return FABRIC_TYPES[self.fabric_type].text(self.number)
 
     @property
@@ -72,8 +72,10 @@ class NetworkSpec(Spec):
     which Neutron picks type and number."""
 
     kind: Literal["network"] = "network"
-    physical_network: str | None = Field(default=None, description="None: a self-service network.")
-    segment: int | None = Field(default=None, description="VLAN; none: a self-service network.")
+    physical_network: str | None = Field(
+        default=None, description="Physical network in Neutron; null: a self-service network."
+    )
+    segment: int | None = Field(default=None, description="VLAN; null: a self-service network.")
     port_security: bool = Field(
         description="False on RDMA networks: security groups don't reach a passed-through HCA."
     )
@@ -92,7 +94,7 @@ class SubnetSpec(Spec):
     dhcp: bool
     pool: tuple[str, str] | None = Field(
         default=None,
-        description="First and last address that the cloud itself may give out (DHCP ports); none: no limit.",
+        description="First and last address that the cloud itself may allocate (DHCP ports); null: no limit.",
     )
 
     def told(self) -> str:
@@ -121,19 +123,19 @@ class RouterSpec(Spec):
 
 
 class Ingress(Document):
-    """IPv4 traffic that a security group lets in."""
+    """IPv4 traffic that a security group allows in."""
 
     protocol: Literal["tcp", "udp", "icmp"]
-    port: int | None = Field(default=None, description="Destination port; none: all of the protocol.")
+    port: int | None = Field(default=None, description="Destination port; null: all of the protocol.")
     source: str = Field(description="CIDR.")
 
 
 class SecurityGroupSpec(Spec):
-    """SSH from the given networks, what else is named, everything inside the group, everything out."""
+    """SSH from the given networks, further ingress rules, everything within the group, everything outbound."""
 
     kind: Literal["security_group"] = "security_group"
     ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
-    ingress: tuple[Ingress, ...] = Field(default=(), description="What else is let in.")
+    ingress: tuple[Ingress, ...] = Field(default=(), description="Further allowed ingress traffic.")
 
     def told(self) -> str:
         more = f", and {len(self.ingress)} rules by role" if self.ingress else ""
@@ -159,15 +161,19 @@ class PortSpec(Spec):
     subnet: str = Field(description="Key of the subnet; empty with `site_network`.")
     site_network: str | None = Field(
         default=None,
-        description="Name of a network of the site's own that is there already: no tenant may see it.",
+        description="Name of an existing network of the site that tenants must not see.",
     )
     address: str = Field(description="Fixed IPv4 address.")
-    mac: Mac | None = Field(default=None, description="MAC address of a device that is there; none: drawn.")
-    vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
-        description="direct: a virtual function; direct-physical: a whole adapter; baremetal: no server's."
+    mac: Mac | None = Field(
+        default=None, description="MAC address of an existing device; null: assigned by Neutron."
     )
-    security_groups: tuple[str, ...] = Field(default=(), description="Keys; none: port security is off.")
-    host: str = Field(description="Nova host that it must be bound on in the end; empty: no server's.")
+    vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
+        description="direct: a virtual function; direct-physical: a whole adapter; baremetal: not of a server."
+    )
+    security_groups: tuple[str, ...] = Field(
+        default=(), description="Keys of security groups; empty: port security is off."
+    )
+    host: str = Field(description="Nova host that it must finally be bound to; empty: not of a server.")
 
     def told(self) -> str:
         return f"{self.address}, {self.vnic_type}" + (f", {self.mac}" if self.mac else "")
@@ -190,11 +196,11 @@ class ServerSpec(Spec):
     host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
     flavor: str
     image: str
-    key_pair: str | None = Field(default=None, description="Key of the key pair; none: no key.")
+    key_pair: str | None = Field(default=None, description="Key of the key pair; null: no key.")
     user_data: str | None = None
     secrets: tuple[str, ...] = Field(
         default=(),
-        description="Names of the pod's keys that stand in `user_data` as `${weft:NAME}`; put in when it is made.",
+        description="Names of pod keys with placeholders `${weft:NAME}` in `user_data`, substituted at creation.",
     )
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
 
@@ -206,17 +212,17 @@ class ServerSpec(Spec):
 
 
 class VipuSpec(Spec):
-    """What the V-IPU controller of a pod has."""
+    """A pod's V-IPU controller."""
 
     tls: bool = Field(
         default=False,
-        description="Whether the controller has TLS; those of pods from before weft gave it to them have none.",
+        description="Whether the controller has TLS; those of older pods don't.",
     )
     controller: str = Field(description="The controller's address on the gateways' network.")
 
 
 class VipuAgentSpec(VipuSpec):
-    """An IPU-Machine's agent in the hands of the pod's V-IPU controller."""
+    """An IPU-Machine's agent, bound to the pod's V-IPU controller."""
 
     kind: Literal["vipu_agent"] = "vipu_agent"
     machine: str = Field(description="Name of the IPU-Machine; the agent's id.")
@@ -228,14 +234,14 @@ class VipuAgentSpec(VipuSpec):
 
 
 class VipuNamedSpec(VipuSpec):
-    """What has a name there, and is made of some of the pod's IPU-Machines, in the order of the cables."""
+    """A named object of the controller with some of the pod's IPU-Machines, in cable order."""
 
     name: str
     machines: tuple[str, ...]
 
 
 class VipuClusterSpec(VipuNamedSpec):
-    """The pod's IPU-Machines as the controller knows them to be cabled."""
+    """The pod's IPU-Machines as a V-IPU cluster."""
 
     kind: Literal["vipu_cluster"] = "vipu_cluster"
     topology: Literal["mesh", "torus"]
@@ -245,7 +251,7 @@ class VipuClusterSpec(VipuNamedSpec):
 
 
 class VipuAllocationSpec(VipuNamedSpec):
-    """What of the cluster the tenant may make partitions of: all of it."""
+    """The part of the cluster that the tenant may create partitions from: all of it."""
 
     kind: Literal["vipu_allocation"] = "vipu_allocation"
     cluster: str
@@ -255,7 +261,7 @@ class VipuAllocationSpec(VipuNamedSpec):
 
 
 class VipuUserSpec(VipuNamedSpec):
-    """The tenant's user of the controller; its key is derived and stands nowhere."""
+    """The tenant's user on the controller; its key is derived and stored nowhere."""
 
     kind: Literal["vipu_user"] = "vipu_user"
     allocation: str

@@ -1,7 +1,7 @@
-"""A changed order into the pod's next plan, and the difference between the two. Pure.
+"""The pod's next plan for a changed order, with the difference. Pure.
 
-The graph is computed again by the same function as ever; what stands stays as it was made, but for the fields that can
-be changed in place. So neither a new weft nor a changed site rebuilds what nobody asked to change.
+The graph is computed again by the same function; existing resources stay as created, except for fields that can be
+changed in place. So neither a new version nor a changed site rebuilds what nobody asked to change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make_change(
 ) -> Plan | Refusal:
     """The plan of the next generation, with the difference in `change`; the plan itself, if nothing is different.
 
-    What can't be changed is in `change.impossible`, and is in the plan as it was: whoever makes it true refuses it.
+    What can't be changed is in `change.impossible` and unchanged in the plan; such a change is refused when applied.
 
     Args:
         plan: in force.
@@ -63,7 +63,7 @@ def make_change(
 
 
 def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:
-    """What is wanted, with everything that stands as it was made but for what changes in place."""
+    """The desired graph, with existing resources as created except for in-place changes."""
     old, there = plan.graph.by_key(), {r.key for r in wanted.resources}
     stay = {n.node for n in crew.placement.nodes} & {n.node for n in plan.placement.nodes}
     found: list[Resource] = []
@@ -81,7 +81,7 @@ def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:
 
 
 def _stays(resource: Resource, nodes: Collection[str]) -> bool:
-    """Whether it comes and goes with its node alone, and the node is one of these."""
+    """Whether it lives and dies with its node, and the node is one of these."""
     return resource.kind.row.keeps_node and resource.node in nodes
 
 
@@ -113,7 +113,7 @@ def _specs(before: Resource, after: Resource) -> Iterator[SpecChange]:
 
 
 def _ports(members: Sized) -> str:
-    """How many, since which they are is for operators."""
+    """How many; which ones is for operators."""
     return some(len(members), "port")
 
 

@@ -1,4 +1,4 @@
-"""The difference between a pod and a changed order as text for a person: +, − and ~. The same plan, the same text."""
+"""The difference between a pod and a changed order as text: +, − and ~. Equal plans give equal text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model.plan import Plan
 from weft.planning.shapes.plantext import counts, table
 
 MOST_ROWS = 40
-"""Resources that are listed one by one; of more, how many there are."""
+"""Resources that are listed individually; of more, their number."""
 
 
 def change_text(plan: Plan) -> str:

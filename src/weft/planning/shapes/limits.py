@@ -1,4 +1,4 @@
-"""What a project may have at once."""
+"""Limits of projects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def over_limit(
     exclude_pod: str = "",
     nodes: Collection[str] | None = None,
 ) -> Refusal | None:
-    """Why the project may not have so many nodes at once, counting what it holds and was promised in the window.
+    """Why the project can't have this many nodes, counting what it holds and has booked in the window.
 
     Args:
         exclude_pod: a pod that isn't counted.

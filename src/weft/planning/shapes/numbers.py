@@ -1,4 +1,4 @@
-"""Numbers that are in use outside of weft's book, and another one for a plan whose own was taken."""
+"""Numbers in use outside of weft's records, and replacements for a plan whose number was taken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA = "data/"
 
 
 def physical_networks(site: Site, cloud: str) -> frozenset[str]:
-    """Neutron's names of all that weft makes networks on in a cloud."""
+    """Physical networks on which weft creates networks in a cloud."""
     rails = {site.fabrics[h.fabric].physical_network for n in site.nodes if n.cloud == cloud for h in n.hcas}
     data = {p.data.physical_network for p in site.ipu_pods.values() if p.cloud == cloud}
     vlans = site.clouds[cloud].management.vlans
@@ -28,10 +28,10 @@ def with_segments(
     told: Mapping[str, frozenset[int]],
     vlans: Mapping[str, frozenset[int]],
 ) -> UsedNumbers:
-    """The same with what is seen to be in use.
+    """The same with what is observed to be in use.
 
     Args:
-        told: fabric -> numbers that its managers are told of.
+        told: fabric -> numbers that its managers have configured.
         vlans: physical network of a cloud -> VLANs on it: of a fabric's, the numbers of its segments.
     """
     none: frozenset[int] = frozenset()
@@ -62,7 +62,7 @@ def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | No
 
     Args:
         key: the network's.
-        used: what can't be given out, the taken number and the plan's own included.
+        used: what can't be allocated, including the taken number and the plan's own.
     """
     spec = plan.graph.by_key()[key].spec
     assert isinstance(spec, NetworkSpec)

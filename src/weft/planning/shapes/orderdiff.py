@@ -1,6 +1,6 @@
-"""Two orders of one pod, field by field: what changes, and what can't while the pod is there. Pure.
+"""Compares two orders of one pod by field: what changes, and what can't on an existing pod. Pure.
 
-Closed by default: a field that the shape doesn't name as `changeable` can't be changed in place.
+Closed by default: a field that isn't in the shape's `changeable` can't be changed in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
 from weft.planning.shapes.shape import Shape
 
 MEANINGLESS = frozenset({"name", "queue"})
-"""Fields that say nothing of a pod that is there: what it is found by, and whether it would have waited."""
+"""Fields that are meaningless for an existing pod: its name, and whether it would have waited."""
 
 _AGAIN = "release the pod and order it again"
 _ON_CREATION = "set when servers are created"
@@ -39,7 +39,7 @@ _WHY: Mapping[str, str] = {
 _OTHERWISE = f"it can't be changed on an existing pod; {_AGAIN}"
 _SHARED = f"servers on shared nodes don't move; {_AGAIN}"
 WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED})
-"""All sentences of why a field stays as it is."""
+"""All sentences on why a field can't be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class OrderChange:
 
 
 def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
-    """The order against the one that the pod is made by. Names that are left out are those that the pod has.
+    """Compares the order with the pod's. Omitted names are taken from the pod.
 
     Raises `InputError` for names that the site doesn't know.
     """
@@ -79,7 +79,7 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
 
 
 def waiting_change(before: Order, after: Order) -> tuple[FieldChange, ...]:
-    """What is different in an order that waits: any field may be."""
+    """The difference of a waiting order: any field can change."""
     old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
     return tuple(
         FieldChange(field=path, was=_text(old.get(path)), becomes=_text(new.get(path)))
@@ -93,7 +93,7 @@ _HARMLESS = ("access.", "network.", "locality.preferred", "locality.preferences"
 
 
 def asks_no_more(before: Order, after: Order) -> bool:
-    """Whether an order that waits may keep its place: it wants no more nodes, no nearer, and not for longer."""
+    """Whether a waiting order may keep its position: it asks for no more nodes, no closer, and no longer."""
     fewer = after.nodes.count <= before.nodes.count and after.nodes.spare <= before.nodes.spare
     wider = LEVELS.index(after.locality.required) >= LEVELS.index(before.locality.required)
     compared = {"nodes.count", "nodes.spare", "locality.required", "lease.duration", "lease.end"}
@@ -119,12 +119,12 @@ def _no_longer(before: Order, after: Order) -> bool:
 
 
 def _order(document: dict[str, Any], order: Order, impossible: list[Impossible]) -> Order:
-    """What is left of the order: itself, where all of it can be."""
+    """The order without impossible changes."""
     return Order.model_validate(document) if impossible else order
 
 
 def _why(path: str, shape: Shape) -> str:
-    """Why it can't be changed and what to do instead, of the longest part of the path that has a sentence."""
+    """Why it can't be changed and what to do instead, by the longest part of the path with a sentence."""
     if shape is PARTS and path.startswith(("nodes.count", "nodes.spare", "locality")):
         return _SHARED
     parts = path.split(".")
@@ -133,7 +133,7 @@ def _why(path: str, shape: Shape) -> str:
 
 
 def _named(plan: Plan, order: Order, site: Site) -> dict[str, Any]:
-    """The order as a document, with names that say the same written alike."""
+    """The order as a document, with equivalent names normalized."""
     document = order.model_dump(mode="json")
     cloud = plan.cloud if order.cloud is None else resolve_cloud(order, site)
     if order.cloud in (None, plan.cloud):
@@ -142,7 +142,7 @@ def _named(plan: Plan, order: Order, site: Site) -> dict[str, Any]:
             document["nodes"] |= {"flavor": plan.flavor, "accelerators": None}
     if order.fabric.name is None and plan.fabric in site.fabrics:
         document["fabric"]["name"] = plan.fabric
-    if order.access.ssh_key is not None:  # its comment is its owner's business
+    if order.access.ssh_key is not None:  # its comment doesn't matter
         document["access"]["ssh_key"] = " ".join(order.access.ssh_key.split()[:2])
     document["access"]["ssh_from"] = sorted({str(n) for n in order.access.ssh_from})
     document["locality"]["apart_from"] = sorted(set(order.locality.apart_from))

@@ -1,4 +1,4 @@
-"""An order into a plan, or a refusal that explains itself. Pure: the same order, site and state give the same plan."""
+"""The plan of an order, or a refusal with an explanation. Pure: equal order, site and state give equal plans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.planning.shapes.resolve import resolve
 from weft.planning.shapes.shape import Resolved
 
 NOT_ORDERED = "00000000-0000-0000-0000-000000000000"
-"""Id of the pod in a plan that nobody ordered."""
+"""Id of the pod in a plan that wasn't ordered."""
 
 
 def make_plan(
@@ -28,14 +28,14 @@ def make_plan(
     used: UsedNumbers,
     capabilities: Mapping[str, Capabilities],
 ) -> Plan | Refusal:
-    """What the order would be on this site in this state.
+    """Plan an order on this site in this state.
 
     Args:
         pod_id: UUID of the pod; `NOT_ORDERED` for a plan only.
         capabilities: fabric -> what its manager can do.
 
-    Returns a `Refusal` if it can't be had as it stands (no room, numbers exhausted, not possible on this fabric).
-    Raises `InputError` for a name in the order that the site doesn't know, or that must be given and isn't.
+    Returns a `Refusal` if it can't be served (no capacity, numbers exhausted, not possible on this fabric).
+    Raises `InputError` for a name in the order that is unknown in the site, or missing.
     """
     return plan_of(pod_id, resolve(order, project, site), occupancy, used, capabilities)
 
@@ -47,13 +47,13 @@ def plan_of(
     used: UsedNumbers,
     capabilities: Mapping[str, Capabilities],
 ) -> Plan | Refusal:
-    """As `make_plan`, of an order that is resolved."""
+    """Like `make_plan`, for a resolved order."""
     _check_external(order)
     return order.shape.plan(pod_id, order, occupancy, used, capabilities)
 
 
 def takes(plan: Plan) -> list[str]:
-    """All that a pod with this plan has in time: nodes or machines, spares, and slots of shared hosts."""
+    """Everything that a pod with this plan holds: nodes or machines, spares, and slots of shared hosts."""
     numbers = sorted(plan.allotment.numbers.items())
     return [
         *plan.placement.held,

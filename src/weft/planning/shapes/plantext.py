@@ -1,4 +1,4 @@
-"""A plan, or a refusal, as text for a person. The same plan gives the same text, byte for byte."""
+"""A plan, or a refusal, as text for people. Equal plans give equal text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.planning.shapes.resolve import shape_of
 from weft.planning.words import some
 
 MOST_NODES = 40
-"""Nodes that are listed one by one; of a larger pod the leaves are."""
+"""Nodes that are listed individually; larger pods are listed by leaf."""
 MOST_SERVERS = 16
 """Servers that are listed with their ports; of a larger pod half as many, and how many more there are."""
 MOST_LEAVES = 8
@@ -48,7 +48,7 @@ def refusal_text(name: str, refusal: Refusal) -> str:
 
 
 def counts(resources: Iterable[Resource]) -> str:
-    """`1 partition, 2 networks, 4 servers`, in the order in which kinds are made."""
+    """`1 partition, 2 networks, 4 servers`, in order of creation."""
     number = Counter(r.kind for r in resources)
     return ", ".join(some(number[k], k.row.one, k.row.many) for k in every_kind() if number[k])
 

@@ -1,4 +1,4 @@
-"""An order with everything decided that it leaves open, once: its shape, cloud, flavor and fabric."""
+"""Resolves an order once: its shape, cloud, flavor and fabric."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.planning.shapes.shape import Resolved, Shape
 from weft.planning.words import one_of
 
 SHAPES: tuple[Shape, ...] = (IPU, PARTS, GPU)
-"""All that there are; an order is of the first that has it."""
+"""All shapes; an order has the first that matches."""
 
 
 def shape_of(order: Order) -> Shape:
@@ -25,7 +25,7 @@ def shape_named(name: str) -> Shape:
 
 
 def resolve(order: Order, project: str, site: Site) -> Resolved:
-    """Raises `InputError` for a name in the order that the site doesn't know, or that must be given and isn't."""
+    """Raises `InputError` for a name in the order that is unknown in the site, or missing."""
     cloud = resolve_cloud(order, site)
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
     return shape_of(order).resolved(order, project, site, cloud, flavor)

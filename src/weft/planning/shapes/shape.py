@@ -1,7 +1,7 @@
-"""What a shape of pods is: whole GPU nodes on a fabric, IPUs with their Poplar servers, what comes next.
+"""Shapes of pods: whole GPU nodes on a fabric, IPUs with their Poplar servers, and future ones.
 
-An order is resolved once; everything that differs from shape to shape is asked of the `Shape` in what that gives.
-Shapes have rooms of their own beside this module, and know nothing of each other.
+An order is resolved once; everything that differs between shapes is asked of its `Shape`. Shapes have packages of
+their own and are independent of each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.planning.queue.timeline import Timeline
 
 
 class Where(NamedTuple):
-    """What an order is placed in, which has a timeline and a queue of its own.
+    """Where an order is placed; each has its own timeline and queue.
 
     Attributes:
         shape: name of the shape.
@@ -35,12 +35,12 @@ class Where(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What must be found out in a cloud before something can be placed there.
+    """What must be queried in a cloud before something can be placed there.
 
     Attributes:
-        fabrics: whose managers must be asked.
-        managers: of accelerators that stand apart, by the names that the site gives them.
-        boots: orders whose images and flavors may need something of the hosts.
+        fabrics: fabrics whose managers must be queried.
+        managers: managers of accelerators outside of hosts, by name in the site.
+        boots: orders whose images and flavors may have requirements on hosts.
     """
 
     fabrics: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Needs(NamedTuple):
 
     @classmethod
     def of(cls, orders: Iterable[Resolved]) -> Needs:
-        """A silent fabric of nobody's order must not cost the others their time."""
+        """An unreachable fabric without orders must not delay others."""
         every = tuple(orders)
         return cls(
             frozenset(o.fabric for o in every if o.fabric in o.site.fabrics),
@@ -77,7 +77,7 @@ class Crew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """An order with everything decided that it leaves open.
+    """An order with all open choices resolved.
 
     Attributes:
         cloud, flavor: by their names in the site.
@@ -146,7 +146,7 @@ class Sayings(NamedTuple):
 
 
 class Shape(Protocol):
-    """One shape of pods. Pure; holds nothing."""
+    """One shape of pods. Pure and stateless."""
 
     @property
     def name(self) -> str:
@@ -155,12 +155,12 @@ class Shape(Protocol):
 
     @property
     def units(self) -> str:
-        """What a pod has alone, for people: `nodes`."""
+        """What a pod's capacity is counted in, for people: `nodes`."""
         ...
 
     @property
     def changeable(self) -> frozenset[str]:
-        """Fields of an order that a pod takes over while it goes on."""
+        """Fields of an order that can be changed on a running pod."""
         ...
 
     def is_of(self, order: Order) -> bool:
@@ -185,7 +185,7 @@ class Shape(Protocol):
 
     @property
     def fits_now(self) -> Callable[[Resolved, Occupancy], bool] | None:
-        """Of a shape without a timeline: whether an order fits, now. None: it has one."""
+        """For a shape without a timeline: whether an order fits now. None: it has one."""
         ...
 
     def queue(self, settings: QueueSettings) -> QueueSettings:
@@ -206,15 +206,15 @@ class Shape(Protocol):
         ...
 
     def is_full(self, refusal: Refusal) -> bool:
-        """Whether the order was refused for want of room, so that another time may do."""
+        """Whether the order was refused for lack of capacity, so that another time may work."""
         ...
 
     def fewer(self, order: Order, most: int) -> str:
-        """The largest order with so many nodes or machines, for people."""
+        """The largest order with this many nodes or machines, for people."""
         ...
 
     def cut(self, plan: Plan) -> dict[str, str]:
-        """Plane -> subnet that was cut from the site's block: not what the order or the site gave."""
+        """Network -> subnet that was allocated from the site's range, not given by order or site."""
         ...
 
     # -- a change of the order
@@ -232,7 +232,7 @@ class Shape(Protocol):
         ...
 
     def graph(self, plan: Plan, site: Site) -> Graph:
-        """Everything that is wanted by a plan's order, placement and numbers."""
+        """The desired state for a plan's order, placement and numbers."""
         ...
 
     # -- for people

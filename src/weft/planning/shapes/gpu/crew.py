@@ -1,7 +1,7 @@
-"""Which nodes a changed pod has: who stays, who goes, who comes, and the number of each. Pure.
+"""The nodes of a changed pod: which stay, are removed or added, and the number of each. Pure.
 
-Who stays keeps its place, its number and so its addresses. Who comes is placed near the others, on the same terms. Of
-those that aren't named, those go whose loss leaves the pod most compact, by the weighing of placement itself.
+Nodes that stay keep their number and so their addresses. Added nodes are placed near the others, under the same
+constraints. Of nodes that aren't named, those are removed whose loss leaves the pod most compact, by placement's costs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def crew_of(
     """The nodes of the changed order.
 
     Args:
-        occupancy: what can't be had for the lease of the changed order; the pod's own nodes are passed over.
-        leaving: nodes that earlier generations had and that aren't given back yet: their numbers are in use.
-        remove: nodes to give back; the rest of those that are too many is chosen.
+        occupancy: what is unavailable for the lease of the changed order; the pod's own nodes are ignored.
+        leaving: nodes of earlier generations that aren't released yet: their numbers are in use.
+        remove: nodes to remove; further ones are chosen.
 
     Returns a `Refusal` if there is no room, or no address, for more.
     Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
@@ -80,7 +80,7 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
     fewer = order.nodes.count < len(placement.nodes) or order.nodes.spare < len(placement.spares)
     named = set(remove)
     if not fewer and not named & known:
-        return list(placement.nodes), list(placement.spares)  # asked before, and done
+        return list(placement.nodes), list(placement.spares)  # already requested and done
     for name in remove:
         if name not in known:
             raise InputError("remove", name, f"nodes of the pod: {first_names(sorted(known), 40)}")
@@ -104,7 +104,7 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
 def _check_slices(
     nodes: Sequence[PlacedNode], order: Order, topology: Topology, remove: Collection[str]
 ) -> None:
-    """Raise `InputError` if what was named leaves part of a slice on a leaf."""
+    """Raise `InputError` if the named nodes leave part of a slice on a leaf."""
     size = order.locality.slice
     for field, value in (("nodes.count", order.nodes.count), ("nodes.spare", order.nodes.spare)):
         if value % size:
@@ -118,7 +118,7 @@ def _check_slices(
 def _check_level(
     nodes: Sequence[PlacedNode], spares: Sequence[PlacedNode], order: Order, topology: Topology
 ) -> None:
-    """Raise `InputError` if those that stay are farther apart than the order requires: nobody moves for it."""
+    """Raise `InputError` if the remaining nodes are farther apart than the order requires: nodes don't move."""
     level = topology.level_of([n.node for n in (*nodes, *spares)])
     required = order.locality.required
     if LEVELS.index(level) > LEVELS.index(required):
@@ -133,7 +133,7 @@ def _fewer(
     topology: Topology,
     occupancy: Occupancy,
 ) -> list[PlacedNode]:
-    """As many as are asked for, the most compact ones: placed again on nothing but the pod's own nodes."""
+    """As many as requested, the most compact ones: placed again on the pod's own nodes only."""
     if len(nodes) <= request.count:
         return list(nodes)
     own = Engine.among(site, request.fabric, (n.node for n in nodes), Occupancy())
@@ -163,7 +163,7 @@ def _placed(
     site: Site,
     occupancy: Occupancy,
 ) -> Placement | Refusal:
-    """Nodes and spares beside those that stay."""
+    """Nodes and spares next to those that stay."""
     near = tuple(n.node for n in stay)
     # Spares alone are placed as nodes are.
     asked = request.model_copy(update={"count": more or idle, "spare": idle if more else 0, "near": near})
@@ -172,16 +172,14 @@ def _placed(
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
     reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
     fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
-    changes = [
-        w for w in found.would_fit if not w.startswith("count:")
-    ]  # of those that would come, not of the pod
+    changes = [w for w in found.would_fit if not w.startswith("count:")]  # of the added nodes, not of the pod
     total = request.count - more + fewer
     first = [f"nodes.count: {total} instead of {request.count}"] if fewer else []
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
 
 
 def _fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
-    """The largest number of nodes that could come; 0: none."""
+    """The largest number of nodes that could be added; 0: none."""
     low, high = 0, asked.count // asked.slice
     while high - low > 1:
         middle = (low + high) // 2
@@ -207,7 +205,7 @@ def _why_these(
 def _numbered(
     plan: Plan, order: Order, placement: Placement, site: Site, leaving: Collection[str]
 ) -> Crew | Refusal:
-    """A number for each node: whoever stays or is leaving keeps its own, whoever comes gets the lowest free one."""
+    """A number for each node: those that stay or are leaving keep theirs, added ones get the lowest free."""
     before = plan.allotment
     old = {n.node: before.hosts.get(n.node, i) for i, n in enumerate(plan.placement.nodes)} | dict(
         before.hosts
@@ -237,7 +235,7 @@ def _rails(plan: Plan) -> int:
 
 
 def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | None:
-    """Why there is no address for so many nodes: a subnet doesn't grow while servers are on it."""
+    """Why there are no addresses for this many nodes: a subnet can't grow while servers are on it."""
     sizes = {
         "rdma": (plan.allotment.rdma_cidr, rdma_size(numbers, rails)),
         "management": (plan.allotment.management_cidr, management_size(numbers)),

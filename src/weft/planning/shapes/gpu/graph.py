@@ -1,4 +1,4 @@
-"""The graph of a pod: a pure function of order, placement, numbers and site. What is wanted, in full.
+"""The graph of a pod: its complete desired state, a pure function of order, placement, numbers and site.
 
 A node's number (`Allotment.hosts`, else its place in `placement.nodes`) decides its addresses: a node that replaces
 another takes its number, so that nobody else's address changes.
@@ -39,7 +39,7 @@ from weft.model.spaces import VLAN
 from weft.planning.fabric.segments import management_address, management_pool, rdma_address
 
 SEGMENT = "partition"
-"""Key of the pod's segment: it stands in the marks outside, so it stays what it was when all fabrics had partitions."""
+"""Key of the pod's segment: part of external marks, so it stays what it was when all fabrics had partitions."""
 RDMA_NETWORK, RDMA_SUBNET = "network/rdma", "subnet/rdma"
 MANAGEMENT_NETWORK, MANAGEMENT_SUBNET = "network/management", "subnet/management"
 ROUTER, SECURITY_GROUP, KEY_PAIR = "router", "security_group", "key_pair"
@@ -72,7 +72,7 @@ class Wanted(NamedTuple):
 
 
 MEMBERS: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.ACCESS}
-"""How a whole adapter of a pod is in its segment: everybody in it reaches everybody."""
+"""Membership of a whole adapter in its pod's segment: all members reach each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Member:
 
     Attributes:
         index: its number in the pod's subnets, from 0.
-        name: what its resources are called by: the node, or where several servers may be on it `node/number`.
+        name: used in names of its resources: the node, or `node/number` if it can have several servers.
     """
 
     index: int
@@ -117,7 +117,7 @@ def members(
             raise ConflictError(
                 f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
             )
-        if numbers is not None:  # a node that came later may have more than the subnet was cut for
+        if numbers is not None:  # a node added later may have more than the subnet has addresses for
             hcas = hcas[: numbers.rails]
         number = numbers.hosts.get(name, index) if numbers else index
         called = name if order.nodes.sharing == "dedicated" else f"{name}/{nodes[:index].count(name)}"
@@ -156,7 +156,7 @@ def podgraph(
 def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:
     """Sorted by depth in the graph, then by key: needs come first.
 
-    Raises ValueError for a need that isn't there or a circle: a fault of the program, never of an order.
+    Raises ValueError for missing or circular dependencies: a programming error, never the order's.
     """
     left = {r.key: r for r in resources}
     done: dict[str, Resource] = {}
@@ -206,7 +206,7 @@ def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> I
 
 
 def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkSpec:
-    """By what the pod was allotted: it keeps its kind of network where the site has another one by now.
+    """Uses the pod's allotment: it keeps its type of network even if the site has another one by now.
 
     Raises `ConflictError` if it has a VLAN and the site doesn't say on which physical network any more.
     """
@@ -226,14 +226,14 @@ def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
     """Security group and key pair of the tenant's servers.
 
     Args:
-        ingress: what the group lets in besides what the order says.
+        ingress: what the group allows besides the order's.
     """
     ssh_from = sorted(set(order.access.ssh_from))
     yield Wanted(SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress))
     if order.access.ssh_key is not None:
         yield Wanted(KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])))
     elif order.access.key_pair is not None:
-        # A plan that was made without the cloud: the key's text is not known, but that there is one is.
+        # An offline plan: the key's text is unknown, but not that there is one.
         yield Wanted(KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"))
 
 

@@ -17,7 +17,7 @@ from weft.planning.words import some
 
 
 class PartsShape(GpuShape):
-    """As whole nodes, but for where its servers go, and that nothing is promised for later."""
+    """Like whole nodes, except for the placement of servers, and without bookings."""
 
     name = "parts"
     changeable = frozenset(

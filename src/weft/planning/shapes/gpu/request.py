@@ -1,4 +1,4 @@
-"""What placement is asked for an order of nodes."""
+"""The placement request for an order of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.planning.shapes.shape import Resolved
 
 
 def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
-    """What an order boots, as `PlacementRequest.boot` names it: images and flavors are seen from a project."""
+    """What an order boots, for `PlacementRequest.boot`: images and flavors depend on the project."""
     return f"{cloud}/{project}/{flavor}/{image}"
 
 
@@ -49,7 +49,7 @@ def request_of(resolved: Resolved) -> PlacementRequest:
 
 
 def _share(resolved: Resolved) -> Share | None:
-    """What each server takes of a node that it shares; None: nodes are the pod's alone."""
+    """What each server uses of a shared node; None: whole nodes."""
     order = resolved.order
     if order.nodes.sharing == "dedicated":
         return None

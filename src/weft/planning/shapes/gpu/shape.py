@@ -69,7 +69,7 @@ class GpuShape:
     columns = ("#", "node", "rack", "leaf", "block")
 
     def is_of(self, order: Order) -> bool:
-        return True  # what no other shape has
+        return True  # everything that no other shape takes
 
     def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
         accelerators = site.clouds[cloud].flavors[flavor].accelerators
@@ -117,7 +117,7 @@ class GpuShape:
         if not asked.fabric.rdma and asked.network.rdma is not None:
             allowed = "must be omitted: with fabric none the pod has no RDMA network"
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
-        # What is wrong with the order itself is told even where there is no room: with at least so many adapters.
+        # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
         refused = _not_possible(asked, fabric, capabilities.get(fabric))
         if refused is not None:
@@ -249,7 +249,7 @@ def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
 
 
 def _not_possible(order: Order, fabric: str, can: Capabilities | None) -> Refusal | None:
-    """What the fabric's manager can't do, by its own word."""
+    """What the fabric's manager can't do, as it reports."""
     if order.fabric.hcas != "shared":
         return None
     if can is None:
@@ -267,7 +267,7 @@ def _not_possible(order: Order, fabric: str, can: Capabilities | None) -> Refusa
 
 
 def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
-    """A row for each kind of node of each fabric."""
+    """A row for each type of node on each fabric."""
     site, level = asked.site, asked.level
     times = asked.now, asked.duration, asked.project
     found = [

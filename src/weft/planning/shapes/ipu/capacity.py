@@ -1,4 +1,4 @@
-"""What could be ordered of the IPUs now, and when more. Pure."""
+"""What IPUs can be ordered now, and when more. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.room import machines_of
 
 SIZES = (16, 8, 4, 2, 1)
-"""IPU-Machines that an order may have, the most first."""
+"""Possible sizes of orders in IPU-Machines, largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class IpuRow:
     """The IPUs of one IPU-POD.
 
     Attributes:
-        machines: IPU-Machines there are; `free`: of these, for as long as was asked.
-        poplar_servers: that have room for another pod.
+        machines: number of IPU-Machines; `free`: those free for the whole duration.
+        poplar_servers: with capacity for another pod.
         largest: IPUs of the largest order now, which would get what `where` says; 0: none fits.
         soon: larger orders: IPUs, and from when they fit in seconds of the caller's clock.
     """

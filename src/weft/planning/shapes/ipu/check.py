@@ -1,4 +1,4 @@
-"""Checks of a site's IPU-PODs: unique addresses, machines in their networks, tenants' VLANs nobody else's."""
+"""Checks of a site's IPU-PODs: unique addresses, machines in their networks, tenants' VLANs used for nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.planning.site.ranges import MAX_VLAN
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 RESERVED = "controller"
-"""The keys of a pod's resources are made of names: `server/controller` is the V-IPU controller's."""
+"""Keys of a pod's resources contain names: `server/controller` is the V-IPU controller's."""
 KEPT = 32
 """Addresses at the end of a data network's subnet that Poplar servers and the cloud's DHCP ports get."""
 

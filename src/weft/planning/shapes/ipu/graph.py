@@ -2,7 +2,7 @@
 
 Released backwards it is: the tenant's user, its partitions with the allocation, the cluster, the agents, the virtual
 machines, the machines' ports, the networks. The controller and its ports belong to the project of weft's service
-user, because it has a leg in the gateways' network: what is the tenant's own, the tenant can rebuild and enter.
+user, because it is connected to the gateways' network: tenants can rebuild and enter what they own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT = "port/controller/gateway", "port/con
 GATEWAY_GROUP, USERS_GROUP = "security_group/controller-gateway", "security_group/controller-management"
 CLUSTER, ALLOCATION, USER = "vipu_cluster", "vipu_allocation", "vipu_user"
 SITES_OWN = frozenset({CONTROLLER, CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT, GATEWAY_GROUP, USERS_GROUP})
-"""Keys of what is made in the project of weft's service user."""
+"""Keys of resources in the project of weft's service user."""
 
 DHCP_PORTS = 14
 """Addresses at the end of the data network's subnet, for the cloud's DHCP ports; Poplar servers are below them."""
@@ -76,7 +76,7 @@ DHCP_PORTS = 14
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an IPU pod is made of.
+    """The parts of an IPU pod.
 
     Attributes:
         machines: in the order of the cables.
@@ -93,7 +93,7 @@ class Parts:
 
 
 def gateway_address(pod: IpuPod, number: int) -> str:
-    """A controller's address on the gateways' network: place `number` (from 1) in its block."""
+    """A controller's address on the gateways' network: number `number` (from 1) of its range."""
     return str(pod.gateway.controllers[number])
 
 
@@ -273,7 +273,7 @@ class _Graph:
             yield Wanted(f"server/{m.node.name}", server, needs, m.node.name)
 
     def _vipu(self) -> Iterator[Wanted]:
-        """What the controller has; its cloud-init makes it, and the driver sees to it."""
+        """The controller's objects; its cloud-init creates them, and the driver verifies it."""
         controller, name = self._gateway, self.order.name
         machines = tuple(m.name for m in self.parts.machines)
         for m in self.parts.machines:
@@ -292,7 +292,7 @@ class _Graph:
         allocation = VipuAllocationSpec(
             tls=True, controller=controller, name=name, cluster=name, machines=machines
         )
-        # The Poplar servers too: so the partitions that they use are taken away before them.
+        # The Poplar servers, too, so that the partitions that they use are deleted before them.
         yield Wanted(
             ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
         )

@@ -1,7 +1,8 @@
 """cloud-init of an IPU pod's virtual machines: the V-IPU controller's, and the Poplar servers'.
 
-Keys stand as `${weft:NAME}`: the cloud's driver puts them in when it makes the server, so that no plan, row or log
-of weft's has them. (cloud-init: "Cloud config data", modules write_files and runcmd; "MIME multi-part archive".)
+Keys are placeholders `${weft:NAME}`: the cloud's driver substitutes them when it creates the server, so that no plan,
+row or log of weft contains them. (cloud-init: "Cloud config data", modules write_files and runcmd; "MIME multi-part "
+    "archive".)
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WantedBy=multi-user.target
 
 
 def controller_id(pod_id: str) -> str:
-    """What agents know the pod's controller by: the mark by which a leftover is found."""
+    """The controller's id for agents, by which leftovers are found."""
     return f"weft-{pod_id}"
 
 
@@ -65,15 +66,14 @@ def controller_init(
 ) -> str:
     """User data of the controller's virtual machine.
 
-    On the gateways' network all doors have TLS, with a certificate of the pod's own authority, and the
-    administrators' door is there alone. On the tenant's own management network the users' door has none: Poplar
-    knows no TLS. `openvipu-server --init` runs once (a state file that is there is left alone), `vipu-admin apply`
-    may be repeated.
+    On the gateways' network all APIs use TLS, with a certificate of the pod's own CA, and only there is the admin API.
+    On the tenant's own management network the user API has no TLS: Poplar doesn't support it. `openvipu-server --init`
+    runs once (a state file that is there is left alone), `vipu-admin apply` may be repeated.
 
     Args:
         machines: in the order of the cables.
         topology: mesh, or torus if they are a whole ring.
-        agents_ca: PEM of the agents' authority; None: they have no TLS.
+        agents_ca: PEM of the agents' CA; None: they have no TLS.
     """
     gateway = legs.gateway
     ids = [m.name for m in machines]
@@ -141,13 +141,13 @@ def controller_init(
 
 
 def poplar_init(pod: str, controller: str, own: str | None) -> str:
-    """User data of a Poplar server's virtual machine: where the controller is, and the tenant's papers.
+    """User data of a Poplar server's virtual machine: the controller's address, and the tenant's credentials.
 
     Args:
         controller: the controller's address on the vPOD's management network.
         own: the order's own user data; ours is merged into it.
 
-    Raises `InputError` if both together are more than Nova takes.
+    Raises `InputError` if both together exceed Nova's limit.
     """
     client = {
         "api-host": controller,
@@ -164,7 +164,7 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
             ("VIPU_CLI_API_HOST", controller),
         )
     )
-    # cloud-init writes files before it makes users: the group of those who administrate is there already.
+    # cloud-init writes files before it creates users: the administrators' group already exists.
     files = [
         _file("/etc/vipu/vipu-cli.hcl", _hcl(client), mode="0640", owner="root:adm"),
         _file("/etc/profile.d/vipu.sh", shell, mode="0644"),
@@ -189,12 +189,12 @@ def _hcl(values: dict[str, str]) -> str:
 
 
 def _cloud_config(config: Mapping[str, object]) -> str:
-    # JSON is YAML, and nothing in it has to be quoted by guessing.
+    # JSON is YAML, without any quoting rules to guess.
     return "#cloud-config\n" + json.dumps(config, indent=1) + "\n"
 
 
 def _multipart(own: str, ours: str) -> str:
-    """A MIME archive; cloud-init tells by its first line what a part of type text/plain is.
+    """A MIME archive; cloud-init determines the type of text/plain parts by their first line.
 
     The order's own part may be cloud-config too: then ours adds to its lists and takes nothing away (cloud-init:
     "Merging user-data sections"). The boundary is fixed, so that equal orders give equal plans.

@@ -29,14 +29,14 @@ from weft.planning.shapes.ipu.run import Row, rows, stretches
 
 @dataclass(frozen=True, slots=True)
 class IpuAsk(Ask):
-    """`count` neighbouring IPU-Machines of one IPU-POD, or of any, with so many Poplar servers and a controller."""
+    """`count` adjacent IPU-Machines of one IPU-POD, or of any, with Poplar servers and a controller."""
 
     ipu_pod: str | None = None
     servers: int = 1
 
     @classmethod
     def for_order(cls, order: Order, project: str) -> Self:
-        """Raises ValueError for an order without IPUs: a fault of the program."""
+        """Raises ValueError for an order without IPUs: a programming error."""
         if order.ipus is None:
             raise ValueError(f"order {order.name} has no IPUs")
         wanted = order.ipus
@@ -73,7 +73,7 @@ class IpuTimeline(Timeline):
 
     @classmethod
     def of(cls, book: Book, site: Site, cloud: str, health: Occupancy, now: float) -> Self:
-        """The book's IPUs of a cloud; everything else in it is passed over.
+        """The book's IPUs of a cloud; everything else is ignored.
 
         Args:
             health: what is out of order; a host that is takes no further servers.

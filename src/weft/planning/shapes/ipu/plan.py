@@ -1,4 +1,4 @@
-"""An order of IPUs into a plan, or a refusal that explains itself. Pure."""
+"""The plan of an order of IPUs, or a refusal with an explanation. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.planning.shapes.ipu.run import choose_run
 from weft.planning.shapes.shape import Resolved
 
 POPLAR_SERVERS = 16
-"""Most of one pod: so many addresses are kept for them (`weft.planning.shapes.ipu.check.KEPT`)."""
+"""Maximum per pod: this many addresses are kept for them (`weft.planning.shapes.ipu.check.KEPT`)."""
 CONTROLLER_ADDRESSES_FROM = 1
 """The block's first address is its network's."""
 
@@ -108,7 +108,7 @@ def closed_blocks(pod: IpuPod) -> tuple[tuple[str, IPv4Network], ...]:
 def _choose(
     wanted: IpusOrder, servers: int, site: Site, cloud: str, occupancy: Occupancy
 ) -> tuple[Picked, Placement] | Refusal:
-    """The best run of an IPU-POD that has room for the servers too, as `weft.planning.shapes.ipu.room.pick` has it."""
+    """The best run of an IPU-POD that also has capacity for the servers, by `weft.planning.shapes.ipu.room.pick`."""
     hosts: dict[str, tuple[tuple[Host, ...], Host]] = {}
     lacking: dict[str, Refusal] = {}
     for name in sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud):
@@ -133,7 +133,7 @@ def _choose(
 def choose_hosts(
     role: str, ipu_pod: str, count: int, site: Site, cloud: str, occupancy: Occupancy
 ) -> tuple[Host, ...] | Refusal:
-    """So many different hosts of that role: those with the most room left, then by name."""
+    """This many different hosts of that role: those with the most free capacity, then by name."""
     what = {"poplar": "Poplar servers", "controller": "nodes for V-IPU controllers"}[role]
     there = [n for n in hosts_of(site, role, cloud) if n.ipu_pod in (None, ipu_pod)]
     taken = occupancy.busy.keys() | occupancy.reserved.keys()
@@ -205,9 +205,9 @@ def _exhausted(reason: str) -> Refusal:
 
 
 def check_reach(graph: Graph, site: Site, ipu_pod: str) -> None:
-    """Nothing that is the tenant's has a leg in the gateways' or the BMCs' network.
+    """Check that nothing of the tenant is connected to the gateways' or BMCs' network.
 
-    Raises ValueError: the site's and the order's checks leave no order for which it is so; a fault of the program.
+    Raises ValueError: the checks of site and order exclude this; a programming error.
     """
     found = [*_reaching(graph, site.ipu_pods[ipu_pod])]
     if found:
@@ -242,7 +242,7 @@ def _told(placement: Placement, picked: Picked) -> Placement:
 
 
 def parts_of(plan: Plan, site: Site) -> Parts:
-    """What the pod of a plan is made of. Raises `ConflictError` if the site has something of it no more."""
+    """The parts of a plan's pod. Raises `ConflictError` if the site no longer has some of them."""
     machines = {m.name: m for m in site.ipu_machines}
     graph = plan.graph.by_key()
     cluster = graph[CLUSTER].spec

@@ -49,7 +49,9 @@ def free_slots(node: Node, taken: Container[str]) -> Host:
 
 
 def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ...]:
-    """So many different hosts that serve an IPU-POD, those with most room, then by name; none if there are fewer."""
+    """This many different hosts for an IPU-POD, those with the most free capacity, then by name; none if there are
+    fewer.
+    """
     fit = [h for h in hosts if h.free and h.node.ipu_pod in (None, ipu_pod)]
     fit.sort(key=lambda h: (-len(h.free), natural(h.node.name)))
     return tuple(fit[:count]) if len(fit) >= count else ()
@@ -58,7 +60,7 @@ def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ..
 def pick(
     machines: int, servers: int, among: Sequence[Row], poplars: Sequence[Host], controllers: Sequence[Host]
 ) -> Picked | None:
-    """The best run of an IPU-POD that has room for the servers too; `weft.planning.shapes.ipu.plan` agrees."""
+    """The best run of an IPU-POD that also has capacity for the servers; `weft.planning.shapes.ipu.plan` agrees."""
     able = [
         row
         for row in among

@@ -1,4 +1,4 @@
-"""Which IPU-Machines an order gets: a run of neighbours on IPU-Links that breaks as few larger runs as it can.
+"""Which IPU-Machines an order gets: a run of adjacent machines that breaks as few larger runs as possible.
 
 Partitions are powers of two that lie at multiples of their size (docs/openvipu.md), so what is worth keeping whole
 are the aligned runs of 2, 4, 8 and 16 free machines. Of all runs that fit, the one wins that breaks the fewest of the
@@ -88,12 +88,12 @@ def choose_run(
     occupancy: Occupancy,
     full: Mapping[str, str] | None = None,
 ) -> tuple[Run, Placement] | Refusal:
-    """A run of so many machines, or a refusal that says what there is.
+    """A run of this many machines, or a refusal that says what is available.
 
     Args:
         machines: a power of two.
         ipu_pod: only in this one; none: in any of the cloud.
-        full: IPU-POD -> why it has no room for the order's servers.
+        full: IPU-POD -> why it has no capacity for the order's servers.
     """
     passing, reports = _eligible(cloud, ipu_pod, site, occupancy, full or {})
     found = sorted(runs(machines, rows(site, passing)), key=lambda r: r.rank)

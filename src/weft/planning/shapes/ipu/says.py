@@ -1,4 +1,4 @@
-"""What tenants may be told of orders of IPUs."""
+"""Sentences about orders of IPUs that tenants may see."""
 
 from __future__ import annotations
 

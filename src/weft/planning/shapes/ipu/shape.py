@@ -1,4 +1,4 @@
-"""Pods of IPUs: neighbouring IPU-Machines of one IPU-POD, Poplar servers and a V-IPU controller of their own."""
+"""Pods of IPUs: adjacent IPU-Machines of one IPU-POD, with Poplar servers and a V-IPU controller of their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.planning.shapes.ipu.says import SAYS
 from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
 
 TYPE = "ipu"
-"""What IPUs are called where types of accelerators are."""
+"""Name of IPUs among accelerator types."""
 CHANGEABLE = frozenset(
     {
         "access.ssh_from",
@@ -39,7 +39,7 @@ CHANGEABLE = frozenset(
         "lease.duration",
     }
 )
-"""A V-IPU cluster and the ring or chain of machines under it are made as a whole."""
+"""A V-IPU cluster and its ring or chain of machines are created as a whole."""
 
 
 class IpuShape:
@@ -136,7 +136,7 @@ class IpuShape:
         return Needs(managers=frozenset(_pods_of(site, cloud)))
 
     def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
-        # With a level alone they aren't among what is asked for: orders of IPUs know none.
+        # Not with only a level: orders of IPUs don't support levels.
         return bool(site.ipu_pods) and (accelerator == TYPE or (accelerator is None and level is None))
 
     def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
