@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from weft.drivers.opensm import OpenSm
+from weft.drivers.ufm import Ufm
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.base import Document
 from weft.model.errors import WeftError
+from weft.model.fabric import FabricStatus
 from weft.model.site import Site
-from weft.planning.fabric.hardening import Weakness, weaknesses
+from weft.planning.fabric.hardening import UFM_RULES, Weakness, weaknesses
 from weft.ports.ledger import NoLedger
 
 
@@ -39,7 +41,11 @@ def check_live(site: Site) -> LiveCheck:
     found: list[Weakness] = []
     problems: list[str] = []
     managers = 0
-    for name in sorted(n for n, f in site.fabrics.items() if f.manager.driver == "opensm"):
+    for name in sorted(n for n, f in site.fabrics.items() if f.manager.driver in ("opensm", "ufm")):
+        if site.fabrics[name].manager.driver == "ufm":
+            managers += 1
+            _check_ufm(site, name, found, problems)
+            continue
         driver = OpenSm(site, name, NoLedger())
         for manager, options in driver.options().items():
             managers += 1
@@ -48,7 +54,24 @@ def check_live(site: Site) -> LiveCheck:
                 continue
             problems += [f"{name}: {manager}: {p}" for p in options.problems]
             found += weaknesses(name, manager, options.options)
-        status = driver.status()
-        problems += [f"{name}: {p}" for p in status.problems]
-        problems += [f"{name}: {m.name}: {p}" for m in status.managers for p in m.problems]
+        problems += _troubles(name, driver.status())
     return LiveCheck(managers=managers, weaknesses=tuple(found), problems=tuple(problems))
+
+
+def _check_ufm(site: Site, name: str, found: list[Weakness], problems: list[str]) -> None:
+    driver = Ufm(site, name, NoLedger())
+    try:
+        settings = driver.settings()
+        rules = [r for r in UFM_RULES if r.setting in settings.names]
+        found += weaknesses(name, "ufm", settings.options, rules)
+        problems += [f"{name}: {p}" for p in settings.problems]
+        problems += _troubles(name, driver.status())
+    finally:
+        driver.close()
+
+
+def _troubles(name: str, status: FabricStatus) -> list[str]:
+    return [
+        *(f"{name}: {p}" for p in status.problems),
+        *(f"{name}: {m.name}: {p}" for m in status.managers for p in m.problems),
+    ]

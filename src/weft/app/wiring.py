@@ -19,6 +19,7 @@ from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.ufm import Ufm
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
@@ -53,9 +54,9 @@ def build_world(
     """Drivers of everything in the site; `ledger` returns a fabric's ledger. Opens no connection."""
     sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
     fabrics = {
-        name: OpenSm(site, name, ledger(name, fabric.words))
+        name: _FABRICS[fabric.manager.driver](site, name, ledger(name, fabric.words))
         for name, fabric in site.fabrics.items()
-        if fabric.manager.driver == "opensm"
+        if fabric.manager.driver in _FABRICS
     }
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
@@ -67,6 +68,9 @@ def build_world(
         },
         machines=machines,
     )
+
+
+_FABRICS: Mapping[str, Callable[[Site, str, Ledger], OpenSm | Ufm]] = {"opensm": OpenSm, "ufm": Ufm}
 
 
 def profile_of(site: Site, cloud: str, given: str | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from weft.model.agentapi import AgentOptions
 from weft.model.errors import UnknownError
-from weft.planning.fabric.hardening import NAMES, NONE, SECRETS, SET, UNSET, WELL_KNOWN
+from weft.planning.fabric.hardening import NAMES, masked
 
 _MOST = 4 << 20
 _PARTITIONS = "partition_config_file"
@@ -37,19 +37,8 @@ def read_options(path: Path, partitions_file: Path) -> AgentOptions:
         if name == _PARTITIONS:
             told = value.strip()
         if name in NAMES:
-            found[name] = _masked(name, value.strip())
+            found[name] = masked(name, value.strip())
     problems = ()
     if told and told != "(null)" and Path(told).resolve() != partitions_file.resolve():
         problems = (f"{_PARTITIONS} is {told}, and the agent writes {partitions_file}: make them the same",)
     return AgentOptions(path=str(path), options=found, problems=problems)
-
-
-def _masked(name: str, value: str) -> str:
-    """A secret's value is replaced by whether it is set."""
-    if name not in SECRETS:
-        return value
-    try:
-        number = int(value, 0)
-    except ValueError:
-        return NONE if value in UNSET else SET
-    return NONE if number == 0 else WELL_KNOWN if number in (1, 1 << 56) else SET

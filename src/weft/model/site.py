@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from ipaddress import IPv4Network
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
 from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
@@ -159,6 +159,10 @@ class Link(Document):
     )
 
 
+HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
+"""An HTTPS address with nothing behind host and port."""
+
+
 class FabricAgent(Document):
     """`weft fabric-agent` next to one subnet manager."""
 
@@ -172,15 +176,37 @@ class FabricAgent(Document):
 class FabricManager(Document):
     """How the fabric is managed."""
 
-    driver: Literal["opensm", "switches"] = Field(
+    driver: Literal["opensm", "ufm", "switches"] = Field(
         description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
+        "ufm: NVIDIA UFM Enterprise, through its REST API. "
         "switches: the switches of an Ethernet fabric; weft can plan on it, but can't configure it yet."
     )
     agents: tuple[FabricAgent, ...] = Field(
-        default=(), description="Agents, one next to each subnet manager."
+        default=(),
+        description="Agents, one next to each subnet manager. With UFM they are optional: they read the ports' own "
+        "P_Key tables as a second proof.",
+    )
+    addresses: tuple[HttpsUrl, ...] = Field(
+        default=(),
+        max_length=4,
+        description="UFM: base URLs of its REST API, such as https://ufm.example. For a high-availability pair, the "
+        "virtual address or both nodes' addresses.",
+    )
+    authentication: Literal["token", "basic", "session", "certificate"] = Field(
+        default="token",
+        description="UFM: how weft signs in. token: access token (/ufmRestV3). basic: user and password with each "
+        "request (/ufmRest). session: user and password once, then a cookie (/ufmRestV2). certificate: weft's client "
+        "certificate (/ufmRest).",
+    )
+    credentials: str | None = Field(
+        default=None,
+        description="UFM: YAML file with `token`, or `username` and `password`, readable by weft only. None: the "
+        "environment variables WEFT_UFM_TOKEN, or WEFT_UFM_USERNAME and WEFT_UFM_PASSWORD.",
     )
     ca: str | None = Field(
-        default=None, description="PEM file of the CA that signed the agents' certificates."
+        default=None,
+        description="PEM file of the CA that signed the agents' certificates, and UFM's. None, for UFM: the host's "
+        "own trusted CAs.",
     )
     certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")
     key: str | None = Field(default=None, description="PEM file of its private key.")

@@ -26,6 +26,8 @@ class SegmentRig(Protocol):
     """A fabric with its driver, and other hands on it."""
 
     site: Site
+    by_manager: bool
+    """Whether other hands go through the manager: then it knows of what they do."""
 
     @property
     def driver(self) -> FabricDriver: ...
@@ -83,6 +85,8 @@ def text(rig: SegmentRig, number: int) -> str:
 class InfiniBand:
     """OpenSM, imitated or real."""
 
+    by_manager = False
+
     def __init__(self, rig: FakeRig | RealRig) -> None:
         self._rig, self.site = rig, rig.site
 
@@ -114,6 +118,8 @@ class InfiniBand:
 
 class Ethernet:
     """Switches and VLANs, imitated."""
+
+    by_manager = False
 
     def __init__(self) -> None:
         layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)

@@ -183,6 +183,68 @@ def test_one_mistake_is_found_where_it_is(folder: Folder, name: str) -> None:
     assert folder.errors() == expected
 
 
+UFM: dict[str, tuple[str, list[str]]] = {
+    "as it should be": ("driver: ufm\n      addresses: [https://ufm.example]", []),
+    "both nodes, with a password": (
+        "driver: ufm\n      addresses: [https://ufm1.example, https://ufm2.example:8443]\n"
+        "      authentication: session\n      credentials: /etc/weft/ufm.yaml", [],
+    ),
+    "no address": (
+        "driver: ufm",
+        ["site.yaml:23: fabrics.ib.manager.addresses: missing: the address of UFM's REST API, "
+         "such as [https://ufm.example]"],
+    ),
+    "an address twice": (
+        "driver: ufm\n      addresses: [https://ufm.example, https://UFM.example]",
+        ["site.yaml:25: fabrics.ib.manager.addresses[1]: 'https://ufm.example' is not allowed: an address must be "
+         "unique; fabric ib already has it"],
+    ),
+    "a path behind the address": (
+        "driver: ufm\n      addresses: [https://ufm.example/ufmRest]",
+        ["site.yaml:25: fabrics.ib.manager.addresses[0]: 'https://ufm.example/ufmRest' is not allowed: "
+         "text of the form ^https://[^\\s/?#@]+$"],
+    ),
+    "a password in the address": (
+        "driver: ufm\n      addresses: ['https://weft:secret@ufm.example']",
+        ["site.yaml:25: fabrics.ib.manager.addresses[0]: 'https://weft:secret@ufm.example' is not allowed: "
+         "text of the form ^https://[^\\s/?#@]+$"],
+    ),
+    "a certificate and credentials": (
+        "driver: ufm\n      addresses: [https://ufm.example]\n      authentication: certificate\n"
+        "      credentials: x",
+        ["site.yaml:27: fabrics.ib.manager.credentials: 'x' is not allowed: nothing: authentication is certificate"],
+    ),
+    "OpenSM with an address": (
+        "driver: opensm\n      addresses: [https://ufm.example]",
+        ["site.yaml:25: fabrics.ib.manager.addresses: 'https://ufm.example' is not allowed: nothing: only a manager "
+         "of driver ufm has addresses"],
+    ),
+    "a UFM of an Ethernet fabric": (
+        "driver: switches", ["site.yaml:24: fabrics.ib.manager.driver: 'switches' is not allowed: opensm or ufm on a "
+         "fabric of type infiniband"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UFM)
+def test_a_ufm_has_what_it_needs(folder: Folder, name: str) -> None:
+    new, expected = UFM[name]
+    folder.replace("site.yaml", "driver: opensm", new)
+    assert folder.errors() == expected
+
+
+def test_a_ufm_without_agents_is_worth_a_hint(folder: Folder) -> None:
+    """Then only UFM itself says who is in a partition."""
+    text = folder.site.read_text()
+    agents = text[text.index("      agents:") : text.index("      ca:")]
+    folder.site.write_text(
+        text.replace(agents, "").replace(
+            "driver: opensm", "driver: ufm\n      addresses: [https://ufm.example]"
+        )
+    )
+    assert any("proved by UFM's own answers only" in h for h in hints(load_site(folder.site)))
+
+
 def test_a_cloud_and_a_fabric_of_one_name_are_refused(folder: Folder) -> None:
     """`where` of a resource names a cloud or a fabric: it must not be both."""
     folder.replace("site.yaml", "  ib:\n", "  main:\n")

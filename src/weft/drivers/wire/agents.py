@@ -135,7 +135,7 @@ class HttpAgent:
         """The client; recreated when the certificates were replaced, so that renewal needs no restart."""
         m = self._manager
         with self._lock:
-            made_of = tuple(_changed_at(p) for p in (m.ca, m.certificate, m.key) if p)
+            made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
             if self._client is None or made_of != self._made_of:
                 try:
                     context = ssl.create_default_context(cafile=m.ca)
@@ -245,7 +245,7 @@ def certificate_problems(manager: FabricManager, now: datetime, must_be_there: b
     return problems
 
 
-def _changed_at(path: str) -> int:
+def changed_file(path: str) -> int:
     """When a file was last replaced, in nanoseconds; 0: unknown."""
     try:
         return Path(path).stat().st_mtime_ns

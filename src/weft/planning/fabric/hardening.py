@@ -10,7 +10,7 @@ NVIDIA InfiniBand security guidelines; InfiniBand Architecture Specification 1.4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from weft.model.base import Document
@@ -50,6 +50,8 @@ class Rule:
 
 
 SECRETS = ("m_key", "sm_key", "sa_key")
+DEFAULT_MEMBERSHIP = "default_membership"
+"""UFM's own (gv.cfg); where OpenSM is alone, its partition file says it."""
 
 
 def _secret(value: str) -> bool:
@@ -166,10 +168,32 @@ RULES = (
         vendor=True,
     ),
 )
-NAMES = frozenset(r.setting for r in RULES)
+UFM_RULES = (
+    Rule(
+        DEFAULT_MEMBERSHIP,
+        lambda v: v == "limited",
+        "limited, in gv.cfg",
+        "reach every host of every other tenant over the default partition",
+    ),
+    *RULES,
+)
+NAMES = frozenset(r.setting for r in UFM_RULES)
 
 
-def weaknesses(fabric: str, manager: str, options: Mapping[str, str]) -> tuple[Weakness, ...]:
+def masked(name: str, value: str) -> str:
+    """A value as it may be told: a secret's is replaced by whether it is one."""
+    if name not in SECRETS:
+        return value
+    try:
+        number = int(value, 0)
+    except ValueError:
+        return NONE if value in UNSET else SET
+    return NONE if number == 0 else WELL_KNOWN if number in (1, 1 << 56) else SET
+
+
+def weaknesses(
+    fabric: str, manager: str, options: Mapping[str, str], rules: Iterable[Rule] = RULES
+) -> tuple[Weakness, ...]:
     """Every rule that a manager's options violate."""
     return tuple(
         Weakness(
@@ -180,6 +204,6 @@ def weaknesses(fabric: str, manager: str, options: Mapping[str, str]) -> tuple[W
             wanted=rule.wanted + (" (only NVIDIA's OpenSM, as in UFM, has it)" if rule.vendor else ""),
             allows=rule.allows,
         )
-        for rule in RULES
+        for rule in rules
         if not rule.good(options.get(rule.setting, ""))
     )

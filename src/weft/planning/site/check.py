@@ -51,6 +51,9 @@ def hints(site: Site) -> tuple[str, ...]:
             found.append(
                 f"fabric {name} is an Ethernet fabric: weft can plan on it, but can't configure it yet"
             )
+        elif fabric.manager.driver == "ufm":
+            if not fabric.manager.agents:
+                found.append(f"fabric {name} has no agents: partitions are proved by UFM's own answers only")
         elif not fabric.manager.agents:
             found.append(f"fabric {name} has no agents: weft can plan on it, but can't configure it")
     bare = [n.name for n in site.nodes if n.role == "compute" and not n.hcas]

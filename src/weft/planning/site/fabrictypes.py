@@ -5,22 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
-from weft.model.site import Site
+from weft.model.site import FabricManager, Site
 from weft.planning.site.seen import Seen, WrongValue
 
-DRIVERS = {FabricKind.INFINIBAND: "opensm", FabricKind.ETHERNET: "switches"}
+DRIVERS = {FabricKind.INFINIBAND: ("opensm", "ufm"), FabricKind.ETHERNET: ("switches",)}
 
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
     """Everything that doesn't match the type of its fabric."""
     for name, fabric in site.fabrics.items():
-        if fabric.manager.driver != DRIVERS[fabric.type]:
-            allowed = f"{DRIVERS[fabric.type]} on a fabric of type {fabric.type}"
+        if fabric.manager.driver not in DRIVERS[fabric.type]:
+            allowed = f"{' or '.join(DRIVERS[fabric.type])} on a fabric of type {fabric.type}"
             yield ("fabrics", name, "manager", "driver"), fabric.manager.driver, allowed
+        yield from _ufm(name, fabric.manager)
         if fabric.segments.last > fabric.words.last:
             allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
             yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed
     yield from _switch_ports(site)
+
+
+def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:
+    """What only a UFM has, and what it must have."""
+    path = ("fabrics", name, "manager")
+    if manager.driver != "ufm":
+        if manager.addresses:
+            yield (
+                (*path, "addresses"),
+                manager.addresses[0],
+                "nothing: only a manager of driver ufm has addresses",
+            )
+        if manager.credentials is not None:
+            yield (
+                (*path, "credentials"),
+                manager.credentials,
+                "nothing: only a manager of driver ufm has credentials",
+            )
+        return
+    if not manager.addresses:
+        yield (*path, "addresses"), None, "the address of UFM's REST API, such as [https://ufm.example]"
+    taken = Seen("an address")
+    for i, address in enumerate(manager.addresses):
+        yield from taken.check(address.casefold(), f"fabric {name}", (*path, "addresses", i))
+    if manager.authentication == "certificate":
+        for field in ("certificate", "key"):
+            if getattr(manager, field) is None:
+                yield (*path, field), None, "a PEM file: authentication is certificate"
+        if manager.credentials is not None:
+            yield (*path, "credentials"), manager.credentials, "nothing: authentication is certificate"
+    if (manager.certificate is None) != (manager.key is None):
+        yield (*path, "key"), manager.key, "certificate and key together, or neither"
 
 
 def _switch_ports(site: Site) -> Iterator[WrongValue]:

@@ -1,0 +1,77 @@
+"""What UFM says differs by version, and where nobody has published what it says, by choice.
+
+Sources: UFM Enterprise REST API, SDK and release notes 6.10 to 6.24; what users of real ones report (6.11.1, 6.19.0,
+6.19.1, 6.21.0). A field that is None goes by the version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one UFM answers.
+
+    Attributes:
+        version: as `/app/ufm_version` gives it.
+        unknown_pkey: asked for a P_Key that isn't there: 200 with `{}`, or 404. Both are seen.
+        unknown_guid: 6.11.1 takes a GUID that the fabric doesn't have (seen); a mock of others refuses with 404.
+        put_empty: an empty list of GUIDs: documents name all four.
+        schema_error: status for a field that isn't in the schema.
+        duplicate: status for an added GUID that is a member already.
+        listing: GET without arguments: an array of keys (seen), or what one client accepts besides.
+        changes: a change of P_Keys is done when it is answered (seen), or a job that is to be followed.
+        created: status of a POST or PUT that succeeded.
+        both_arguments_hide_guids: `guids_data` and `qos_conf` together on the whole list leave the GUIDs out.
+        login: how a wrong password is told at /dologin: an empty cookie (seen by a client), or 401.
+        expired: what a session that is over is told: 401, a redirect to the login page, or that page with 200.
+        long_keys: keys of the listing as they were given (`0x0005`), not shortened.
+    """
+
+    version: str = "6.19.1-5"
+    unknown_pkey: Literal["empty", "404"] = "empty"
+    unknown_guid: Literal["accept", "404"] = "accept"
+    put_empty: Literal[200, 400, 403, 404] = 400
+    schema_error: Literal[400, 500] = 400
+    duplicate: Literal[200, 409] = 200
+    listing: Literal["array", "object", "objects"] = "array"
+    changes: Literal["done", "job"] = "done"
+    created: Literal[200, 201] = 200
+    both_arguments_hide_guids: bool | None = None
+    login: Literal["empty cookie", "401"] = "empty cookie"
+    expired: Literal["401", "redirect", "page"] = "401"
+    long_keys: bool = False
+
+    def since(self, *version: int) -> bool:
+        """Whether it is of that version or a later one."""
+        found = _VERSION.match(self.version)
+        own = tuple(int(p or 0) for p in found.groups()) if found else (0, 0, 0)
+        return own[: len(version)] >= version
+
+    @property
+    def hides_guids(self) -> bool:
+        """Seen on 6.19.0-1 and 6.21.0-8; nobody says that a version doesn't."""
+        return True if self.both_arguments_hide_guids is None else self.both_arguments_hide_guids
+
+    @property
+    def has_add(self) -> bool:
+        """POST /resources/pkeys/add."""
+        return self.since(6, 16)
+
+    @property
+    def tells_default_membership(self) -> bool:
+        """`membership` of 0x7fff in the listing with `guids_data`."""
+        return self.since(6, 19)
+
+    @property
+    def new_alarms(self) -> bool:
+        return self.since(6, 17)
+
+    @property
+    def has_roles(self) -> bool:
+        return self.since(6, 14)

@@ -1,0 +1,50 @@
+"""What can be made to go wrong. Planted by tests in the process, or by the control of the program."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass
+class Faults:
+    """Nothing is planted at first. Counters count down with each question they hit.
+
+    Attributes:
+        job_polls: so often a job says Running before it is done, and its change is made only then.
+        jobs: what becomes of jobs: `fail` (Completed With Errors, nothing made), `lie` (Completed, nothing made),
+            `forget` (nothing made, asked for it is `[]`), `forget done` (made, and `[]`), `abort`.
+        hold: changes are taken and answered, and the subnet manager isn't told of them until this is lifted.
+        stale: what P_Keys are read as stays what it was when this was planted.
+        statuses: the next questions are answered with these, and not looked at (0: the connection is closed).
+        lose_answers: so many of the next changes are made, and their answers are lost.
+        hang: seconds before each answer to a change.
+        texts: the next questions are answered 200 with these texts instead of JSON.
+        starting: it answers 502 to everything, as while UFM starts.
+        drop_gets: fields of each P_Key that answers lack, such as `guids`.
+        without_default: the listing lacks 0x7fff.
+    """
+
+    job_polls: int = 0
+    jobs: Literal["", "fail", "lie", "forget", "forget done", "abort"] = ""
+    hold: bool = False
+    stale: bool = False
+    statuses: deque[int] = field(default_factory=deque[int])
+    lose_answers: int = 0
+    hang: float = 0.0
+    texts: deque[str] = field(default_factory=deque[str])
+    starting: bool = False
+    drop_gets: tuple[str, ...] = ()
+    without_default: bool = False
+
+    def plant(self, wanted: dict[str, Any]) -> None:
+        """Set some of them. Raises ValueError for a name that isn't one."""
+        for name, value in wanted.items():
+            if name not in self.__dataclass_fields__:
+                raise ValueError(f"{name}: not a fault; there are {', '.join(self.__dataclass_fields__)}")
+            kind = type(getattr(self, name))
+            setattr(self, name, kind(value) if kind in (deque, tuple) else value)
+
+    def lift(self) -> None:
+        self.plant(vars(Faults()))

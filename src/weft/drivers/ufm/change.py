@@ -1,0 +1,185 @@
+"""Changes of partitions: the whole list of members in one PUT, or the partition taken away; then read back.
+
+Nothing is taken away to be added again, so members that stay are not disturbed. UFM has neither stamps nor conditions:
+a PUT overwrites whatever somebody else did to the same P_Key meanwhile, which is what a wanted set means.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from weft.drivers.ufm.jobs import follow, job_of
+from weft.drivers.ufm.partitions import PKEYS, Listing, UfmPartition, read_listing, read_one, set_body
+from weft.drivers.ufm.rest import Answer, Rest
+from weft.drivers.ufm.versions import Version, parse_version, text_of, why_not_change
+from weft.model.errors import PermanentError, TemporaryError, UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.ids import format_pkey
+
+log = logging.getLogger(__name__)
+
+JOB_SECONDS, PROOF_SECONDS = 30.0, 5.0
+VERSION_SECONDS = 600.0
+"""How long UFM's version is believed."""
+_FIRST_NAP, _LONGEST_NAP = 0.01, 0.5
+
+Allowed = Callable[[Listing], PermanentError | None]
+"""Why a change may not be made, of the partitions as just read."""
+
+
+class Changer:
+    """Changes the partitions of one UFM. Safe for threads.
+
+    Args:
+        proof_seconds: how long UFM's own answer may take to show what was set.
+    """
+
+    def __init__(
+        self, rest: Rest, proof_seconds: float = PROOF_SECONDS, job_seconds: float = JOB_SECONDS
+    ) -> None:
+        self._rest, self._proof_seconds, self._job_seconds = rest, proof_seconds, job_seconds
+        self._turns: dict[int, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._version: tuple[float, str, Version] | None = None
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def version(self, max_age: float = 0.0) -> Version:
+        """UFM's version. Raises `UnknownError`; `PermanentError` for what isn't UFM."""
+        known = self._version
+        if known and known[1] == self._rest.active and time.monotonic() - known[0] < max_age:
+            return known[2]
+        document = self._rest.get("/app/ufm_version")
+        told = cast(dict[str, object], document) if isinstance(document, dict) else {}
+        version = parse_version(str(told.get("ufm_release_version")))
+        if version is None:
+            asked, then = "ask for its version", "correct the addresses of the site's fabric"
+            raise PermanentError(asked, "UFM", f"no version: {str(document)[:100]}", then)
+        self._version = time.monotonic(), self._rest.active, version
+        return version
+
+    def listing(self) -> Listing:
+        """All partitions now. Raises `UnknownError` for anything that isn't a whole listing."""
+        # Never with qos_conf as well: then the members are left out, silently.
+        document = self._rest.get(PKEYS, guids_data="true")
+        try:
+            return read_listing(document)
+        except ValueError as error:
+            raise UnknownError("read the partitions", "UFM", str(error)) from error
+
+    def one(self, number: int) -> UfmPartition | None:
+        """A partition by its own address; None: UFM says that it isn't there. Raises `UnknownError`."""
+        document = self._rest.get(f"{PKEYS}/{format_pkey(number)}", guids_data="true")
+        try:
+            return read_one(document, number)
+        except ValueError as error:
+            raise UnknownError(f"read P_Key {format_pkey(number)}", "UFM", str(error)) from error
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def put(
+        self, number: int, members: Mapping[int, Mode], allowed: Allowed, fence: Callable[[], None]
+    ) -> None:
+        """Make exactly these the members. Without any, the partition is taken away: UFM keeps none that is empty.
+
+        Raises:
+            PermanentError: it isn't allowed, or UFM refuses it.
+            TemporaryError: UFM failed, or said that it is done and doesn't show it.
+            UnknownError: nothing is known of the outcome.
+        """
+        with self._turn(number):
+            listing = self.listing()
+            if error := allowed(listing):
+                raise error
+            current = listing.partitions.get(number)
+            if not members:
+                self._remove(number, current, fence)
+                return
+            if current is not None and current.members == members:
+                return
+            asked = f"set P_Key {format_pkey(number)}"
+            self._check_version(asked)
+            body = set_body(number, members, current)
+            self._done(
+                asked,
+                "PUT",
+                f"{PKEYS}/",
+                body,
+                fence,
+                lambda p: p is not None and p.members == members,
+                number,
+            )
+
+    def remove(self, number: int, allowed: Allowed, fence: Callable[[], None]) -> None:
+        """Take the partition away; that it isn't there is fine. Raises what `put` raises."""
+        with self._turn(number):
+            listing = self.listing()
+            if error := allowed(listing):
+                raise error
+            self._remove(number, listing.partitions.get(number), fence)
+
+    def _turn(self, number: int) -> threading.Lock:
+        """One change of a P_Key at a time; those of others don't wait for it."""
+        with self._lock:
+            return self._turns.setdefault(number, threading.Lock())
+
+    def _remove(self, number: int, current: UfmPartition | None, fence: Callable[[], None]) -> None:
+        if current is None:
+            return
+        asked, key = f"take P_Key {format_pkey(number)} away", format_pkey(number)
+        self._check_version(asked)
+        self._done(asked, "DELETE", f"{PKEYS}/{key}", None, fence, lambda p: p is None, number)
+
+    def _check_version(self, asked: str) -> None:
+        version = self.version(VERSION_SECONDS)
+        if why := why_not_change(version):
+            raise PermanentError(asked, f"UFM {text_of(version)}", why, "nothing is changed until then")
+
+    def _done(
+        self,
+        asked: str,
+        method: str,
+        path: str,
+        body: object,
+        fence: Callable[[], None],
+        as_wanted: Callable[[UfmPartition | None], bool],
+        number: int,
+    ) -> None:
+        """Ask for it, follow it, and read it back; a lost answer is told by what is read."""
+        failed: TemporaryError | None = None
+        fence()
+        try:
+            answer = self._rest.change(method, path, body)
+            if job := _job(answer, asked):
+                follow(self._rest, job, asked, self._job_seconds)
+        except TemporaryError as error:
+            failed = error
+        shown = self._shows(number, as_wanted, 0.0 if failed else self._proof_seconds)
+        if shown:
+            if failed:
+                log.warning("%s: done, although: %s", asked, failed)
+            return
+        if failed:
+            raise failed
+        said = f"it said that it is done, and doesn't show it after {self._proof_seconds:.0f} s"
+        raise TemporaryError(asked, "UFM", said)
+
+    def _shows(self, number: int, as_wanted: Callable[[UfmPartition | None], bool], seconds: float) -> bool:
+        end, nap = time.monotonic() + seconds, _FIRST_NAP
+        while not as_wanted(self.one(number)):
+            if time.monotonic() + nap > end:
+                return False
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
+        return True
+
+
+def _job(answer: Answer, asked: str) -> str | None:
+    try:
+        return job_of(answer)
+    except ValueError as error:
+        raise UnknownError(asked, "UFM", str(error), "what it did is read back") from error

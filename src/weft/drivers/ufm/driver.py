@@ -1,0 +1,362 @@
+"""UFM as weft's fabric manager: reads the fabric, and owns its segments, which are partitions.
+
+A partition of UFM bears no mark. Whose a P_Key of weft's range is, says weft's own database: which numbers are wanted,
+and by whom. A P_Key outside of the range is somebody else's, and is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from weft.drivers.reading import SharedReading
+from weft.drivers.ufm.capabilities import CAPABILITIES
+from weft.drivers.ufm.change import PROOF_SECONDS, Changer
+from weft.drivers.ufm.credentials import credentials_problems
+from weft.drivers.ufm.evidence import clean_items, default_problem, problems
+from weft.drivers.ufm.eyes import Eyes
+from weft.drivers.ufm.inventory import Inventory
+from weft.drivers.ufm.observe import observe
+from weft.drivers.ufm.partitions import Listing, members_of
+from weft.drivers.ufm.rest import Rest, Transport
+from weft.drivers.ufm.settings import Settings, read_settings
+from weft.drivers.ufm.snapshot import MANAGER, UfmSnapshot
+from weft.drivers.ufm.usage import tight_ports
+from weft.drivers.ufm.versions import troubles
+from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
+from weft.model.errors import PermanentError, WeftError
+from weft.model.fabric import (
+    Capabilities,
+    Check,
+    Clean,
+    FabricStatus,
+    ManagerState,
+    ManagerStatus,
+    ObservedFabric,
+    Snapshot,
+    Told,
+    Usage,
+)
+from weft.model.fabrictypes import Mode
+from weft.model.ids import format_guid, format_pkey, parse_pkey
+from weft.model.mark import Mark
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec, Status
+from weft.model.site import Site
+from weft.planning.fabric.check import check_paths, probe_pairs
+from weft.ports.ledger import Ledger
+from weft.ports.resources import Scope
+
+WAIT_SECONDS = 5.0
+"""How long a change waits for the ports' tables, where an agent reads them; after that `find` says how far it is."""
+COMPLAINTS = 20
+"""Alarms and unhealthy ports that the status tells."""
+
+
+class Ufm:
+    """`FabricDriver` of one fabric of the site. Opens no connection yet.
+
+    Args:
+        ledger: weft's own records of this fabric's partitions.
+        agents: others than the site's agents, for tests; `transport`: see `Rest`.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fabric: str,
+        ledger: Ledger,
+        agents: Sequence[Agent] | None = None,
+        transport: Transport = lambda _: None,
+        wait_seconds: float = WAIT_SECONDS,
+        proof_seconds: float = PROOF_SECONDS,
+    ) -> None:
+        self._site, self._fabric, self._ledger = site, fabric, ledger
+        self._manager = site.fabrics[fabric].manager
+        self._range = site.fabrics[fabric].segments
+        chosen = (
+            [HttpAgent(a, self._manager) for a in self._manager.agents] if agents is None else list(agents)
+        )
+        self.rest = Rest(fabric, self._manager, transport)
+        self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest)
+        self._changer, self._wait = Changer(self.rest, proof_seconds), wait_seconds
+        self._reading = SharedReading(self._read)
+
+    def close(self) -> None:
+        self.rest.close()
+        self._eyes.close()
+
+    # -- FabricDriver ----------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def status(self) -> FabricStatus:
+        """One row an address. A standby doesn't answer REST: it is shown as one, and isn't asked."""
+        said: list[str] = []
+        try:
+            version = self._changer.version()
+            state = ManagerState.MASTER
+            said += troubles(version)
+            said += self._complaints()
+        except WeftError as error:
+            state, said = ManagerState.UNKNOWN, [str(error)]
+        managers = [
+            ManagerStatus(name=_host(a), state=state, problems=tuple(said))
+            if a == self.rest.active
+            else ManagerStatus(
+                name=_host(a),
+                state=ManagerState.STANDBY if state is ManagerState.MASTER else ManagerState.UNKNOWN,
+            )
+            for a in self._manager.addresses
+        ]
+        own = [
+            *certificate_problems(self._manager, datetime.now(UTC)),
+            *credentials_problems(self._manager),
+        ]
+        try:
+            own += self._ledger.waiting()
+        except WeftError as error:
+            own.append(f"weft's records can't be read: {error}")
+        return FabricStatus(fabric=self._fabric, managers=tuple(managers), problems=tuple(own))
+
+    def told(self) -> Told:
+        listing = self._changer.listing()
+        return Told(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
+
+    def usage(self) -> Usage:
+        listing = self._changer.listing()
+        return Usage(
+            frozenset(listing.partitions), tight_ports(self._site, self._fabric, listing, self._eyes.tables)
+        )
+
+    def snapshot(self, max_age: float = 0.0) -> UfmSnapshot:
+        return self._reading.get(max_age)
+
+    def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
+        found = observe(segment.number, members_of(segment), mark, _own(snapshot))
+        taken = _own(snapshot).wanted.get(segment.number, mark) != mark
+        if found.there or taken or self._changer.one(segment.number) is None:
+            return found
+        why = f"can't be proved absent: UFM doesn't list {segment.named}, and has it when asked for it alone"
+        return Observed(segment.text, Status.PENDING, why)
+
+    def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+        mine, members = _own(snapshot), members_of(segment)
+        found = problems(segment.number, members, mine)
+        if mine.looked:
+            full = [g for g, mode in members.items() if mode is Mode.FULL and mine.physical(g)]
+            inside, outside = probe_pairs(full, mine.outsiders)
+            probes = self._eyes.paths([*inside, *outside])
+            cut = len(inside)
+            found += check_paths(self._site, self._fabric, segment.number, probes[:cut], probes[cut:])
+        what = "host ports" if mine.looked else "UFM's host ports"
+        return Check(tuple(found), {f"{what} of {self._fabric}": mine.ports_read})
+
+    def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        alone = "not there" if self._changer.one(segment.number) is None else "it is there"
+        return Clean(tuple(clean_items(segment.number, members_of(segment), _own(snapshot), alone)))
+
+    def topology(self) -> ObservedFabric:
+        return self._inventory.topology()
+
+    def settings(self) -> Settings:
+        """What of UFM's hardening can be read, for `weft site check --live`."""
+        return read_settings(self.rest, self._changer, self._eyes)
+
+    # -- ResourceDriver --------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> frozenset[AnyKind]:
+        return frozenset({Kind.SEGMENT})
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        if not wanted:
+            return {}
+        snapshot = self.snapshot()
+        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """Safe to repeat: what is set is the whole list of members."""
+        return {r.key: self._outcome(r, lambda r=r: self._put(scope, r)) for r in wanted}
+
+    update = create
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        return {r.key: self._outcome(r, lambda r=r: self._delete(scope, r)) for r in wanted}
+
+    def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
+        """Everything in weft's range: with its owner where the database wants it, with none where it doesn't."""
+        if site != self._site.name:
+            return []
+        seen, out = self.snapshot(), list[Marked]()
+        wire = seen.looked.wire.on_wire if seen.looked else {}
+        for number in sorted({*seen.listing.partitions, *wire}):
+            if number not in self._range:
+                continue
+            mark, partition = seen.wanted.get(number), seen.listing.partitions.get(number)
+            ports = partition.members if partition else wire[number]
+            facts: dict[str, object] = {"number": number, "members": [format_guid(g) for g in sorted(ports)]}
+            facts["manager" if partition else "where"] = MANAGER if partition else "only on the wire"
+            name, owner = (mark.name(), mark.owner) if mark else ("", None)
+            out.append(Marked(Kind.SEGMENT, self._fabric, format_pkey(number), name, owner, None, facts))
+        return out
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        mine = [t for t in things if t.kind is Kind.SEGMENT and t.where == self._fabric]
+        outcomes: dict[str, Outcome] = {}
+        for thing in mine:
+            try:
+                self._remove(parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True)
+                outcomes[thing.id] = Outcome(thing.id)
+            except WeftError as error:
+                outcomes[thing.id] = Outcome(error=error)
+        return outcomes
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _read(self, began: float) -> UfmSnapshot:
+        listing = self._changer.listing()
+        wanted = self._ledger.wanted()
+        looked = self._eyes.look() if self._eyes else None
+        ports = {} if looked else {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
+        known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
+        strange = any(
+            g not in known for n, p in listing.partitions.items() if n in self._range for g in p.members
+        )
+        virtual = self._inventory.virtual() if strange else {}
+        return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, virtual, wanted)
+
+    def _outcome(self, resource: Resource, change: Callable[[], None]) -> Outcome:
+        try:
+            change()
+        except PermanentError as error:
+            return Outcome(error=error)
+        finally:
+            self._reading.changed()  # also where no answer came: it may have been done
+        return Outcome(id=_spec(resource).text)
+
+    def _put(self, scope: Scope, resource: Resource) -> None:
+        spec, mark = _spec(resource), scope.mark(resource.key)
+        try:
+            members = members_of(spec)
+        except ValueError as error:
+            asked, then = f"set {spec.named}", "correct the site"
+            raise PermanentError(asked, "UFM", f"a member that is no GUID: {error}", then) from error
+        before: list[int] = []
+
+        def allowed(listing: Listing) -> PermanentError | None:
+            before.extend(p.members if (p := listing.partitions.get(spec.number)) else ())
+            return self._refusal(spec.number, members, mark, listing)
+
+        self._changer.put(spec.number, members, allowed, scope.fence)
+        self._await(spec.number, members, before)
+
+    def _delete(self, scope: Scope, resource: Resource) -> None:
+        mark = scope.mark(resource.key)
+        try:
+            self._remove(_spec(resource).number, lambda owner: owner not in (None, mark), scope.fence)
+        except _OthersError:
+            return  # its number is somebody else's by now: nothing of ours is left to take away
+
+    def _remove(
+        self,
+        number: int,
+        others: Callable[[Mark | None], bool],
+        fence: Callable[[], None],
+        anywhere: bool = False,
+    ) -> None:
+        """Args: anywhere: ports whose own tables alone have it are repaired too."""
+        before: list[int] = []
+
+        def allowed(listing: Listing) -> PermanentError | None:
+            before.extend(p.members if (p := listing.partitions.get(number)) else ())
+            if number not in self._range:
+                return _taken(
+                    number, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}"
+                )
+            owner = self._owner(number)
+            return _OthersError(number, f"{owner} is wanted") if others(owner) else None
+
+        try:
+            self._changer.remove(number, allowed, fence)
+            if anywhere and self._eyes:
+                before += self._eyes.look().wire.on_wire.get(number, ())
+            self._await(number, {}, before)
+        finally:
+            self._reading.changed()
+
+    def _await(self, number: int, members: Mapping[int, Mode], before: Sequence[int]) -> None:
+        """Until the ports' own tables show it, within reason. That it can't be seen is for `find` to say."""
+        if not self._eyes:
+            return
+        known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
+        inside = {g: m for g, m in members.items() if g in known}
+        outside = [g for g in before if g in known and g not in members]
+        try:
+            left = self._eyes.unsettled(number, inside, outside, self._wait)
+            # What UFM's manager believes to be right, and isn't, no sweep of its own repairs.
+            self._eyes.repair(left, number if before and not members else None)
+        except WeftError:
+            return
+
+    def _owner(self, number: int) -> Mark | None:
+        return next((m for m, spec in self._ledger.wanted().items() if spec.number == number), None)
+
+    def _refusal(
+        self, number: int, members: Mapping[int, Mode], mark: Mark, listing: Listing
+    ) -> PermanentError | None:
+        """Why a partition can't be set; a number is one pod's, and weft keeps inside its range."""
+        if number not in self._range:
+            return _taken(number, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}")
+        owner, there = self._owner(number), listing.partitions.get(number)
+        if owner is not None and owner != mark:
+            return _taken(number, f"taken: {owner.text()}")
+        # Not yet on record as made: what is there may be our own, of a change whose answer was lost.
+        if owner is None and there is not None and not there.members.keys() <= members.keys():
+            strange = next(g for g in there.members if g not in members)
+            return _taken(number, f"taken: defined by somebody else, with member {format_guid(strange)}")
+        return None
+
+    def _complaints(self) -> list[str]:
+        try:
+            default = default_problem(self._changer.listing().default_membership)
+            return [*([default] if default else []), *self._inventory.complaints(COMPLAINTS)]
+        except WeftError as error:
+            return [str(error)]
+
+
+class _OthersError(PermanentError):
+    """A partition is somebody else's."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(
+            f"take P_Key {format_pkey(number)} away", "weft's own records", why, "release the pod"
+        )
+
+
+def _spec(resource: Resource) -> SegmentSpec:
+    if not isinstance(resource.spec, SegmentSpec):
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
+    return resource.spec
+
+
+def _own(snapshot: Snapshot) -> UfmSnapshot:
+    if not isinstance(snapshot, UfmSnapshot):
+        raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
+    return snapshot
+
+
+def _host(address: str) -> str:
+    return urlsplit(address).netloc
+
+
+def _taken(number: int, why: str) -> PermanentError:
+    return PermanentError(f"set P_Key {format_pkey(number)}", "UFM", why, "give the pod another P_Key")

@@ -1,0 +1,123 @@
+"""The second proof: fabric agents on the fabric that read the ports' own tables, whatever UFM says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from weft.drivers.wire.agents import Agent, HttpAgent
+from weft.drivers.wire.items import WireReading, keys_on_wire, port_table
+from weft.drivers.wire.sight import Sight
+from weft.model.agentapi import AgentOptions, PathsQuery, RepairQuery, TablesQuery, VacantPort
+from weft.model.errors import UnknownError, WeftError
+from weft.model.fabrictypes import Mode
+from weft.model.ids import FULL_MEMBER
+from weft.model.site import Site
+from weft.model.subnet import PathProbe, PortTable
+
+T = TypeVar("T")
+REPAIRED_AT_ONCE = 32
+"""Drifted ports that one change puts right; the rest shows as pending, and its turn comes with the next update."""
+_FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A whole reading, and what ports without a cable still have."""
+
+    wire: WireReading
+    vacant: tuple[VacantPort, ...]
+
+
+class Eyes:
+    """All agents of one fabric; any of them sees all of it. Safe for threads."""
+
+    def __init__(self, site: Site, fabric: str, agents: Sequence[Agent]) -> None:
+        self._site, self._fabric, self.all = site, fabric, tuple(agents)
+        ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
+        self._sight = Sight(fabric, ports)
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def close(self) -> None:
+        for agent in self.all:
+            if isinstance(agent, HttpAgent):
+                agent.close()
+
+    def look(self) -> Looked:
+        """Every host port's table, and its leaf port's. Raises `UnknownError`: a blind eye is no clean fabric."""
+
+        def ask(agent: Agent) -> Looked:
+            answer = self._sight.all(agent.tables(TablesQuery()), agent.name)
+            tables = {p.port_guid: port_table(p) for p in answer.ports}
+            reading = WireReading(self._site, self._fabric, tables, keys_on_wire(tables), agent.name)
+            return Looked(reading, answer.vacant)
+
+        return self._first(ask)
+
+    def tables(self, guids: Collection[int]) -> Mapping[int, PortTable]:
+        asked = tuple(sorted(set(guids)))
+
+        def ask(agent: Agent) -> Mapping[int, PortTable]:
+            answer = self._sight.some(agent.tables(TablesQuery(port_guids=asked)), asked, agent.name)
+            return {p.port_guid: port_table(p) for p in answer.ports}
+
+        return self._first(ask) if asked else {}
+
+    def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
+        if not pairs:
+            return ()
+        query = PathsQuery(pairs=tuple(pairs))
+        return self._first(lambda agent: self._sight.paths(agent.paths(query), pairs, agent.name).paths)
+
+    def options(self) -> Mapping[str, AgentOptions | WeftError]:
+        """Agent -> options of the subnet manager beside it, or why they can't be read."""
+        found: dict[str, AgentOptions | WeftError] = {}
+        for agent in self.all:
+            try:
+                found[agent.name] = agent.options()
+            except WeftError as error:
+                found[agent.name] = error
+        return found
+
+    def unsettled(
+        self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int], seconds: float
+    ) -> tuple[int, ...]:
+        """Ports that didn't come to be in a partition, or out of it, within so many seconds. Proves nothing."""
+        end, nap = time.monotonic() + seconds, _FIRST_NAP
+        todo: dict[int, Mode | None] = {**inside, **dict.fromkeys(outside)}
+        while todo:
+            tables = self.tables(todo)
+            todo = {g: mode for g, mode in todo.items() if not _is(tables[g], pkey, mode)}
+            if time.monotonic() + nap > end or all(tables[g].unreachable for g in todo):
+                return tuple(g for g in todo if not tables[g].unreachable)
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
+        return ()
+
+    def repair(self, guids: Sequence[int], vacate: int | None) -> None:
+        """Write what the subnet manager has for these ports into their tables, and a key off vacant leaf ports."""
+        keys = () if vacate is None else (vacate,)
+        if guids or keys:
+            query = RepairQuery(port_guids=tuple(guids)[:REPAIRED_AT_ONCE], vacant_keys=keys)
+            self._first(lambda agent: agent.repair(query))
+
+    def _first(self, ask: Callable[[Agent], T]) -> T:
+        failed: list[str] = []
+        for agent in self.all:
+            try:
+                return ask(agent)
+            except WeftError as error:
+                failed.append(f"{agent.name}: {error}")
+        said = "; ".join(failed)
+        raise UnknownError("read the ports' tables", f"the agents of {self._fabric}", said, "start an agent")
+
+
+def _is(table: PortTable, pkey: int, mode: Mode | None) -> bool:
+    """Whether a port and its leaf port have the key just so."""
+    wanted = frozenset() if mode is None else {pkey | (FULL_MEMBER if mode is Mode.FULL else 0)}
+    sides = [table.keys] if table.leaf_keys is None else [table.keys, table.leaf_keys]
+    return not table.unreachable and all(keys & {pkey, pkey | FULL_MEMBER} == wanted for keys in sides)

@@ -1,0 +1,179 @@
+"""What UFM has found on the fabric: ports, virtual ports, cables; and what it complains of. Readers are pure.
+
+Known by GUIDs: descriptions may say `localhost`, numbers come as texts or numbers, and a host whose adapter was
+exchanged stays in the list with the old one's GUIDs and no peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from weft.drivers.ufm.rest import Rest
+from weft.model.errors import UnknownError
+from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.ids import parse_guid
+
+PAGE = 2000
+MOST_PAGES = 500
+_NONE = ("", "N/A", "None")
+
+
+@dataclass(frozen=True, slots=True)
+class UfmPort:
+    """One end of a cable, of a host or a switch.
+
+    Attributes:
+        guid: of the port (a switch's ports have the switch's).
+        node: GUID of the adapter or the switch.
+        active: whether it can carry traffic now.
+        state: UFM's own words.
+    """
+
+    guid: int
+    node: int
+    number: int
+    host: bool
+    active: bool
+    state: str
+    description: str
+    peer: tuple[int, int] | None
+
+
+def read_ports(rows: list[Any]) -> list[UfmPort]:
+    """Raises ValueError for a row that names no port."""
+    return [_port(cast(dict[str, Any], r)) for r in rows]
+
+
+def read_virtual(rows: list[Any]) -> dict[int, int]:
+    """GUID of a virtual port -> that of the physical one."""
+    found: dict[int, int] = {}
+    for row in rows:
+        virtual, physical = (str(row.get(n) or "") for n in ("virtual_port_guid", "port_guid"))
+        if int(virtual or "0", 16) and physical:  # VFs without a GUID have zeros
+            found[parse_guid(virtual)] = parse_guid(physical)
+    return found
+
+
+def topology(ports: list[UfmPort]) -> ObservedFabric:
+    """Nodes and cables as UFM shows them now: what has no live port and no peer isn't there any more."""
+    by_node: dict[int, list[UfmPort]] = {}
+    for port in ports:
+        by_node.setdefault(port.node, []).append(port)
+    nodes: list[ObservedNode] = []
+    for guid, mine in sorted(by_node.items()):
+        if not any(p.active or p.peer for p in mine):
+            continue
+        host, name = mine[0].host, next((p.description for p in mine if p.description), "")
+        port_guids = tuple(p.guid for p in sorted(mine, key=lambda p: p.number)) if host else ()
+        kind = "ca" if host else "switch"
+        nodes.append(ObservedNode(guid=guid, kind=kind, name=name, ports=len(mine), port_guids=port_guids))
+    there = {n.guid: n.name for n in nodes}
+    cables = {
+        tuple(sorted([(p.node, p.number), p.peer]))
+        for p in ports
+        if p.peer and p.active and p.peer[0] in there
+    }
+    links = [tuple(End(guid=g, port=n, name=there[g]) for g, n in ends) for ends in sorted(cables)]
+    return ObservedFabric(nodes=tuple(nodes), links=tuple((a, b) for a, b in links))
+
+
+def alarm_text(row: Mapping[str, Any]) -> str:
+    """In either shape: up to 6.16, and from 6.17 on."""
+    name = row.get("object_name") or row.get("related_object_name") or "something"
+    what = row.get("description") or row.get("reason") or row.get("name") or "no text"
+    return f"UFM's alarm ({row.get('severity') or 'no severity'}) on {name}: {str(what)[:200]}"
+
+
+def unhealthy_text(row: Mapping[str, Any]) -> str:
+    """`Condition` is a text in the list, and a list of one port alone."""
+    condition: Any = row.get("Condition")
+    words = ", ".join(map(str, cast(list[Any], condition))) if isinstance(condition, list) else str(condition)
+    return (
+        f"UFM has port {row.get('UnhealthyPort')} of {row.get('UnhealthyGUID')} as unhealthy: {words}"
+        f" ({row.get('State') or 'no state'})"
+    )
+
+
+class Inventory:
+    """UFM's lists, read afresh at each question. Everything raises `UnknownError`."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def ports(self, hosts: bool = False) -> list[UfmPort]:
+        """Args: hosts: those of hosts alone."""
+        query = {"sys_type": "Computer"} if hosts else {}
+        try:
+            return read_ports(list(self._pages("ports", query)))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UnknownError("read the ports", "UFM", f"a row that is no port: {error}") from error
+
+    def virtual(self) -> dict[int, int]:
+        try:
+            return read_virtual(list(self._pages("vports", {})))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UnknownError("read the virtual ports", "UFM", f"a row that is none: {error}") from error
+
+    def topology(self) -> ObservedFabric:
+        return topology(self.ports())
+
+    def complaints(self, most: int) -> list[str]:
+        """Alarms that are no mere information, and ports that UFM holds to be unhealthy."""
+        alarms = [
+            alarm_text(r)
+            for r in self._rows("/app/alarms")
+            if str(r.get("severity")).lower() not in ("info", "ok")
+        ]
+        ports = [unhealthy_text(r) for r in self._rows("/app/unhealthy_ports")]
+        found = [*alarms, *ports]
+        more = (
+            [f"and {len(found) - most} more of UFM's alarms and unhealthy ports"] if len(found) > most else []
+        )
+        return [*found[:most], *more]
+
+    def _rows(self, path: str) -> list[dict[str, Any]]:
+        document = self._rest.get(path)
+        rows = cast(list[Any], document) if isinstance(document, list) else []
+        return [cast(dict[str, Any], r) for r in rows if isinstance(r, dict)]
+
+    def _pages(self, what: str, query: Mapping[str, str]) -> Iterator[Any]:
+        """Every row; a UFM that doesn't page answers with all of them at once."""
+        for number in range(1, MOST_PAGES + 1):
+            document = self._rest.get(f"/resources/{what}", **query, page_number=str(number), rpp=str(PAGE))
+            if isinstance(document, list):
+                yield from cast(list[Any], document)
+                return
+            page = cast(dict[str, Any], document) if isinstance(document, dict) else {}
+            rows = page.get("data")
+            if not isinstance(rows, list):
+                raise UnknownError(f"read the {what}", "UFM", "a page without rows")
+            yield from cast(list[Any], rows)
+            if number >= int(page.get("num_of_pages") or 1):
+                return
+        raise UnknownError(f"read the {what}", "UFM", f"more than {MOST_PAGES} pages of {PAGE}")
+
+
+def _port(row: dict[str, Any]) -> UfmPort:
+    name = str(row.get("name") or "")
+    node = parse_guid(str(row.get("systemID") or name.rpartition("_")[0]))
+    number = int(row.get("number") or name.rpartition("_")[2])
+    logical = str(row.get("logical_state") or "")
+    return UfmPort(
+        guid=parse_guid(str(row.get("guid") or f"{node:016x}")),
+        node=parse_guid(name.rpartition("_")[0]) if "_" in name else node,
+        number=number,
+        host=str(row.get("description") or "").startswith("Computer"),
+        active=logical == "Active",
+        state=f"{logical or 'no state'}, {row.get('physical_state') or 'no link state'}",
+        description=str(row.get("node_description") or ""),
+        peer=_peer(str(row.get("peer") or "")),
+    )
+
+
+def _peer(text: str) -> tuple[int, int] | None:
+    if text in _NONE:
+        return None
+    guid, _, number = text.rpartition("_")
+    return parse_guid(guid), int(number)

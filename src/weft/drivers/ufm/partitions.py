@@ -1,0 +1,139 @@
+"""Partitions as UFM says them, and as it takes them. Pure.
+
+Each answer carries its own proof: the default partition is always in the listing, and every partition has its list of
+members, be it empty. Fields that aren't known are fine; what is missing makes the whole answer none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from weft.model.fabrictypes import Mode
+from weft.model.ids import DEFAULT_PKEY, format_pkey, parse_guid, parse_pkey
+from weft.model.resources import SegmentSpec
+
+PKEYS = "/resources/pkeys"
+
+
+@dataclass(frozen=True, slots=True)
+class UfmPartition:
+    """One of them. `members`: GUID of a port, physical or virtual -> how it is a member."""
+
+    number: int
+    name: str
+    members: Mapping[int, Mode]
+    ip_over_ib: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All of them.
+
+    Attributes:
+        default_membership: how every port is in the default partition; None: this version doesn't say.
+    """
+
+    partitions: Mapping[int, UfmPartition]
+    default_membership: Mode | None = None
+    of_port: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    """GUID -> partitions that it is in."""
+
+
+def read_listing(document: object) -> Listing:
+    """GET /resources/pkeys?guids_data=true. Raises ValueError with what makes it no listing."""
+    if not isinstance(document, dict):
+        raise ValueError(f"a {type(document).__name__} instead of partitions by their P_Key")
+    found: dict[int, UfmPartition] = {}
+    for key, entry in cast(dict[str, Any], document).items():
+        number = _key(key)
+        if number in found:
+            raise ValueError(f"P_Key {format_pkey(number)} twice")
+        found[number] = _partition(number, entry)
+    default = found.pop(DEFAULT_PKEY, None)
+    if default is None:
+        raise ValueError("partitions without the default one, which is always there")
+    told = next(e for k, e in cast(dict[str, Any], document).items() if _key(k) == DEFAULT_PKEY)
+    of_port: dict[int, set[int]] = {}
+    for number, partition in found.items():
+        for guid in partition.members:
+            of_port.setdefault(guid, set()).add(number)
+    word = cast(dict[str, Any], told).get("membership")
+    return Listing(
+        found, _mode(word) if word is not None else None, {g: frozenset(k) for g, k in of_port.items()}
+    )
+
+
+def read_one(document: object, number: int) -> UfmPartition | None:
+    """GET /resources/pkeys/{pkey}?guids_data=true; None: it isn't there, said by `{}` or (document None) by 404.
+
+    Raises ValueError with what makes it no partition.
+    """
+    if document is None or document == {}:
+        return None
+    if isinstance(document, dict) and len(cast(dict[str, Any], document)) == 1:
+        [(key, inner)] = cast(dict[str, Any], document).items()
+        if key.lower().startswith("0x") and _key(key) == number:
+            return _partition(number, inner)
+    return _partition(number, document)
+
+
+def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | None) -> dict[str, Any]:
+    """Body of the PUT that makes these the members, all of them; what somebody set besides stays.
+
+    Raises ValueError for no members: UFM would take the partition away, or refuse, by version.
+    """
+    if not members:
+        raise ValueError("an empty list of members is never sent")
+    guids = sorted(members)
+    body: dict[str, Any] = {
+        "pkey": format_pkey(number),
+        "guids": [f"{g:016x}" for g in guids],
+        "ip_over_ib": current.ip_over_ib if current else True,
+        "index0": False,
+    }
+    modes = [str(members[g]) for g in guids]
+    if len(set(modes)) == 1:
+        body["membership"] = modes[0]
+    else:
+        body["memberships"] = modes
+    return body
+
+
+def members_of(spec: SegmentSpec) -> dict[int, Mode]:
+    """GUID -> membership as wanted. Raises ValueError for what is no GUID."""
+    return {parse_guid(m.port): m.mode for m in spec.members}
+
+
+def _partition(number: int, entry: object) -> UfmPartition:
+    if not isinstance(entry, dict):
+        raise ValueError(f"P_Key {format_pkey(number)} is a {type(entry).__name__}")
+    found = cast(dict[str, Any], entry)
+    guids = found.get("guids")
+    if not isinstance(guids, list):
+        raise ValueError(f"P_Key {format_pkey(number)} without its list of members")
+    members: dict[int, Mode] = {}
+    for member in cast(list[Any], guids):
+        if not isinstance(member, dict):
+            raise ValueError(f"P_Key {format_pkey(number)}: a member that is a {type(member).__name__}")
+        row = cast(dict[str, Any], member)
+        guid = parse_guid(str(row.get("guid", "")))
+        if guid in members and members[guid] is not _mode(row.get("membership")):
+            raise ValueError(f"P_Key {format_pkey(number)}: member {guid:016x} twice")
+        members[guid] = _mode(row.get("membership"))
+    name = found.get("partition")
+    return UfmPartition(number, str(name or ""), members, found.get("ip_over_ib") is not False)
+
+
+def _key(text: str) -> int:
+    """`0x5`, `0x0005` and `0x8005` are one; hex without the prefix too."""
+    return parse_pkey(text if text.lower().startswith("0x") else f"0x{text}")
+
+
+def _mode(word: object) -> Mode:
+    if word == "full":
+        return Mode.FULL
+    if word == "limited":
+        return Mode.LIMITED
+    raise ValueError(f"membership {word!r}: full or limited")

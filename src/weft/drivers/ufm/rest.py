@@ -1,0 +1,271 @@
+"""UFM's REST: one question at a time to whichever address is the active one, signed in, over verified TLS.
+
+A standby doesn't listen, and a UFM that starts answers 502: then the next address is asked. What can't be told from
+one that did its work and lost the answer is unknown, and the reader decides. An answer is one only if it is JSON: UFM
+and what stands before it also answer 200 with a page.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+
+from weft.drivers.ufm.credentials import Credentials, changed_at, read_credentials
+from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
+from weft.drivers.wire.agents import changed_file
+from weft.model.errors import PermanentError, UnknownError, WeftError
+from weft.model.site import FabricManager
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
+SILENT_SECONDS = 15.0
+"""A UFM that let a question run out of time isn't waited for again so soon."""
+MAX_ANSWER = 256 << 20
+_AWAY = frozenset({502, 503, 504})
+_SHOWN = 200
+
+Transport = Callable[[str], httpx.BaseTransport | None]
+"""Address -> what carries questions there; None: the network. For tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What UFM said; `document`: its JSON, None for an empty body."""
+
+    status: int
+    headers: httpx.Headers
+    document: Any
+
+
+class Rest:
+    """One UFM at its addresses. Safe for threads. Opens no connection before the first question.
+
+    Args:
+        transport: for tests.
+        seconds: how long one answer may take, all of it.
+    """
+
+    def __init__(
+        self,
+        fabric: str,
+        manager: FabricManager,
+        transport: Transport = lambda _: None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._fabric, self._manager, self._transport, self._seconds = fabric, manager, transport, seconds
+        self._prefix = PREFIXES[manager.authentication]
+        self._sign_in = SignIn(manager.authentication)
+        self._lock = threading.Lock()
+        self._clients: dict[str, httpx.Client] = {}
+        self._made_of: tuple[int, ...] = ()
+        self._credentials: tuple[int, Credentials] | None = None
+        self._silent: dict[str, tuple[float, str]] = {}
+        self.active = manager.addresses[0] if manager.addresses else ""
+        """Where the last answer came from."""
+
+    def close(self) -> None:
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients = {}
+
+    def get(self, path: str, **query: str) -> Any:
+        """The document; None: UFM itself says 404. Raises `UnknownError`: whatever else it is, it is no answer."""
+        answer = self._ask("GET", path, None, query)
+        if answer.status == 404:
+            return None
+        if answer.status != 200 or answer.document is None:
+            raise self._unknown(f"GET {path}", f"status {answer.status} without a document")
+        return answer.document
+
+    def change(self, method: str, path: str, body: object = None) -> Answer:
+        """Any 2xx; of a DELETE also 404. Nothing of it is proof.
+
+        Raises:
+            PermanentError: UFM refuses it as it stands.
+            UnknownError: it may have been done.
+        """
+        return self._ask(method, path, body, {})
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: object, query: Mapping[str, str]) -> Answer:
+        asked, failed = f"{method} {path}", list[str]()
+        addresses = sorted(self._manager.addresses, key=lambda a: a != self.active)
+        for address in addresses:
+            try:
+                status, headers, content = self._signed(address, method, path, body, query)
+            except _AwayError as error:
+                failed.append(f"{address}: {error}")
+                if error.maybe_done and method != "GET":
+                    break
+                continue
+            answer = self._read(asked, status, headers, content)
+            self.active = address
+            return answer
+        said = "; ".join(failed) or "the site names no address"
+        raise self._unknown(asked, said, "start UFM, or the network to it")
+
+    def _signed(
+        self, address: str, method: str, path: str, body: object, query: Mapping[str, str]
+    ) -> tuple[int, httpx.Headers, bytes]:
+        """One exchange; signs in where that is needed, and once more where what it signed in with is over."""
+        asked = f"{method} {path}"
+        for attempt in (1, 2):
+            credentials = self._current_credentials(afresh=attempt == 2)
+            signed = self._sign_in.headers(address, credentials, partial(self._answered, address))
+            if signed is None:
+                raise self._not_let_in("sign in", "the user or the password is refused")
+            status, headers, content = self._answered(
+                address, method, f"{self._prefix}{path}", body, query, signed
+            )
+            if not needs_signing_in(status, content):
+                return status, headers, content
+            self._sign_in.forget(address)
+        raise self._not_let_in(asked, f"status {status}: {self._shown(content)}")
+
+    def _answered(self, address: str, *question: Any) -> tuple[int, httpx.Headers, bytes]:
+        """By UFM, not by what stands before one that isn't there."""
+        status, headers, content = self._exchange(address, *question)
+        if status in _AWAY:
+            raise _AwayError(f"status {status}")
+        return status, headers, content
+
+    def _exchange(
+        self,
+        address: str,
+        method: str,
+        path: str,
+        body: object,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body; the whole of it in bounded time and size. Raises `_AwayError`."""
+        self._check_silence(address)
+        end = time.monotonic() + self._seconds
+        content = bytearray()
+        form = isinstance(body, bytes)
+        kind = {"Content-Type": "application/x-www-form-urlencoded" if form else "application/json"}
+        raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        try:
+            with self._client(address).stream(
+                method,
+                path,
+                params=query,
+                content=raw,
+                headers={**headers, "Cache-Control": "no-cache", **({} if raw is None else kind)},
+                timeout=httpx.Timeout(self._seconds, connect=min(CONNECT_SECONDS, self._seconds)),
+            ) as answer:
+                for chunk in answer.iter_bytes():
+                    content += chunk
+                    if len(content) > MAX_ANSWER:
+                        raise httpx.DecodingError(f"more than {MAX_ANSWER} octets")
+                    if time.monotonic() > end:
+                        raise httpx.ReadTimeout(f"not all of it came in {self._seconds:.0f} s")
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _AwayError(f"{type(error).__name__}: {error}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, httpx.TimeoutException):
+                self._silent[address] = time.monotonic(), said
+            raise _AwayError(said, maybe_done=True) from error
+        return answer.status_code, answer.headers, bytes(content)
+
+    def _read(self, asked: str, status: int, headers: httpx.Headers, content: bytes) -> Answer:
+        shown = self._shown(content)
+        if status in (200, 201, 202, 204):
+            try:
+                return Answer(status, headers, json.loads(content) if content.strip() else None)
+            except ValueError as error:
+                if status == 202:  # a job by its path, as JSON or as it is
+                    return Answer(status, headers, shown)
+                raise self._unknown(asked, f"status {status} with a text instead of JSON: {shown}") from error
+        if status == 404 and asked.startswith(("GET", "DELETE")):
+            return Answer(status, headers, None)
+        if status == 403:
+            if asked.startswith("GET"):
+                raise self._not_let_in(asked, f"status 403: {shown}")
+            raise PermanentError(
+                asked, self._who, f"status 403: {shown}", "give weft's user the role Fabric Admin"
+            )
+        if status in (400, 404, 405, 409, 413, 422) or (status == 500 and "additionalProperties" in shown):
+            raise PermanentError(asked, self._who, f"status {status}: {shown}", "see UFM's own log")
+        raise self._unknown(asked, f"status {status}: {shown}")
+
+    def _client(self, address: str) -> httpx.Client:
+        """Made again when the certificates were exchanged, so that renewing them needs no restart."""
+        m = self._manager
+        with self._lock:
+            made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
+            if made_of != self._made_of:
+                # The old ones aren't closed here: another thread may be in the middle of a question.
+                self._clients, self._made_of = {}, made_of
+            if address not in self._clients:
+                self._clients[address] = httpx.Client(
+                    base_url=address,
+                    verify=self._context(),
+                    transport=self._transport(address),
+                    trust_env=False,
+                    follow_redirects=False,
+                )
+            return self._clients[address]
+
+    def _context(self) -> ssl.SSLContext:
+        m = self._manager
+        try:
+            context = ssl.create_default_context(cafile=m.ca)
+            if m.certificate:
+                context.load_cert_chain(m.certificate, m.key)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(p for p in (m.ca, m.certificate, m.key) if p)
+            then = "name PEM files that weft can read in the site's fabric"
+            raise PermanentError("load the certificates", files, str(error), then) from error
+        return context
+
+    def _current_credentials(self, afresh: bool) -> Credentials:
+        """Read again when the file was exchanged."""
+        with self._lock:
+            stamp = changed_at(self._manager)
+            if self._credentials is None or afresh or self._credentials[0] != stamp:
+                self._credentials = stamp, read_credentials(self._manager)
+            return self._credentials[1]
+
+    def _check_silence(self, address: str) -> None:
+        silent = self._silent.get(address)
+        if silent is not None and time.monotonic() - silent[0] < SILENT_SECONDS:
+            raise _AwayError(f"it gave no answer a moment ago ({silent[1]})")
+        self._silent.pop(address, None)
+
+    def _shown(self, content: bytes) -> str:
+        text = " ".join(content[: 4 * _SHOWN].decode(errors="replace").split())
+        hidden = self._credentials[1].hide(text) if self._credentials else text
+        return hidden[:_SHOWN] or "nothing"
+
+    @property
+    def _who(self) -> str:
+        return f"UFM of {self._fabric}"
+
+    def _unknown(self, asked: str, said: str, then: str = "it is asked again") -> UnknownError:
+        return UnknownError(asked, self._who, said, then)
+
+    def _not_let_in(self, asked: str, said: str) -> WeftError:
+        then = "correct weft's credentials for UFM; what is on the fabric is unknown until then"
+        return UnknownError(asked, self._who, f"weft is not let in: {said}", then, delay=60.0, alarming=True)
+
+
+class _AwayError(Exception):
+    """Nobody answered at an address; `maybe_done`: after the question was sent."""
+
+    def __init__(self, said: str, maybe_done: bool = False) -> None:
+        super().__init__(said)
+        self.maybe_done = maybe_done

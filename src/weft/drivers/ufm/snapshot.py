@@ -1,0 +1,114 @@
+"""One reading of a fabric: UFM's partitions, and the ports, by their own tables where an agent reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from weft.drivers.ufm.eyes import Looked
+from weft.drivers.ufm.inventory import UfmPort
+from weft.drivers.ufm.partitions import Listing
+from weft.drivers.wire.items import port_seen
+from weft.model.fabric import Place, PortSeen, Snapshot, Told
+from weft.model.ids import format_guid
+from weft.model.mark import Mark
+from weft.model.resources import SegmentSpec
+from weft.model.site import Site
+from weft.model.subnet import PortTable
+from weft.planning.fabric.check import Outsiders, manager_ports, nodes_of_port, port_name
+
+MANAGER = "ufm"
+"""UFM's name among a fabric's managers: it is one, whichever node is active."""
+
+
+class UfmSnapshot(Snapshot):
+    """See the module's docstring. The partitions are read first, then weft's records, then the ports.
+
+    Attributes:
+        listing: UFM's partitions.
+        looked: tables of every host port, read by an agent; None: the site has no agent there.
+        inventory: GUID -> UFM's row of each host port; empty where an agent reads them.
+        virtual: GUID of each virtual port -> its physical one, as far as it was asked for.
+        wanted: what the database wants, by number: UFM's partitions bear no mark.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fabric: str,
+        began: float,
+        listing: Listing,
+        looked: Looked | None,
+        inventory: Mapping[int, UfmPort],
+        virtual: Mapping[int, int],
+        wanted: Mapping[Mark, SegmentSpec],
+    ) -> None:
+        self.site, self.listing, self.looked, self.inventory = site, listing, looked, inventory
+        self.virtual = virtual
+        self.wanted = {spec.number: mark for mark, spec in wanted.items()}
+        told = Told(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
+        super().__init__(fabric, began, told, self._ports)
+
+    @property
+    def tables(self) -> Mapping[int, PortTable]:
+        return self.looked.wire.tables if self.looked else {}
+
+    @cached_property
+    def described(self) -> frozenset[int]:
+        """GUIDs of the ports that the site has on this fabric."""
+        return frozenset(h.port_guid for n in self.site.nodes for h in n.hcas_on(self.fabric))
+
+    @cached_property
+    def outsiders(self) -> Outsiders:
+        mine = self.site.fabrics[self.fabric].segments
+        return Outsiders.of(self.tables, mine, manager_ports(self.site, self.fabric))
+
+    @property
+    def ports_read(self) -> int:
+        if self.looked:
+            return sum(1 for t in self.tables.values() if not t.unreachable)
+        return sum(1 for p in self.inventory.values() if p.active)
+
+    def physical(self, guid: int) -> bool:
+        """Whether it is a port that has a table of its own to read."""
+        return guid in self.described or guid in self.tables or guid in self.inventory
+
+    def on_wire(self, number: int) -> frozenset[int]:
+        """Ports whose own table, or leaf's, has the key."""
+        return self.looked.wire.on_wire.get(number, frozenset()) if self.looked else frozenset()
+
+    def why_unread(self, guid: int) -> str:
+        """Why nothing can be told of a physical port; empty: it can."""
+        if self.looked:
+            table = self.tables.get(guid)
+            return "not seen on the fabric" if table is None else table.unreachable
+        port = self.inventory.get(guid)
+        if port is None:
+            return "UFM doesn't list it"
+        return "" if port.active else f"UFM shows it as {port.state}"
+
+    def named(self, guid: int) -> str:
+        """For people: `node/adapter`, with `virtual port` for a VF's."""
+        if guid in self.virtual:
+            return f"virtual port {format_guid(guid)} of {port_name(self.site, self.virtual[guid])}"
+        return port_name(self.site, guid)
+
+    def nodes_of(self, guid: int) -> tuple[str, ...]:
+        return nodes_of_port(self.site, self.virtual.get(guid, guid))
+
+    def _ports(self) -> Mapping[str, PortSeen]:
+        guids = self.described | self.tables.keys() | self.inventory.keys() | self.listing.of_port.keys()
+        return {format_guid(g): self._port(g) for g in sorted(guids)}
+
+    def _port(self, guid: int) -> PortSeen:
+        listed = Place(
+            f"UFM's list of members, {self.named(guid)}", self.listing.of_port.get(guid, frozenset())
+        )
+        node = "".join(self.nodes_of(guid))
+        why = self.why_unread(guid) if self.physical(guid) else ""
+        if why:
+            return PortSeen(format_guid(guid), self.named(guid), node, unread=why)
+        places: tuple[Place, ...] = (listed,)
+        if guid in self.tables:
+            places = (*port_seen(self.site, self.tables[guid]).places, listed)
+        return PortSeen(format_guid(guid), self.named(guid), node, places)

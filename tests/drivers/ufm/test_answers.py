@@ -1,0 +1,307 @@
+"""Signing in, and answers that aren't: what weft must never take for a fabric."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.opensm.rigs import FABRIC, scope
+from tests.drivers.ufm.rigs import ADDRESSES, PASSWORD, TOKEN, UfmRig, segment, spec
+from weft.drivers.ufm.credentials import Credentials, credentials_problems, read_credentials
+from weft.drivers.ufm.rest import Rest
+from weft.model.errors import PermanentError, TemporaryError, UnknownError
+from weft.model.fabric import ManagerState
+from weft.model.problem import ProblemKind
+from weft.model.resources import Status
+from weft.model.site import FabricManager
+from weftlab.ufm import Dialect
+
+KEY = 0x101
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> UfmRig:
+    return UfmRig(tmp_path)
+
+
+# -- the three prefixes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("authentication", "prefix"), [("token", "/ufmRestV3"), ("basic", "/ufmRest"), ("session", "/ufmRestV2")]
+)
+def test_each_way_in_has_its_prefix(tmp_path: Path, authentication: str, prefix: str) -> None:
+    """The same life in all of them."""
+    rig = UfmRig(tmp_path, authentication=authentication)
+    wanted = segment(KEY, rig.ports()[:2])
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    paths = [r.url.path for r in rig.sent if r.url.path != "/dologin"]
+    assert paths and all(p.startswith(f"{prefix}/") for p in paths)
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    logins = [r for r in rig.sent if r.url.path == "/dologin"]
+    assert len(logins) == (1 if authentication == "session" else 0)
+
+
+@pytest.mark.parametrize("expired", ["401", "redirect", "page"])
+def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str) -> None:
+    """Told by a status, a redirect, or a login page with 200: once more, and the change is made once."""
+    rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(expired=expired))  # type: ignore[arg-type]
+    rig.driver.told()
+    rig.ufm.access.sessions.clear()
+    rig.sent.clear()
+    assert rig.driver.told().numbers == frozenset()
+    assert [r.url.path for r in rig.sent].count("/dologin") == 1
+    rig.before = lambda r: (
+        rig.ufm.access.sessions.clear() if r.method == "PUT" and not rig.methods() else None
+    )
+    assert rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})["partition"].error is None
+
+
+@pytest.mark.parametrize("login", ["empty cookie", "401"])
+def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
+    """An empty cookie is how UFM says no; weft doesn't go on asking with it."""
+    rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(login=login))  # type: ignore[arg-type]
+    rig.write_credentials("username: weft\npassword: wrong\n")
+    with pytest.raises(UnknownError, match="not let in") as caught:
+        rig.driver.told()
+    assert caught.value.alarming
+
+
+def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
+    """Nothing is known of the fabric: not absent, not clean, and the status says why. A new file needs no restart."""
+    rig.write_credentials("token: wrong-token-of-somebody\n")
+    with pytest.raises(UnknownError, match="not let in") as caught:
+        rig.driver.find(scope(), [segment(KEY, rig.ports()[:2])], {})
+    assert caught.value.alarming and "wrong-token" not in str(caught.value)
+    status = rig.driver.status()
+    assert not status.known and "not let in" in status.managers[0].problems[0]
+    rig.write_credentials(f"token: {TOKEN}\n")
+    assert rig.driver.status().known
+
+
+def test_a_revoked_token(rig: UfmRig) -> None:
+    rig.driver.told()
+    rig.ufm.set_pkeys(lambda state: setattr(state.tokens[TOKEN], "revoked", True))
+    with pytest.raises(UnknownError, match="not let in"):
+        rig.driver.told()
+
+
+def test_a_role_that_may_only_read(tmp_path: Path) -> None:
+    """401 is who, 403 is what: reading goes on, the change is a person's business."""
+    rig = UfmRig(tmp_path, authentication="basic")
+    rig.write_credentials(f"username: reader\npassword: {PASSWORD}\n")
+    error = rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})["partition"].error
+    assert isinstance(error, PermanentError) and "Fabric Admin" in str(error) and "403" in str(error)
+    assert rig.driver.told().numbers == frozenset()
+
+
+# -- credentials -------------------------------------------------------------------------------------------------
+
+
+def test_credentials_come_from_the_environment_too() -> None:
+    manager = FabricManager(driver="ufm", addresses=ADDRESSES)
+    assert read_credentials(manager, {"WEFT_UFM_TOKEN": " t0ken\n"}).token == "t0ken"
+    with pytest.raises(PermanentError, match="WEFT_UFM_TOKEN"):
+        read_credentials(manager, {})
+    basic = manager.model_copy(update={"authentication": "basic"})
+    with pytest.raises(PermanentError, match="WEFT_UFM_PASSWORD"):
+        read_credentials(basic, {"WEFT_UFM_USERNAME": "weft"})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "- a\n", "token: ''\n", "tokn: x\n", "token: [a]\n", "a: b: secret-c\n"]
+)
+def test_a_file_without_credentials_says_what_is_missing(rig: UfmRig, text: str) -> None:
+    """And doesn't quote what is in it."""
+    rig.write_credentials(text)
+    with pytest.raises(PermanentError, match=r"ufm\.yaml") as caught:
+        rig.driver.told()
+    assert "secret-c" not in str(caught.value)
+
+
+def test_others_that_may_read_the_file_are_a_problem(rig: UfmRig) -> None:
+    manager = rig.site.fabrics[FABRIC].manager
+    assert credentials_problems(manager) == []
+    rig.credentials.chmod(0o644)
+    assert "chmod 600" in credentials_problems(manager)[0]
+    assert any("chmod 600" in p for p in rig.driver.status().problems)
+
+
+def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> None:
+    """Not by repr, not in an error that quotes what UFM said, not in a log."""
+    own = Credentials("t0ken", "weft", "pa55word")
+    assert "t0ken" not in repr(own) and "pa55word" not in repr(own)
+    caplog.set_level(logging.DEBUG)
+    rig.ufm.plant({"statuses": [], "texts": [f"you sent {TOKEN}, didn't you"]})
+    with pytest.raises(UnknownError, match=r"you sent \(secret\)"):
+        rig.driver.told()
+    rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
+    assert TOKEN not in caplog.text
+
+
+def test_tls_is_verified(tmp_path: Path) -> None:
+    """By the authority that the site names, or the host's; a name that doesn't fit is refused too."""
+    rest = Rest(FABRIC, FabricManager(driver="ufm", addresses=ADDRESSES))
+    context = rest._context()  # pyright: ignore[reportPrivateUsage]
+    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    missing = FabricManager(driver="ufm", addresses=ADDRESSES, ca=str(tmp_path / "nothing.pem"))
+    with pytest.raises(PermanentError, match=r"nothing\.pem"):
+        Rest(FABRIC, missing)._context()  # pyright: ignore[reportPrivateUsage]
+
+
+# -- answers that are none ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "503 Service Temporarily Unavailable",
+        "<html>maintenance</html>",
+        "",
+        "null",
+        "7",
+        '"a text"',
+        '["0x5"]',
+        "{}",
+    ],
+)
+def test_200_with_anything_else_is_unknown(rig: UfmRig, text: str) -> None:
+    """A page, nothing, another shape, a listing without the default partition: never an empty fabric."""
+    rig.ufm.plant({"texts": [text]})
+    with pytest.raises(UnknownError):
+        rig.driver.told()
+
+
+def test_error_401_as_a_text_with_200(rig: UfmRig) -> None:
+    """As UFM's own clients look for it: once is passing, for ever is a matter of who asks."""
+    rig.ufm.plant({"texts": ["error 401"]})
+    assert rig.driver.told().numbers == frozenset()
+    rig.ufm.plant({"texts": ["error 401"] * 2})
+    with pytest.raises(UnknownError, match="not let in"):
+        rig.driver.told()
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 302])
+def test_a_server_that_fails_is_unknown(rig: UfmRig, status: int) -> None:
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.ufm.plant({"statuses": [status] * 4})
+    with pytest.raises(UnknownError):
+        rig.driver.find(scope(), [wanted], {})
+    rig.ufm.plant({"statuses": []})
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+@pytest.mark.parametrize("fields", [("guids",), ("partition", "ip_over_ib")])
+def test_a_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[str, ...]) -> None:
+    """As when both arguments are given: a list that is left out is not an empty one. Other fields may go."""
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.ufm.plant({"drop_gets": fields})
+    if "guids" in fields:
+        with pytest.raises(UnknownError, match="without its list of members"):
+            rig.driver.snapshot()
+    else:
+        assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_both_arguments_are_never_sent(rig: UfmRig) -> None:
+    """They hide the GUIDs of the whole list (seen on 6.19.0 and 6.21.0); the stand-in does the same."""
+    rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
+    rig.driver.snapshot()
+    rig.driver.status()
+    assert not [r for r in rig.sent if "qos_conf" in str(r.url)]
+    both = rig.driver.rest.get("/resources/pkeys", guids_data="true", qos_conf="true")
+    assert "guids" not in both["0x101"] and "guids" in rig.driver.rest.get(
+        "/resources/pkeys/0x101", guids_data="true", qos_conf="true"
+    )
+
+
+def test_a_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None:
+    rig.ufm.plant({"without_default": True})
+    with pytest.raises(UnknownError, match="without the default one"):
+        rig.driver.told()
+
+
+# -- high availability -------------------------------------------------------------------------------------------
+
+
+def test_the_other_address_is_asked_when_the_first_is_gone(rig: UfmRig) -> None:
+    """And stays the first to be asked; the status shows who is active."""
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.active = ADDRESSES[1]
+    rig.ufm.failover()
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    states = {m.name: m.state for m in rig.driver.status().managers}
+    assert states == {"ufm1.lab": ManagerState.STANDBY, "ufm2.lab": ManagerState.MASTER}
+
+
+def test_a_session_is_begun_anew_at_the_other_address(tmp_path: Path) -> None:
+    rig = UfmRig(tmp_path, authentication="session")
+    rig.driver.told()
+    rig.active = ADDRESSES[1]
+    rig.ufm.failover()
+    assert rig.driver.told().numbers == frozenset()
+
+
+def test_nobody_answers(rig: UfmRig) -> None:
+    """UFM restarts: refused, then 502 for a while. OpenSM goes on, and nothing is absent or clean meanwhile."""
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.active = ""
+    with pytest.raises(UnknownError, match="refused"):
+        rig.driver.find(scope(), [wanted], {})
+    with pytest.raises(UnknownError):
+        rig.driver.delete(scope(), [wanted], {})
+    assert not rig.driver.status().known
+    rig.active = ADDRESSES[0]
+    rig.ufm.plant({"starting": True})
+    with pytest.raises(UnknownError, match="502"):
+        rig.driver.told()
+    rig.ufm.plant({"starting": False})
+    rig.ufm.restart()
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_a_failover_to_an_old_copy_is_seen_and_undone(rig: UfmRig) -> None:
+    """What was made since is missed, and an update makes it again; a released one that came back is a stray."""
+    old, new = segment(KEY, rig.ports()[:2]), segment(KEY + 1, rig.ports()[2:4])
+    rig.driver.create(scope(), [old], {})
+    rig.ufm.stop_replication()
+    rig.driver.delete(scope(), [old], {})
+    rig.driver.create(scope(2), [new], {})
+    rig.active = ADDRESSES[1]
+    rig.ufm.failover()
+    assert rig.driver.find(scope(2), [new], {})["partition"].status is not Status.SETTLED
+    kinds = {p.kind for p in rig.driver.check(spec(new), rig.driver.snapshot()).problems}
+    assert ProblemKind.NOT_MEMBER in kinds
+    assert [(m.id, m.owner is None) for m in rig.driver.marked("lab", [])] == [("0x101", True)]
+    assert rig.driver.find(scope(), [old], {})["partition"].there
+    rig.driver.update(scope(2), [new], {})
+    assert rig.driver.find(scope(2), [new], {})["partition"].status is Status.SETTLED
+
+
+def test_a_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
+    """The first address took it and fell silent: the other isn't told, what was done is read."""
+    rig.driver.told()
+    rig.sent.clear()
+    rig.ufm.plant({"lose_answers": 1})
+    rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
+    assert rig.methods() == ["PUT /ufmRestV3/resources/pkeys/"]
+
+
+def test_the_fence_stands_before_every_change(rig: UfmRig) -> None:
+    """A worker that has lost its pod sends nothing."""
+
+    def lost() -> None:
+        raise TemporaryError("go on", "the database", "the pod is in other hands")
+
+    mine = scope()
+    fenced = type(mine)(mine.site, mine.owner, mine.name, mine.project_id, lost)
+    with pytest.raises(TemporaryError, match="other hands"):
+        rig.driver.create(fenced, [segment(KEY, rig.ports()[:2])], {})
+    assert rig.methods() == []
