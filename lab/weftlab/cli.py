@@ -27,6 +27,12 @@ def add_commands(subparsers: Any) -> None:
     up.add_argument("--ipus", type=int, help="IPUs of the IPU-POD: 0, 4, 16 or 64 (default 16)")
     up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
     up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
+    up.add_argument(
+        "--fabric-manager",
+        choices=["opensm", "ufm"],
+        default="opensm",
+        help="what weft speaks to: the fabric's OpenSMs (default), or a stand-in for NVIDIA UFM before them",
+    )
     up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
     up.add_argument(
         "--liar",
@@ -89,6 +95,7 @@ def _up(args: argparse.Namespace) -> int:
         ipus=args.ipus,
         left_out=tuple(args.without),
         fabric_only=args.only == "fabric",
+        fabric_manager=args.fabric_manager,
         liar=bool(args.liar),
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)

@@ -25,6 +25,9 @@ PORT_OFFSETS = {
     "epmd": 12,
     "agent-sm1": 20,
     "agent-sm2": 21,
+    "ufm-1": 22,
+    "ufm-2": 23,
+    "ufm-control": 24,
     "liar": 30,
     "liar-keystone": 31,
     "liar-placement": 32,
@@ -61,6 +64,7 @@ class Settings:
         ports: first of `PORTS_EACH` TCP ports on loopback.
         left_out: services that aren't started.
         fabric_only: no OpenStack at all.
+        fabric_manager: what weft speaks to: the fabric's `opensm`s, or a stand-in for `ufm` before them.
         liar: weft talks to OpenStack through the liar.
     """
 
@@ -73,6 +77,7 @@ class Settings:
     ports: int = DEFAULT_PORTS
     left_out: tuple[str, ...] = ()
     fabric_only: bool = False
+    fabric_manager: str = "opensm"
     liar: bool = False
 
 

@@ -33,6 +33,7 @@ from weft.model.site import (
 )
 from weftlab import ipu
 from weftlab.layout import LabError, Layout, Settings
+from weftlab.ufm.service import ufm_manager
 
 FABRIC = "ib0"
 CLOUD = "lab"
@@ -104,7 +105,7 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     return Site(
         name="lab",
         clouds={CLOUD: _cloud()},
-        fabrics={FABRIC: _fabric(layout)},
+        fabrics={FABRIC: _fabric(layout, settings)},
         racks=(
             Rack(name="core"),
             *(Rack(name=_rack(i)) for i in range(settings.leaves)),
@@ -138,21 +139,22 @@ def _cloud() -> Cloud:
     )
 
 
-def _fabric(layout: Layout) -> Fabric:
+def _fabric(layout: Layout, settings: Settings) -> Fabric:
     tls = layout.state / "tls"
+    opensm = FabricManager(
+        driver="opensm",
+        agents=tuple(
+            FabricAgent(name=name, url=f"https://127.0.0.1:{layout.port(f'agent-{name}')}", node=name)
+            for name in SUBNET_MANAGERS
+        ),
+        ca=str(tls / "ca.pem"),
+        certificate=str(tls / "weft.pem"),
+        key=str(tls / "weft.key"),
+    )
     return Fabric(
         physical_network="ibnet",
         segments=Range(first=0x101, last=0x17E),
-        manager=FabricManager(
-            driver="opensm",
-            agents=tuple(
-                FabricAgent(name=name, url=f"https://127.0.0.1:{layout.port(f'agent-{name}')}", node=name)
-                for name in SUBNET_MANAGERS
-            ),
-            ca=str(tls / "ca.pem"),
-            certificate=str(tls / "weft.pem"),
-            key=str(tls / "weft.key"),
-        ),
+        manager=ufm_manager(layout, opensm) if settings.fabric_manager == "ufm" else opensm,
     )
 
 
