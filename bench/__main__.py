@@ -16,6 +16,7 @@ from typing import Any
 SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
+    "ufm": "the same through UFM's REST API, against the stand-in's own",
     "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, live pods looked at, claims among 10,000",

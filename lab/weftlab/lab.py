@@ -31,14 +31,14 @@ Say = Callable[[str], None]
 class Lab:
     """One lab in one state folder.
 
-        Args:
-            state, cache: folders; none: the user's usual ones.
-            ports: first of its TCP ports.
-                say: called with a line for each step.
-            asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`, `fabric_manager`, `liar`:
-                `layout.Settings`.
-                Only used by `up`: a running lab keeps its settings.
-        """
+    Args:
+        state, cache: folders; none: the user's usual ones.
+        ports: first of its TCP ports.
+        say: called with a line for each step.
+        asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
+            `fabric_manager`, `liar`: `layout.Settings`.
+            Only used by `up`: a running lab keeps its settings.
+    """
 
     def __init__(
         self,

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.drivers.opensm.rigs import FakeRig, RealRig, Rig
+from tests.drivers.ufm.conftest import real_ufm, running_ufm
+
+__all__ = ["real_ufm", "running_ufm"]
 
 
 @pytest.fixture(scope="session")

@@ -21,11 +21,14 @@ from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
         "ufm",
         "ufm without agents",
         pytest.param("opensm", marks=pytest.mark.fabric),
+        pytest.param("ufm over opensm", marks=pytest.mark.fabric),
     ]
 )
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> SegmentRig:
     if request.param == "ethernet":
         return Ethernet()
+    if request.param == "ufm over opensm":
+        return request.getfixturevalue("real_ufm")
     if request.param.startswith("ufm"):
         return UfmRig(tmp_path, agents=request.param == "ufm")
     return InfiniBand(FakeRig() if request.param == "infiniband" else request.getfixturevalue("real"))

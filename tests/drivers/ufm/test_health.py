@@ -1,0 +1,238 @@
+"""What UFM says of the fabric and of itself: inventory, alarms, versions, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.opensm.rigs import FABRIC, scope
+from tests.drivers.ufm.rigs import UfmRig, segment, spec
+from weft.drivers.ufm.inventory import alarm_text, read_ports, read_virtual, topology, unhealthy_text
+from weft.drivers.ufm.partitions import read_listing, read_one, set_body
+from weft.drivers.ufm.versions import differences, parse_version, troubles, why_not_change
+from weft.model.errors import UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.problem import ProblemKind
+from weft.model.resources import Status
+from weft.planning.fabric.hardening import UFM_RULES, weaknesses
+from weftlab.ufm import Dialect
+from weftlab.ufm.ufm import SAFE_SMCONF
+
+KEY = 0x101
+ROW = {
+    "name": "0002c903000e0b72_1", "guid": "0002c903000e0b73", "systemID": "0002c903000e0b72", "number": 1,
+    "description": "Computer IB Port", "logical_state": "Active", "physical_state": "Link Up",
+    "node_description": "gpu01 mlx5_0", "peer": "e41d2d0300000010_7",
+}  # fmt: skip
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> UfmRig:
+    return UfmRig(tmp_path)
+
+
+# -- what is read --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["0x5", "0x0005", "0X5", "5", "0x8005"])
+def test_a_key_is_one_however_it_is_written(key: str) -> None:
+    document = {"0x7fff": {"guids": []}, key: {"guids": [{"guid": "0002C903000E0B72", "membership": "full"}]}}
+    assert read_listing(document).partitions[5].members == {0x0002C903000E0B72: Mode.FULL}
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (["0x5", "0x7fff"], "list"),
+        ({"0x5": {"guids": []}}, "default"),
+        ({"0x7fff": {"guids": []}, "0x5": {}}, "without its list"),
+        ({"0x7fff": {"guids": []}, "0x5": {"guids": [{"guid": "5", "membership": "both"}]}}, "both"),
+        ({"0x7fff": {"guids": []}, "0x5": {"guids": [{"guid": "0", "membership": "full"}]}}, "GUID"),
+        ({"0x7fff": {"guids": []}, "0x5": {"guids": []}, "0x8005": {"guids": []}}, "twice"),
+        ({"0x7fff": {"guids": []}, "x": {"guids": []}}, "P_Key"),
+    ],
+)
+def test_what_is_no_listing_says_why(document: object, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_listing(document)
+
+
+def test_fields_that_nobody_knows_are_fine() -> None:
+    extra = {"guid": "5", "membership": "limited", "index0": True, "lid": 65535, "state": "Unknown"}
+    document = {"0x7fff": {"guids": [], "membership": "limited"}, "0x5": {"guids": [extra], "sharp": None}}
+    listing = read_listing(document)
+    assert listing.partitions[5].members == {5: Mode.LIMITED} and listing.default_membership is Mode.LIMITED
+
+
+def test_absent_is_said_in_two_ways() -> None:
+    assert read_one({}, 5) is None and read_one(None, 5) is None
+    with pytest.raises(ValueError, match="list of members"):
+        read_one({"partition": "p"}, 5)
+
+
+def test_an_empty_list_is_never_sent() -> None:
+    with pytest.raises(ValueError, match="never sent"):
+        set_body(5, {}, None)
+    body = set_body(5, {2: Mode.LIMITED, 1: Mode.FULL}, None)
+    assert body["guids"] == ["0" * 15 + "1", "0" * 15 + "2"] and body["memberships"] == ["full", "limited"]
+    assert "membership" not in body and set_body(5, {1: Mode.FULL}, None)["membership"] == "full"
+
+
+def test_ports_come_with_numbers_as_texts_or_numbers() -> None:
+    assert read_ports([ROW]) == read_ports([{**ROW, "number": "1", "lid": None, "new": []}])
+    with pytest.raises(ValueError, match="GUID"):
+        read_ports([{"name": "x"}])
+
+
+def test_a_host_whose_adapter_was_exchanged_is_not_there() -> None:
+    """It stays in UFM's list with the old GUID, no live port and no peer; a description proves nothing."""
+    stale = {**ROW, "name": "0a_1", "guid": "0b", "systemID": "0a", "logical_state": "Down", "peer": "N/A"}
+    switch = {
+        **ROW, "name": "e41d2d0300000010_7", "guid": "e41d2d0300000010", "systemID": "e41d2d0300000010", "number": "7",
+        "description": "Switch IB Port", "peer": "0002c903000e0b72_1", "node_description": "localhost",
+    }  # fmt: skip
+    found = topology(read_ports([ROW, stale, switch]))
+    assert [n.guid for n in found.nodes] == [0x0002C903000E0B72, 0xE41D2D0300000010]
+    assert len(found.links) == 1
+
+
+def test_virtual_ports_without_a_guid_are_none() -> None:
+    zeros = {"virtual_port_guid": "0" * 16, "port_guid": "5"}
+    assert read_virtual([zeros, {"virtual_port_guid": "00a1", "port_guid": "5"}]) == {0xA1: 5}
+
+
+def test_a_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    import weft.drivers.ufm.inventory as inventory
+
+    whole = rig.driver.topology()
+    monkeypatch.setattr(inventory, "PAGE", 7)
+    assert rig.driver.topology() == whole
+    assert {h.port_guid for n in rig.site.nodes for h in n.hcas} <= {
+        g for n in whole.nodes for g in n.port_guids
+    }
+
+
+# -- alarms and unhealthy ports --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["6.16.1", "6.17.0"])
+def test_alarms_in_both_shapes_are_in_the_status(tmp_path: Path, version: str) -> None:
+    rig = UfmRig(tmp_path, dialect=Dialect(version=version))
+    rig.ufm.health.alarms += [("leaf01", "Critical", "a fan failed"), ("leaf02", "Info", "nothing")]
+    rig.ufm.health.unhealthy["0002c903000e0b72_1"] = "UNRESPONSIVE"
+    said = " ".join(rig.driver.status().managers[0].problems)
+    assert "leaf01: a fan failed" in said and "leaf02" not in said and "UNRESPONSIVE" in said
+
+
+def test_shapes_that_differ_by_route() -> None:
+    assert "on leaf01" in alarm_text({"related_object_name": "leaf01", "severity": "Minor", "type": 352})
+    assert "FLAPPING" in unhealthy_text({"Condition": ["FLAPPING"], "UnhealthyPort": 3, "UnhealthyGUID": "a"})
+
+
+def test_many_alarms_are_counted(rig: UfmRig) -> None:
+    rig.ufm.health.alarms += [(f"leaf{i}", "Warning", "x") for i in range(30)]
+    problems = rig.driver.status().managers[0].problems
+    assert len(problems) == 21 and "and 10 more" in problems[-1]
+
+
+# -- versions --------------------------------------------------------------------------------------------------------
+
+
+def test_versions_are_read_and_have_their_rows() -> None:
+    assert parse_version("6.14.5-2") == (6, 14, 5, 2) and parse_version(" 6.19\n") == (6, 19, 0, 0)
+    assert parse_version("None") is None and parse_version("") is None
+    assert (
+        why_not_change((6, 15, 1, 4))
+        and not why_not_change((6, 15, 6, 4))
+        and not why_not_change((6, 12, 0, 0))
+    )
+    assert troubles((6, 25, 0, 0)) and not troubles((6, 21, 0, 8))
+    assert all(d.since < d.before for d in differences((6, 19, 1, 5)))
+
+
+def test_what_is_no_ufm_is_told(rig: UfmRig) -> None:
+    rig.ufm.plant({"texts": ['{"product": "something else"}']})
+    assert "no version" in rig.driver.status().managers[0].problems[0]
+
+
+# -- hardening ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
+    """default_membership=full joins all tenants: the status says so, and no pod is as it should be; with and without
+    agents."""
+    for agents in (True, False):
+        rig = UfmRig(tmp_path, agents=agents, default_membership="full")
+        assert any("joins all tenants" in p for p in rig.driver.status().managers[0].problems)
+        wanted = segment(KEY, rig.ports()[:2])
+        rig.driver.create(scope(), [wanted], {})
+        kinds = {p.kind for p in rig.driver.check(spec(wanted), rig.driver.snapshot()).problems}
+        assert ProblemKind.FAILED_OPEN in kinds
+
+
+def test_a_version_that_does_not_say_is_no_alarm_and_not_checked(tmp_path: Path) -> None:
+    rig = UfmRig(tmp_path, agents=False, dialect=Dialect(version="6.18.0"))
+    settings = rig.driver.settings()
+    assert "default_membership" not in settings.names
+    assert any("default_membership" in p for p in settings.problems)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "found"),
+    [
+        ("m_key", "0x0", "(not set)"),
+        ("sm_key", "0x1", "(the well-known default)"),
+        ("sa_key", "0x0000000000000001", "(the well-known default)"),
+        ("m_key_per_port", "false", "false"),
+        ("no_partition_enforcement", "true", "true"),
+    ],
+)
+def test_each_setting_that_lacks_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
+    """With what it allows a tenant; a secret is never told, only whether it is one."""
+    rig = UfmRig(tmp_path, agents=False, smconf={**SAFE_SMCONF, setting: value})
+    settings = rig.driver.settings()
+    rules = [r for r in UFM_RULES if r.setting in settings.names]
+    [weak] = weaknesses(FABRIC, "ufm", settings.options, rules)
+    assert (weak.setting, weak.found) == (setting, found) and weak.allows
+    assert not any(secret in str(settings) for secret in SAFE_SMCONF.values() if secret.startswith("0x"))
+
+
+def test_settings_that_cannot_be_read_are_no_good_news(rig: UfmRig) -> None:
+    rig.ufm.plant({"statuses": [500] * 4})
+    rig.fabric.manager("sm1").reachable = False
+    settings = rig.driver.settings()
+    assert any("UFM's settings can't be read" in p for p in settings.problems)
+    assert any("beside agent sm1" in p for p in settings.problems)
+
+
+# -- the second proof --------------------------------------------------------------------------------------------
+
+
+def test_one_agent_is_enough_and_none_is_unknown(rig: UfmRig) -> None:
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    rig.fabric.manager("sm1").reachable = False
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    rig.fabric.manager("sm2").reachable = False
+    with pytest.raises(UnknownError, match=r"sm1.*sm2"):
+        rig.driver.find(scope(), [wanted], {})
+
+
+def test_drift_behind_the_managers_back_is_seen_and_repaired(rig: UfmRig) -> None:
+    """A key that somebody wrote into a port: UFM knows nothing of it, its tables show it, an update repairs it."""
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    guid = int(rig.ports()[1], 16)
+    rig.fabric.erase_key(guid, KEY | 0x8000)
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.PENDING
+    rig.driver.update(scope(), [wanted], {})
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_a_full_table_is_known(rig: UfmRig) -> None:
+    """Sizes are the ports' own: read where an agent reads them."""
+    for number in range(62):
+        rig.foreign(0x2000 + number, {rig.ports()[0]: "full"})
+    [tight] = rig.driver.usage().tight
+    assert tight.port == rig.ports()[0] and tight.entries == 64 and len(tight.numbers) == 63
