@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 
 start pod.log openvipu-sim --pod 16 --port 0 --control 127.0.0.1:0 --agents-file agents
-sim="openvipu-sim --control 127.0.0.1:$(sed -n 's/.*control door on port \(.*\)/\1/p' pod.log)"
+sim="openvipu-sim --control 127.0.0.1:$(sed -n 's/.*control API on port \(.*\)/\1/p' pod.log)"
 openvipu-server --init --state state.sqlite
 start controller.log openvipu-server --state state.sqlite --poll-interval 0.5 --reset-backoff 0.1 "${free_ports[@]}"
 admin="vipu-admin -P $(port_of controller.log admin)"

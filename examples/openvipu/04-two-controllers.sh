@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 
 start pod.log openvipu-sim --pod 64 --port 0 --control 127.0.0.1:0 --agents-file agents
-sim="openvipu-sim --control 127.0.0.1:$(sed -n 's/.*control door on port \(.*\)/\1/p' pod.log)"
+sim="openvipu-sim --control 127.0.0.1:$(sed -n 's/.*control API on port \(.*\)/\1/p' pod.log)"
 for tenant in red blue; do
   openvipu-server --init --state $tenant.sqlite
   start $tenant.log openvipu-server --state $tenant.sqlite "${free_ports[@]}"

@@ -263,7 +263,7 @@ def test_log_of_the_last_sweep(tmp_path: Path) -> None:
     [
         ({"listen": {"host": "127.0.0.1", "port": 0}}, "listen.port"),
         ({"colour": "blue"}, "colour"),
-        ({"opensm": {"partitions_file": "p", "log_file": "l"}}, "pid_file or pid_command"),
+        ({"opensm": {"partitions_file": "p", "log_file": "l"}}, "pid_file and pid_command"),
         ({"tls": {"ca": "tls/ca.pem", "certificate": "no", "key": "no"}}, "tls.certificate"),
     ],
 )
