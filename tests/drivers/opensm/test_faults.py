@@ -36,7 +36,7 @@ def test_slow_manager() -> None:
     wanted = partition(0x101, host_ports(rig.site)[:2])
     assert fabric.create(scope(), [wanted], {})["partition"].error is None
     first = seen(rig, wanted)
-    assert first is not None and first.status is Status.PENDING and "not a member" in first.reason
+    assert first is not None and first.status is Status.PENDING and "no member" in first.reason
     until("the manager has swept", lambda: (s := seen(rig, wanted)) and s.status is Status.SETTLED)
 
 
