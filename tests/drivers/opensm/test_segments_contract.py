@@ -205,4 +205,6 @@ def test_a_lost_answer_and_an_old_one_are_unknown() -> None:
     assert found.status is Status.PENDING and "can't be read" in found.reason
     for switch in rig.fake.switches.values():
         switch.thaw()
+    assert "not saved" in seen(rig, wanted).reason  # nobody knows whether a restart would lose it
+    rig.driver.create(scope(), [wanted], {})
     assert seen(rig, wanted).status is Status.SETTLED
