@@ -18,6 +18,7 @@ from weft.model.ids import Duration, Guid, Mac, Name, PciAddress, Words, format_
 from weft.model.ipusite import IpuMachine, IpuPod
 from weft.model.ranges import Range
 from weft.model.retention import RetentionPolicy
+from weft.model.switches import Switching
 
 
 class Hca(Document):
@@ -210,6 +211,9 @@ class FabricManager(Document):
     )
     certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")
     key: str | None = Field(default=None, description="PEM file of its private key.")
+    switching: Switching | None = Field(
+        default=None, description="Driver switches: how the switches are managed, and the links between them."
+    )
 
 
 class Fabric(Document):

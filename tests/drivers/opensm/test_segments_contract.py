@@ -1,4 +1,4 @@
-"""What a fabric of any type promises: InfiniBand by OpenSM and by UFM, imitated and real, and Ethernet imitated."""
+"""What a fabric of any type promises: InfiniBand by OpenSM and by UFM, and Ethernet, imitated and real."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import pytest
 
 from tests.drivers.opensm.rigs import FakeRig, scope, until
 from tests.drivers.opensm.segment_rigs import FIRST, Ethernet, InfiniBand, SegmentRig, segment, text
+from tests.drivers.switches.rigs import KINDS
 from tests.drivers.ufm.rigs import UfmRig
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.problem import ProblemKind
 from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
+
+REAL = [pytest.param(kind, marks=pytest.mark.fabric) for kind in ("opensm", "ufm over opensm", *KINDS)]
 
 
 @pytest.fixture(
@@ -20,13 +23,14 @@ from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
         "ethernet",
         "ufm",
         "ufm without agents",
-        pytest.param("opensm", marks=pytest.mark.fabric),
-        pytest.param("ufm over opensm", marks=pytest.mark.fabric),
+        *REAL,
     ]
 )
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> SegmentRig:
     if request.param == "ethernet":
         return Ethernet()
+    if request.param in KINDS:
+        return request.getfixturevalue("switch_rigs")(request.param)
     if request.param == "ufm over opensm":
         return request.getfixturevalue("real_ufm")
     if request.param.startswith("ufm"):
@@ -138,7 +142,7 @@ def test_a_port_that_stays_behind_is_never_clean(rig: SegmentRig) -> None:
     rig.add(ports[0], FIRST)
     clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
     dirty = [i for i in clean.items if i.result == "not clean"]
-    items = [i for i in dirty if not (rig.by_manager and i.plane == "partition")]
+    items = [i for i in dirty if not (rig.by_manager and i.plane in ("partition", "switch"))]
     assert {i.nodes for i in items} == {(rig.site.nodes[0].name,)} and not any(i.whole for i in items)
     assert seen(rig, wanted).there
     [stray] = rig.driver.marked("lab", [])

@@ -64,6 +64,10 @@ class EthernetFabric:
         for session in self._sessions.values():
             session.close()
 
+    def session(self, switch: str) -> Switch:
+        """The session of one switch, for tools and tests."""
+        return self._sessions[switch]
+
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
     def status(self) -> FabricStatus:

@@ -24,7 +24,7 @@ CONFIRM_SECONDS = 10.0
 """How long a change may take until it is read back."""
 PAUSE = 0.2
 DOUBT_SECONDS = 30.0
-"""How long an answer that still shows what was before an unconfirmed change is taken for an old one."""
+"""How long an answer that doesn't show an unconfirmed change is taken for an old one."""
 FLOOR_SECONDS = 600.0
 """How long a switch's own time is remembered: its clock may be set back."""
 
@@ -96,7 +96,7 @@ class Session(ABC):
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
-        self._doubt: tuple[Batch, SwitchState, float] | None = None
+        self._doubt: tuple[Batch, float] | None = None
         self._unsaved = False
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Session(ABC):
 
     @abstractmethod
     def _keep(self) -> None:
-        """Confirm the last change, and save the configuration for the next start."""
+        """Save the configuration for the next start."""
 
     def _undo(self, batch: Batch, before: SwitchState) -> None:
         """Take a change back that isn't read as it was made."""
@@ -127,12 +127,8 @@ class Session(ABC):
         state = self._fresh()
         doubt = self._doubt
         if doubt is not None:
-            batch, before, until = doubt
-            if (
-                batch.same(state, before)
-                and not batch.same(state, batch.on(before))
-                and self._monotonic() < until
-            ):
+            batch, until = doubt
+            if not batch.done(state) and self._monotonic() < until:
                 said = "it may not show weft's last change yet"
                 raise UnknownError("read the configuration", f"switch {self.name}", said)
             self._doubt = None
@@ -153,14 +149,14 @@ class Session(ABC):
     def _made(self, batch: Batch, before: SwitchState) -> SwitchState:
         """Send it and wait until it is read back."""
         wanted = batch.on(before)
-        self._doubt = (batch, before, self._monotonic() + DOUBT_SECONDS)
+        self._doubt = (batch, self._monotonic() + DOUBT_SECONDS)
         self._unsaved = True
         try:
             self._raise_floor(self._send(batch, before, wanted))
         except PermanentError:
             self._doubt, self._unsaved = None, False
             raise
-        seen = self._await(batch, wanted)
+        seen = self._await(batch)
         if seen is not None:
             self._doubt = None
             return seen
@@ -169,15 +165,16 @@ class Session(ABC):
         except OutsideError as error:
             said = f"it isn't read back as it was made, and can't be taken back: {error.answer}"
         else:
+            self._doubt = None
             said = "it isn't read back as it was made, and was taken back"
         raise UnknownError("change VLANs", f"switch {self.name}", said)
 
-    def _await(self, batch: Batch, wanted: SwitchState) -> SwitchState | None:
+    def _await(self, batch: Batch) -> SwitchState | None:
         end = self._monotonic() + self._confirm_seconds
         while True:
             try:
                 seen = self._fresh()
-                if batch.same(seen, wanted):
+                if batch.done(seen):
                     return seen
             except TemporaryError:
                 pass  # an old answer, or none: the next one counts

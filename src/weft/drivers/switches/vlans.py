@@ -70,6 +70,11 @@ class PortEdit:
         tagged = (now.tagged | self.add) - self.remove
         return PortVlans(untagged, tagged, self.trunk or bool(tagged))
 
+    def done(self, now: PortVlans) -> bool:
+        """Whether the port has it."""
+        untagged = self.untagged == KEEP or now.untagged == (self.untagged or None)
+        return untagged and self.add <= now.tagged and not self.remove & (now.tagged - self.add)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -99,19 +104,14 @@ class Batch:
         ports = dict(state.ports) | {p: e.on(state.ports[p]) for p, e in self.ports.items()}
         return replace(state, vlans=vlans, ports=ports)
 
-    def same(self, one: SwitchState, other: SwitchState) -> bool:
-        """Whether what this touches is the same in both; names count only where both have any."""
-        for number in {*self.define, *self.forget}:
-            a, b = one.vlans.get(number), other.vlans.get(number)
-            if (a is None) != (b is None) or (a and b and a != b):
+    def done(self, state: SwitchState) -> bool:
+        """Whether all of it is so. What else is on the ports may be another worker's."""
+        for number, name in self.define.items():
+            if number not in state.vlans or state.vlans[number] not in ("", name):
                 return False
-        return all(
-            port in one.ports
-            and port in other.ports
-            and (one.ports[port].untagged, one.ports[port].tagged)
-            == (other.ports[port].untagged, other.ports[port].tagged)
-            for port in self.ports
-        )
+        if any(number in state.vlans for number in self.forget):
+            return False
+        return all(p in state.ports and e.done(state.ports[p]) for p, e in self.ports.items())
 
 
 def inverse(batch: Batch, before: SwitchState) -> Batch:

@@ -1,0 +1,244 @@
+"""What all imitated switches have in common: configurations, running and saved; TLS and passwords; faults on demand.
+
+A front is the management interface of one bridge: what its API is told, the bridge's ports follow. Each vendor's module
+speaks the API by its public documents, with its errors and its ways to commit.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import hmac
+import json
+import ssl
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from weftlab.switches.bridge import Bridge, Vlans
+from weftlab.switches.plan import SwitchPlan
+
+PARKING = 4000
+"""VLAN of hosts' ports that no pod has."""
+USER, PASSWORD = "weft", "lab-switch-password"
+MAX_BODY = 1 << 20
+
+
+@dataclass
+class Faults:
+    """What goes wrong; each until it is taken back, unless it says once.
+
+    Attributes:
+        slow_commit: seconds that a commit takes.
+        lose_commit: the next commit is answered as done, and isn't.
+        lose_answer: the next change is made, and its connection is closed instead of an answer.
+        stale: readings show what was when this was set, with the time of then.
+        fail_after: the next batch fails after so many of its parts.
+        refuse_save: saving fails.
+        down: nobody answers.
+    """
+
+    slow_commit: float = 0.0
+    lose_commit: bool = False
+    lose_answer: bool = False
+    stale: bool = False
+    fail_after: int | None = None
+    refuse_save: bool = False
+    down: bool = False
+
+
+@dataclass
+class Answer:
+    """What an API says. `body` None: none."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Front(ABC):
+    """The management interface of one switch.
+
+    Attributes:
+        running, saved: its configurations, in the vendor's terms.
+    """
+
+    content_type = "application/json"
+
+    def __init__(self, plan: SwitchPlan, bridge: Bridge | None, links: frozenset[int]) -> None:
+        """Args: bridge: None: nothing forwards. links: ports to other switches, at first trunks of nothing."""
+        self.plan, self.faults = plan, Faults()
+        self._bridge, self._links = bridge, links
+        self.lock = threading.RLock()
+        self.running: Any = self.factory()
+        self.saved: Any = deepcopy(self.running)
+        self.changed = False  # by the last request
+        self._old: tuple[Any, float] | None = None
+        self.follow()
+
+    @abstractmethod
+    def factory(self) -> Any:
+        """Configuration as the lab brings switches up: hosts' ports in no VLAN, links as trunks."""
+
+    @abstractmethod
+    def forwarding(self) -> Mapping[int, Vlans]:
+        """What the running configuration comes to on each port."""
+
+    @abstractmethod
+    def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        """One request of somebody who has signed in."""
+
+    def unauthorised(self) -> Answer:
+        return Answer(401, {"message": "Unauthorized"}, {"WWW-Authenticate": 'Basic realm="switch"'})
+
+    def follow(self) -> None:
+        """Make the bridge forward as the running configuration says."""
+        if self._bridge is not None:
+            self._bridge.apply(self.forwarding())
+
+    def reading(self) -> Any:
+        """The configuration that readings show."""
+        return self._old[0] if self._old else self.running
+
+    def freeze(self) -> None:
+        """From now on readings show what is now, whatever changes: a cache that nobody empties."""
+        with self.lock:
+            self._old = (deepcopy(self.running), time.time() - 1)
+
+    def thaw(self) -> None:
+        self._old = None
+
+    def restart(self) -> None:
+        """Power off and on: what was not saved is lost."""
+        with self.lock:
+            self.running = deepcopy(self.saved)
+            self.forget_sessions()
+            self.follow()
+
+    @abstractmethod
+    def forget_sessions(self) -> None:
+        """Candidates that were not committed end with the switch."""
+
+    def reset(self) -> None:
+        """As it was first."""
+        with self.lock:
+            self.faults = Faults()
+            self._old = None
+            self.running = self.factory()
+            self.saved = deepcopy(self.running)
+            self.forget_sessions()
+            self.follow()
+
+    def save(self) -> bool:
+        if self.faults.refuse_save:
+            return False
+        self.saved = deepcopy(self.running)
+        return True
+
+    def take(self, candidate: Any) -> None:
+        """Commit a configuration."""
+        if self.faults.lose_commit:
+            self.faults.lose_commit = False
+            return
+        self.running = candidate
+        self.changed = True
+        self.follow()
+
+    @property
+    def date(self) -> str:
+        return email.utils.formatdate(self._old[1] if self._old else time.time(), usegmt=True)
+
+
+class Server:
+    """Fronts behind HTTPS, each on a port of its own on loopback.
+
+    Args:
+        certificate, key: PEM files for 127.0.0.1.
+    """
+
+    def __init__(self, front: Front, certificate: Path, key: Path, port: int = 0) -> None:
+        self.front = front
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(front))
+        self._server.daemon_threads = True
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 60
+
+        def _serve(self) -> None:
+            if front.faults.down:
+                self.close_connection = True
+                return
+            length = min(int(self.headers.get("Content-Length") or 0), MAX_BODY)
+            raw = self.rfile.read(length)
+            if not _signed_in(self.headers.get("Authorization", "")):
+                self._say(front.unauthorised())
+                return
+            try:
+                body = json.loads(raw) if raw else None
+            except ValueError:
+                self._say(Answer(400, {"message": "the body isn't JSON"}))
+                return
+            parts = urlsplit(self.path)
+            with front.lock:
+                front.changed = False
+                answer = front.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body)
+            if front.faults.lose_answer and front.changed:
+                front.faults.lose_answer = False
+                self.close_connection = True
+                return
+            if front.changed and front.faults.slow_commit:
+                time.sleep(front.faults.slow_commit)
+            self._say(answer)
+
+        def _say(self, answer: Answer) -> None:
+            data = b"" if answer.body is None else json.dumps(answer.body).encode()
+            self.send_response_only(answer.status)
+            self.send_header("Date", front.date)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", front.content_type)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815 - names of http.server
+
+        def log_message(self, *args: object) -> None:
+            """Requests are not logged: they hold passwords."""
+
+    return Handler
+
+
+def _signed_in(header: str) -> bool:
+    wanted = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    return hmac.compare_digest(header.encode(), f"Basic {wanted}".encode())

@@ -1,0 +1,156 @@
+"""An imitated SONiC switch behind the management framework's RESTCONF: `sonic-vlan`, ports, the copy to start-up.
+
+CONFIG_DB's rules are those of the CLI and the YANG models: a port has one VLAN without a tag; a member's VLAN must
+exist; a VLAN with members isn't deleted; errors are `ietf-restconf:errors` (RFC 8040). Each request is a transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+from urllib.parse import unquote
+
+from weftlab.switches.bridge import Vlans
+from weftlab.switches.front import Answer, Front
+
+VLAN_ROOT = "sonic-vlan:sonic-vlan"
+
+
+class RuleError(Exception):
+    """What the models don't allow."""
+
+
+class Restconf(Front):
+    content_type = "application/yang-data+json"
+
+    def factory(self) -> dict[str, Any]:
+        """`vlans`: names; `members`: (VLAN, port) -> tagging mode."""
+        return {"vlans": set[str](), "members": {}}
+
+    def forwarding(self) -> Mapping[int, Vlans]:
+        found = dict.fromkeys(self.plan.by_name().values(), Vlans())
+        by_name = self.plan.by_name()
+        for (vlan, port), mode in self.running["members"].items():
+            number, now = int(vlan.removeprefix("Vlan")), found[by_name[port]]
+            if mode == "untagged":
+                found[by_name[port]] = Vlans(number, now.tagged)
+            else:
+                found[by_name[port]] = Vlans(now.untagged, now.tagged | {number})
+        return found
+
+    def forget_sessions(self) -> None:
+        """There are none."""
+
+    def unauthorised(self) -> Answer:
+        return _error(401, "protocol", "access-denied", "Authentication not provided")
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if path == "/restconf/operations/sonic-config-mgmt:copy" and method == "POST":
+            return self._copy(body)
+        if not path.startswith("/restconf/data/"):
+            return _error(404, "protocol", "invalid-value", "Not found")
+        where = path.removeprefix("/restconf/data/").rstrip("/")
+        if method == "GET":
+            return self._get(where)
+        if self.faults.fail_after is not None:
+            if self.faults.fail_after <= 0:
+                self.faults.fail_after = None
+                return _error(400, "application", "operation-failed", "Transaction failed")
+            self.faults.fail_after -= 1
+        candidate = deepcopy(self.running)
+        try:
+            answer = self._edit(candidate, method, where, body)
+            self._check(candidate)
+        except RuleError as error:
+            return _error(400, "application", "invalid-value", str(error))
+        if answer.status < 300:
+            self.take(candidate)
+        return answer
+
+    def _copy(self, body: Any) -> Answer:
+        given = (body or {}).get("sonic-config-mgmt:input", {})
+        if (given.get("source"), given.get("destination")) != (
+            "running-configuration",
+            "startup-configuration",
+        ):
+            return _error(400, "application", "invalid-value", "source and destination")
+        good = self.save()
+        said = "SUCCESS." if good else "ERROR: no space left on device"
+        return Answer(200, {"sonic-config-mgmt:output": {"status": 0 if good else 1, "status-detail": said}})
+
+    def _get(self, where: str) -> Answer:
+        ports = self.plan.by_name()
+        if where == "sonic-port:sonic-port/PORT":
+            rows = [{"ifname": p, "admin_status": "up"} for p in ports if p.startswith("Ethernet")]
+            return Answer(200, {"sonic-port:PORT": {"PORT_LIST": rows}})
+        if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL":
+            lags = [{"name": p, "admin_status": "up"} for p in ports if p.startswith("PortChannel")]
+            if not lags:
+                return _error(404, "application", "invalid-value", "Resource not found")
+            return Answer(200, {"sonic-portchannel:PORTCHANNEL": {"PORTCHANNEL_LIST": lags}})
+        if where != VLAN_ROOT:
+            return _error(404, "application", "invalid-value", "Resource not found")
+        config = self.reading()
+        vlans = [{"name": v, "vlanid": int(v.removeprefix("Vlan"))} for v in sorted(config["vlans"])]
+        members = [
+            {"name": v, "ifname": p, "tagging_mode": m} for (v, p), m in sorted(config["members"].items())
+        ]
+        tree = {"VLAN": {"VLAN_LIST": vlans}} if vlans else {}
+        tree |= {"VLAN_MEMBER": {"VLAN_MEMBER_LIST": members}} if members else {}
+        return Answer(200, {VLAN_ROOT: tree})
+
+    def _edit(self, config: dict[str, Any], method: str, where: str, body: Any) -> Answer:
+        if method == "PATCH" and where == VLAN_ROOT:
+            tree = (body or {}).get(VLAN_ROOT, {})
+            for row in tree.get("VLAN", {}).get("VLAN_LIST", []):
+                config["vlans"].add(_vlan(row))
+            for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
+                _join(config, row)
+            return Answer(204)
+        if match := re.fullmatch(rf"{VLAN_ROOT}/VLAN_MEMBER/VLAN_MEMBER_LIST=([^,]+),([^,]+)", where):
+            if method != "DELETE":
+                return _error(405, "protocol", "operation-not-supported", "Method not allowed")
+            there = config["members"].pop((unquote(match[1]), unquote(match[2])), None)
+            return Answer(204) if there else _error(404, "application", "invalid-value", "Resource not found")
+        if match := re.fullmatch(rf"{VLAN_ROOT}/VLAN/VLAN_LIST=(\w+)", where):
+            if match[1] not in config["vlans"]:
+                return _error(404, "application", "invalid-value", "Resource not found")
+            if any(vlan == match[1] for vlan, _ in config["members"]):
+                raise RuleError(f"{match[1]} has members: Dependent data exists")
+            config["vlans"].discard(match[1])
+            return Answer(204)
+        return _error(404, "application", "invalid-value", "Resource not found")
+
+    def _check(self, config: dict[str, Any]) -> None:
+        ports = self.plan.by_name()
+        untagged: dict[str, str] = {}
+        for (vlan, port), mode in config["members"].items():
+            if vlan not in config["vlans"]:
+                raise RuleError(f"{vlan} does not exist")
+            if port not in ports:
+                raise RuleError(f"No instance found for {port}")
+            if mode == "untagged" and untagged.setdefault(port, vlan) != vlan:
+                raise RuleError(f"{port} is already untagged member!")
+
+
+def _join(config: dict[str, Any], row: dict[str, Any]) -> None:
+    key, mode = (str(row.get("name")), str(row.get("ifname"))), row.get("tagging_mode")
+    if mode not in ("tagged", "untagged"):
+        raise RuleError("tagging_mode: tagged or untagged")
+    if config["members"].get(key, mode) != mode:
+        raise RuleError(f"{key[1]} is already a member of {key[0]}")
+    config["members"][key] = mode
+
+
+def _vlan(row: dict[str, Any]) -> str:
+    number, name = row.get("vlanid"), row.get("name")
+    if not isinstance(number, int) or not 2 <= number <= 4094 or name != f"Vlan{number}":
+        raise RuleError(f"Invalid VLAN ID {number} (2-4094)")
+    return f"Vlan{number}"
+
+
+def _error(status: int, kind: str, tag: str, said: str) -> Answer:
+    error = {"error-type": kind, "error-tag": tag, "error-message": said}
+    return Answer(status, {"ietf-restconf:errors": {"error": [error]}})

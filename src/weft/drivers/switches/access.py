@@ -1,0 +1,144 @@
+"""Getting into switches: credentials from a file or the environment, and HTTPS that is verified.
+
+Credentials are in no site, database, log or error: only requests hold them.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import os
+import ssl
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from weft.model.errors import PermanentError, UnknownError
+
+CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
+MAX_ANSWER = 64 << 20
+USER_VARIABLE, PASSWORD_VARIABLE = "WEFT_SWITCH_USER", "WEFT_SWITCH_PASSWORD"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Of one switch; `repr` shows no password."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def credentials_for(
+    switch: str, path: str | None, environment: Mapping[str, str] = os.environ
+) -> Credentials:
+    """From the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), or from the environment without one.
+
+    Raises `PermanentError` if there are none, or if others than its owner may read the file.
+    """
+    asked, of = "read the credentials", f"switch {switch}"
+    if path is None:
+        user, password = environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE)
+        if not user or not password:
+            said = f"neither a file nor {USER_VARIABLE} and {PASSWORD_VARIABLE} are given"
+            raise PermanentError(asked, of, said, "give one of them")
+        return Credentials(user, password)
+    try:
+        if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
+            raise PermanentError(asked, of, f"others than its owner may read {path}", f"chmod 600 {path}")
+        found: dict[str, dict[str, str]] = json.loads(Path(path).read_text())
+        mine = found.get(switch) or found["default"]
+        return Credentials(mine["user"], mine["password"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        said = f"{path} can't be read, or has neither {switch} nor default with user and password"
+        raise PermanentError(
+            asked, of, said, "correct the file"
+        ) from None  # the cause may quote what is in it
+
+
+class Api:
+    """HTTPS to one switch with basic authentication, certificate verified. Every call raises `UnknownError` if nobody
+    answers, isn't let in, or sends what can't be read; other statuses are the caller's to judge.
+
+    Args:
+        credentials: asked when they are needed first.
+        ca: PEM file; None: the system's authorities.
+    """
+
+    def __init__(
+        self,
+        switch: str,
+        url: str,
+        credentials: Callable[[], Credentials],
+        ca: str | None,
+        timeout: float = ANSWER_SECONDS,
+    ) -> None:
+        self._switch, self._url, self._timeout = switch, url.rstrip("/"), timeout
+        self._credentials, self._ca = credentials, ca
+        self._client: httpx.Client | None = None
+
+    def _opened(self) -> httpx.Client:
+        if self._client is None:
+            mine = self._credentials()
+            self._client = httpx.Client(
+                base_url=self._url,
+                auth=(mine.user, mine.password),
+                verify=ssl.create_default_context(cafile=self._ca),
+                timeout=httpx.Timeout(self._timeout, connect=CONNECT_SECONDS),
+                trust_env=False,
+                follow_redirects=False,
+            )
+        return self._client
+
+    def ask(
+        self, method: str, path: str, body: object = None, asked: str = "read the configuration"
+    ) -> Reply:
+        """One request. `path` is quoted already."""
+        try:
+            content = None if body is None else json.dumps(body).encode()
+            headers = {} if body is None else {"Content-Type": "application/json"}
+            answer = self._opened().request(method, path, content=content, headers=headers)
+        except (httpx.HTTPError, OSError) as error:
+            # httpx's words for a certificate or a refused connection name address and reason, and no password.
+            said = f"no answer: {str(error) or type(error).__name__}"
+            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None
+        if answer.status_code in (401, 403):
+            said = f"weft isn't let in ({answer.status_code})"
+            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said, alarming=True)
+        return Reply(answer.status_code, self._json(answer, asked), _date(answer.headers.get("Date", "")))
+
+    def _json(self, answer: httpx.Response, asked: str) -> Any:
+        if not answer.content:
+            return None
+        try:
+            if len(answer.content) > MAX_ANSWER:
+                raise ValueError("too long")
+            return answer.json()
+        except ValueError:
+            if answer.status_code >= 400:
+                return None
+            said = "the answer isn't JSON"
+            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a switch said, and when by its own clock (seconds since 1970; 0: it doesn't say)."""
+
+    status: int
+    body: Any
+    date: float
+
+
+def _date(text: str) -> float:
+    try:
+        return email.utils.parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError):
+        return 0.0

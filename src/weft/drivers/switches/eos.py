@@ -1,0 +1,133 @@
+"""Arista EOS by eAPI: changes in a configuration session, which is committed as a whole or aborted.
+
+There is no `commit timer`: it would take back what other sessions committed meanwhile, and no VLAN of a host's port can
+cut weft off from the switch's management.
+
+Sources: Arista eAPI guide (runCmds, error codes 1000 to 1005); EOS manual, "Configure Session", "VLANs".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.drivers.switches.access import Api
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
+from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
+from weft.model.errors import PermanentError
+
+INVALID = (1002, 1004)
+"""eAPI: invalid command, incompatible command; other errors don't say what was done."""
+
+
+class Eos(Session):
+    """One switch."""
+
+    def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+        super().__init__(name, limits, confirm)
+        self._api = api
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _read(self) -> SwitchState:
+        vlans, ports, version = self._run(["show vlan", "show interfaces switchport", "show version"])
+        try:
+            return SwitchState(
+                {int(n): _name(int(n), row["name"]) for n, row in vlans["vlans"].items()},
+                {
+                    p: self._port(row["switchportInfo"])
+                    for p, row in ports["switchports"].items()
+                    if row["enabled"]
+                },
+                float(version["bootupTimestamp"]) + float(version["uptime"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+
+    def _port(self, row: dict[str, Any]) -> PortVlans:
+        if row["mode"] == "access":
+            return PortVlans(self._forwards(row["accessVlanId"]))
+        if row["mode"] != "trunk":
+            raise ValueError(f"switchport mode {row['mode']}")
+        text = row["trunkAllowedVlans"]
+        tagged = EVERY if text == "ALL" else frozenset[int]() if text == "NONE" else from_ranges(text)
+        native = row["trunkingNativeVlanId"]
+        # A native VLAN that isn't allowed forwards nothing; one that is has no tag.
+        untagged = self._forwards(native) if native in tagged else None
+        return PortVlans(untagged, tagged if tagged == EVERY else tagged - {native}, True)
+
+    def _forwards(self, number: int) -> int | None:
+        return None if number == self.limits.parking else number
+
+    def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        session = f"weft-{secrets.token_hex(6)}"
+        commands = ["enable", f"configure session {session}", *self._commands(batch, before, after)]
+        try:
+            self._run([*commands, "commit"], "change VLANs")
+        except PermanentError:
+            self._run(["enable", f"configure session {session} abort"], "abort a session")
+            raise
+        return float("-inf")
+
+    def _keep(self) -> None:
+        self._run(["enable", "copy running-config startup-config"], "save the configuration")
+
+    def _commands(self, batch: Batch, before: SwitchState, after: SwitchState) -> Iterator[str]:
+        # Ports that wait for a pod are in a VLAN that forwards nothing; VLAN 1 would join them.
+        yield from (f"vlan {self.limits.parking}", "state suspend", "exit")
+        for number, name in batch.define.items():
+            yield from (f"vlan {number}", f"name {name}", "state active", "exit")
+        for port in batch.ports:
+            yield f"interface {port}"
+            yield from self._port_commands(before.ports[port], after.ports[port])
+            yield "exit"
+        for number in sorted(batch.forget):
+            yield f"no vlan {number}"
+
+    def _port_commands(self, now: PortVlans, then: PortVlans) -> Iterator[str]:
+        native = then.untagged or self.limits.parking
+        if not then.trunk:
+            yield from (f"switchport access vlan {native}", "switchport mode access")
+            return
+        yield f"switchport trunk native vlan {native}"
+        allowed = then.tagged | ({then.untagged} if then.untagged else set())
+        had = now.tagged | ({now.untagged} if now.untagged else set())
+        if not now.trunk or not allowed:
+            # An access port's list, which counts for nothing, may be of any VLANs; it is ALL at first.
+            yield f"switchport trunk allowed vlan {ranges(allowed) or 'none'}"
+        else:
+            if more := allowed - had:
+                yield f"switchport trunk allowed vlan add {ranges(more)}"
+            if fewer := had - allowed:
+                yield f"switchport trunk allowed vlan remove {ranges(fewer)}"
+        if not now.trunk:
+            yield "switchport mode trunk"
+
+    def _run(self, commands: Sequence[str], asked: str = "read the configuration") -> list[Any]:
+        """Results, one a command. Raises `PermanentError` for a command that EOS doesn't take."""
+        params = {"version": 1, "cmds": list(commands), "format": "json"}
+        body = {"jsonrpc": "2.0", "method": "runCmds", "params": params, "id": "weft"}
+        reply = self._api.ask("POST", "/command-api", body, asked)
+        try:
+            if reply.status == 200 and "error" not in reply.body:
+                found: list[Any] = reply.body["result"]
+                if len(found) == len(commands):
+                    return found
+                raise ValueError("not one result a command")
+            error = reply.body["error"]
+            said = f"{error['message']} (code {error['code']})"
+            details = [
+                m for row in error.get("data", ()) if isinstance(row, dict) for m in row.get("errors", ())
+            ]
+            said += f": {'; '.join(map(str, details))}" if details else ""
+            refused = error["code"] in INVALID
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.unknown(asked, f"HTTP {reply.status}, {error!r}") from None
+        raise self.refused(said) if refused else self.unknown(asked, said)
+
+
+def _name(number: int, name: str) -> str:
+    """EOS names a VLAN itself as long as nobody does."""
+    return "" if name == f"VLAN{number:04d}" else name

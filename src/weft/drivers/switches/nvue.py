@@ -1,0 +1,150 @@
+"""NVIDIA Cumulus Linux by NVUE's REST API: a change is a revision, applied, watched until it is, and saved.
+
+A port that waits for a pod is in no bridge. A bridged port without a list carries every VLAN of the bridge, so a link
+between switches keeps the parking VLAN in its list when there is no other.
+Source: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
+from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
+
+BRIDGE = "br_default"
+ROOT = "/nvue_v1"
+YES = {"auto-prompt": {"ays": "ays_yes"}}
+FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
+APPLY_SECONDS = 60.0
+
+
+class Nvue(Session):
+    """One switch. VLANs have no names there: whose one is, weft's own records say."""
+
+    keeps_names = False
+
+    def __init__(
+        self,
+        name: str,
+        api: Api,
+        limits: Limits,
+        confirm: float = CONFIRM_SECONDS,
+        apply: float = APPLY_SECONDS,
+    ) -> None:
+        super().__init__(name, limits, confirm)
+        self._api, self._apply_seconds = api, apply
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _read(self) -> SwitchState:
+        reply = self._ask("GET", "/?rev=applied", None, "read the configuration")
+        try:
+            tree = reply.body
+            own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
+            vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
+            there = {
+                p: self._port(row or {}, own, frozenset(vlans))
+                for p, row in tree.get("interface", {}).items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+        # An interface that nothing is configured on isn't in the tree.
+        return SwitchState(vlans, {p: PortVlans() for p in self.limits.ports} | there, reply.date)
+
+    def _port(self, row: Mapping[str, Any], bridge: Mapping[str, Any], all_of: frozenset[int]) -> PortVlans:
+        domains = (row.get("bridge") or {}).get("domain") or {}
+        if BRIDGE not in domains:
+            return PortVlans()
+        mine = domains[BRIDGE] or {}
+        access, untagged, listed = mine.get("access"), mine.get("untagged", "auto"), mine.get("vlan") or {}
+        if access not in (None, "auto"):
+            return PortVlans(self._forwards(int(access)))
+        if untagged == "auto":
+            untagged = bridge.get("untagged", 1)
+        native = None if untagged == "none" else int(untagged)
+        if not listed or "all" in listed:
+            # Also VLANs that the bridge gets later.
+            return PortVlans(native, EVERY, True)
+        tagged = frozenset(n for key in listed for n in from_ranges(key)) & (all_of | {self.limits.parking})
+        return PortVlans(native, tagged - {native, self.limits.parking}, True)
+
+    def _forwards(self, number: int) -> int | None:
+        return None if number == self.limits.parking else number
+
+    def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body))
+        where = f"/revision/{quote(revision, safe='')}"
+        self._ask(
+            "PATCH", f"/?rev={quote(revision, safe='')}", self._tree(batch, before, after), "change VLANs"
+        )
+        self._ask("PATCH", where, {"state": "apply", **YES}, "apply a revision")
+        return self._applied(where)
+
+    def _applied(self, where: str) -> float:
+        end = self._monotonic() + self._apply_seconds
+        while True:
+            reply = self._ask("GET", where, None, "watch a revision")
+            state = str(reply.body.get("state"))
+            if state in ("applied", "saved", "applied_and_saved"):
+                return reply.date
+            if state in FAILED:
+                raise self.refused(f"revision {state}: {_issues(reply.body)}")
+            if self._monotonic() >= end:
+                raise self.unknown("apply a revision", f"still {state} after {self._apply_seconds:.0f} s")
+            self._sleep(PAUSE)
+
+    def _keep(self) -> None:
+        state = self._ask("PATCH", "/revision/applied", {"state": "save", **YES}, "save the configuration")
+        if state.body.get("state") not in ("save", "saved", "applied", "applied_and_saved"):
+            raise self.unknown(
+                "save the configuration", f"revision {state.body.get('state')}: {_issues(state.body)}"
+            )
+
+    def _tree(self, batch: Batch, before: SwitchState, after: SwitchState) -> dict[str, Any]:
+        """What is patched; `null` takes away."""
+        vlans: dict[str, Any] = {str(n): {} for n in batch.define} | {str(n): None for n in batch.forget}
+        ports = {p: self._interface(before.ports[p], after.ports[p]) for p in batch.ports}
+        tree: dict[str, Any] = {"bridge": {"domain": {BRIDGE: {"vlan": vlans}}}} if vlans else {}
+        return tree | ({"interface": ports} if ports else {})
+
+    def _interface(self, now: PortVlans, then: PortVlans) -> dict[str, Any]:
+        if not then.trunk and then.untagged is None:
+            return {"bridge": {"domain": {BRIDGE: None}}}
+        if not then.trunk:
+            return {"bridge": {"domain": {BRIDGE: {"access": then.untagged, "untagged": None, "vlan": None}}}}
+        listed: dict[str, Any] = {str(n): {} for n in then.tagged - now.tagged} | {
+            str(self.limits.parking): {}
+        }
+        if now.tagged == EVERY:
+            listed = {str(n): {} for n in {*then.tagged, self.limits.parking}} | {"all": None}
+        else:
+            listed |= {str(n): None for n in now.tagged - then.tagged}
+        if then.untagged is not None:
+            listed[str(then.untagged)] = {}
+        mine = {"access": None, "untagged": then.untagged or "none", "vlan": listed}
+        return {"bridge": {"domain": {BRIDGE: mine}}}
+
+    def _ask(self, method: str, path: str, body: object, asked: str) -> Reply:
+        """Raises `PermanentError` for what NVUE doesn't take (400, 404, 409, 422), `UnknownError` for all else."""
+        reply = self._api.ask(method, ROOT + path, body, asked)
+        if reply.status in (200, 201) and isinstance(reply.body, dict):
+            return reply
+        said = f"HTTP {reply.status}: {_words(reply.body)}"
+        raise self.refused(said) if reply.status in (400, 404, 409, 422) else self.unknown(asked, said)
+
+
+def _issues(body: Mapping[str, Any]) -> str:
+    issues = (body.get("transition") or {}).get("issue") or {}
+    said = [str(row.get("message", row)) for row in issues.values() if isinstance(row, dict)]
+    return "; ".join(said) or "no reason is given"
+
+
+def _words(body: object) -> str:
+    if isinstance(body, dict):
+        return str(body.get("detail") or body.get("title") or body.get("message") or "")
+    return ""

@@ -1,0 +1,50 @@
+"""From a site to an Ethernet fabric's driver: one session a switch, by the interface that the site names."""
+
+from __future__ import annotations
+
+from weft.drivers.switches.access import Api, credentials_for
+from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.eos import Eos
+from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.nvue import Nvue
+from weft.drivers.switches.ovs import Ovs
+from weft.drivers.switches.sonic import Sonic
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Switch
+from weft.model.errors import PermanentError
+from weft.model.site import Site
+from weft.model.switches import SwitchAccess, Switching
+from weft.ports.ledger import Ledger
+
+BY_INTERFACE = {"eos": Eos, "nvue": Nvue, "sonic": Sonic}
+
+
+def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIRM_SECONDS) -> EthernetFabric:
+    """The driver of a fabric whose manager is `switches`. Opens no connection yet.
+
+    Raises `PermanentError` if the site doesn't say how its switches are managed.
+
+    Args:
+        confirm: seconds within which a change must be read back.
+    """
+    switching = site.fabrics[fabric].manager.switching
+    if switching is None:
+        said = "the site doesn't say how its switches are managed"
+        raise PermanentError("open the switches", f"fabric {fabric}", said, "give manager.switching")
+    cabling = Cabling.of(site, fabric, switching)
+    vlans = site.fabrics[fabric].segments
+
+    def one(access: SwitchAccess) -> Switch:
+        return _session(
+            access, switching, Limits(vlans, cabling.ports(access.name), switching.parking), confirm
+        )
+
+    return EthernetFabric(site, fabric, cabling, [one(a) for a in switching.switches], ledger)
+
+
+def _session(access: SwitchAccess, switching: Switching, limits: Limits, confirm: float) -> Switch:
+    if access.interface == "ovs":
+        return Ovs(access.name, access.url, limits, confirm)
+    api = Api(
+        access.name, access.url, lambda: credentials_for(access.name, switching.credentials), switching.ca
+    )
+    return BY_INTERFACE[access.interface](access.name, api, limits, confirm)

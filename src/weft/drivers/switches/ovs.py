@@ -1,0 +1,152 @@
+"""Open vSwitch by its database: a batch is one transaction of ovs-vsctl, which returns when vswitchd has done it.
+
+A port without `tag` and `trunks` is a trunk of every VLAN, and so is one with an empty list of trunks. Ports that wait
+for a pod are in the parking VLAN and `protected`: they don't reach each other.
+Source: ovs-vswitchd.conf.db(5), tables Port and Open_vSwitch.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
+from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
+from weft.model.errors import PermanentError
+
+SECONDS = 20
+FOLLOW_SECONDS = 5.0
+"""How long vswitchd may be behind its database."""
+NOTHING = 4095
+"""No frame has this tag (IEEE 802.1Q, table 9-2): a trunk of nothing has it in its list."""
+NAME = "weft-vlan-"
+"""Key of a VLAN's name among the bridge's external_ids: Open vSwitch has no table of VLANs."""
+
+
+class Ovs(Session):
+    """One bridge.
+
+    Args:
+        database: such as `unix:/run/openvswitch/db.sock`.
+    """
+
+    def __init__(self, name: str, database: str, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+        super().__init__(name, limits, confirm)
+        self._database = database
+        self._lists: dict[str, frozenset[int]] = {}
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def point_at(self, database: str) -> None:
+        """From now on its database is there."""
+        self._database = database
+
+    def _read(self) -> SwitchState:
+        end = self._monotonic() + FOLLOW_SECONDS
+        while True:
+            state, followed = self._once()
+            if followed:
+                return state
+            if self._monotonic() >= end:
+                raise self.unknown("read the configuration", "vswitchd doesn't follow its database")
+            self._sleep(PAUSE)
+
+    def _once(self) -> tuple[SwitchState, bool]:
+        """A reading, and whether vswitchd forwards by it: what it hasn't taken over yet is no evidence."""
+        arguments = ["--", "--columns=ports,external_ids", "list", "bridge", self.name]
+        arguments += ["--", "--columns=_uuid,name,vlan_mode,tag,trunks", "list", "port"]
+        arguments += ["--", "--columns=cur_cfg,next_cfg", "list", "open_vswitch"]
+        try:
+            tables = [
+                json.loads(line) for line in self._run(["--format=json", *arguments]).splitlines() if line
+            ]
+            bridge, ports, configuration = (table["data"] for table in tables)
+            (mine, names), (done, asked) = bridge[0], configuration[0]
+            ids = {pair[1] for pair in _members(mine)}
+            rows = {row[1]: row for row in ports if row[0][1] in ids}
+            lists = {name: _tags(row[4]) for name, row in rows.items()}
+            found = {n: self._port(row[2], row[3], lists[n]) for n, row in rows.items() if n != self.name}
+            vlans = {int(k.removeprefix(NAME)): v for k, v in names[1] if k.startswith(NAME)}
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+        self._lists = lists
+        return SwitchState(vlans, found, float(done)), done >= asked
+
+    def _port(self, mode: object, tag: object, listed: frozenset[int]) -> PortVlans:
+        """What the columns come to; an empty optional column is an empty set."""
+        number = tag if isinstance(tag, int) else None
+        if not isinstance(mode, str):
+            mode = "access" if number is not None else "trunk"
+        untagged = None if number in (None, self.limits.parking, NOTHING) else number
+        if mode == "access":
+            return PortVlans(untagged)
+        tagged = EVERY if not listed else frozenset(n for n in listed if n in EVERY)
+        if mode == "trunk":
+            return PortVlans(None, tagged, True)
+        return PortVlans(untagged, tagged if tagged == EVERY else tagged - {number}, True)
+
+    def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        commands: list[str] = []
+        for number, name in batch.define.items():
+            commands += ["--", "set", "bridge", self.name, f"external_ids:{NAME}{number}={name}"]
+        for number in batch.forget:
+            commands += ["--", "remove", "bridge", self.name, "external_ids", f"{NAME}{number}"]
+        for port in batch.ports:
+            commands += self._edit(port, before.ports[port], after.ports[port])
+        self._run(commands[1:], "change VLANs")
+        return float("-inf")
+
+    def _edit(self, port: str, now: PortVlans, then: PortVlans) -> Iterator[str]:
+        """Lists grow and shrink, so that two workers' changes of one link don't undo each other. `NOTHING` is in each:
+        two that take the last of two VLANs away at once must not leave an empty list."""
+        yield from ("--", "set", "port", port)
+        if not then.trunk:
+            tag = self.limits.parking if then.untagged is None else then.untagged
+            yield from (
+                "vlan_mode=access",
+                f"tag={tag}",
+                "trunks=[]",
+                f"protected={str(tag != then.untagged).lower()}",
+            )
+            return
+        yield from (f"vlan_mode={'trunk' if then.untagged is None else 'native-untagged'}", "protected=false")
+        yield f"tag={'[]' if then.untagged is None else then.untagged}"
+        wanted = {*then.tagged, NOTHING, *([] if then.untagged is None else [then.untagged])}
+        there = self._lists.get(port, frozenset())
+        if now.tagged == EVERY or (not now.trunk and there - {NOTHING}):
+            yield f"trunks={json.dumps(sorted(wanted))}"  # nobody's list, or one that counted for nothing
+            return
+        for number in sorted(wanted - there):
+            yield from ("--", "add", "port", port, "trunks", str(number))
+        for number in sorted(there - wanted):
+            yield from ("--", "remove", "port", port, "trunks", str(number))
+
+    def _keep(self) -> None:
+        """The database is what the next start reads."""
+
+    def _run(self, arguments: list[str], asked: str = "read the configuration") -> str:
+        program = shutil.which("ovs-vsctl", path="/usr/bin:/usr/sbin:/usr/local/bin") or "ovs-vsctl"
+        argv = [program, f"--db={self._database}", f"--timeout={SECONDS}", *arguments]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self.unknown(asked, f"ovs-vsctl: {error}") from None
+        if done.returncode == 0:
+            return done.stdout
+        said = done.stderr.strip()[-300:]
+        if "constraint violation" in said or "no row" in said:
+            raise PermanentError(asked, f"switch {self.name}", said, "correct the site, or the switch")
+        raise self.unknown(asked, said or f"ovs-vsctl ended with {done.returncode}")
+
+
+def _members(column: Any) -> list[Any]:
+    """Members of a set as ovs-vsctl prints it: `["set", […]]`, or the only one bare."""
+    return list(column[1]) if column[0] == "set" else [column]
+
+
+def _tags(column: Any) -> frozenset[int]:
+    return frozenset([column] if isinstance(column, int) else _members(column))

@@ -1,0 +1,147 @@
+"""SONiC by the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as `sonic-vlan` models them.
+
+There is no candidate: each request is a transaction. So members are taken away first (a port has one VLAN without a tag
+at a time), one PATCH adds everything, and VLANs go last; what fails in between is taken back.
+Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config-mgmt:copy`), RFC 8040 section 7.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
+from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState, inverse
+from weft.model.errors import OutsideError, PermanentError
+
+DATA = "/restconf/data"
+TREE = f"{DATA}/sonic-vlan:sonic-vlan"
+MEMBERS = f"{TREE}/VLAN_MEMBER/VLAN_MEMBER_LIST"
+TABLES = (
+    ("sonic-port:sonic-port", "PORT", "PORT_LIST", "ifname"),
+    ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL", "PORTCHANNEL_LIST", "name"),
+)
+Row = tuple[int, str]
+
+
+class Sonic(Session):
+    """One switch. CONFIG_DB has no names of VLANs: whose one is, weft's own records say."""
+
+    keeps_names = False
+
+    def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+        super().__init__(name, limits, confirm)
+        self._api = api
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _read(self) -> SwitchState:
+        ports: dict[str, PortVlans] = {}
+        for model, table, rows, key in TABLES:
+            body = self._get(f"{DATA}/{model}/{table}").body or {}
+            found = body.get(f"{model.partition(':')[0]}:{table}", {}).get(rows, [])
+            ports |= {str(row[key]): PortVlans() for row in found}
+        reply = self._get(TREE)  # last: its time is the reading's
+        try:
+            tree = (reply.body or {}).get("sonic-vlan:sonic-vlan", {})
+            vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
+            for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
+                port, number = str(row["ifname"]), int(str(row["name"]).removeprefix("Vlan"))
+                ports[port] = _joined(ports.get(port, PortVlans()), number, str(row["tagging_mode"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+        return SwitchState(vlans, ports, reply.date)
+
+    def _get(self, path: str) -> Reply:
+        reply = self._api.ask("GET", path)
+        if reply.status not in (200, 404):  # 404: the table is empty
+            raise self.unknown("read the configuration", _said(reply))
+        return reply
+
+    def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        try:
+            return self._steps(batch, before, after)
+        except PermanentError as error:
+            back = inverse(batch, before)
+            try:
+                now = self._fresh()
+                self._steps(_only_different(back, now), now, before)
+            except OutsideError as worse:
+                said = f"{error.answer}; and what was done before it can't be taken back: {worse.answer}"
+                raise self.unknown("change VLANs", said) from error
+            raise
+
+    def _steps(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        date = 0.0
+        was, then = _rows(batch, before), _rows(batch, after)
+        for (number, port), mode in sorted(was.items()):
+            if then.get((number, port)) != mode:
+                key = f"{MEMBERS}=Vlan{number},{quote(port, safe='')}"
+                date = self._change("DELETE", key, None, absent_is_fine=True)
+        members = [
+            {"name": f"Vlan{n}", "ifname": p, "tagging_mode": mode}
+            for (n, p), mode in sorted(then.items())
+            if was.get((n, p)) != mode
+        ]
+        vlans = [{"name": f"Vlan{n}", "vlanid": n} for n in sorted(batch.define) if n not in before.vlans]
+        tree: dict[str, Any] = {"VLAN": {"VLAN_LIST": vlans}} if vlans else {}
+        tree |= {"VLAN_MEMBER": {"VLAN_MEMBER_LIST": members}} if members else {}
+        if tree:
+            date = self._change("PATCH", TREE, {"sonic-vlan:sonic-vlan": tree})
+        for number in sorted(batch.forget):
+            date = self._change("DELETE", f"{TREE}/VLAN/VLAN_LIST=Vlan{number}", None, absent_is_fine=True)
+        return date
+
+    def _change(self, method: str, path: str, body: object, absent_is_fine: bool = False) -> float:
+        reply = self._api.ask(method, path, body, "change VLANs")
+        if reply.status in (200, 201, 204) or (absent_is_fine and reply.status == 404):
+            return reply.date
+        if reply.status in (400, 404, 405, 409):
+            raise self.refused(_said(reply))
+        raise self.unknown("change VLANs", _said(reply))
+
+    def _keep(self) -> None:
+        body = {"source": "running-configuration", "destination": "startup-configuration"}
+        path, asked = "/restconf/operations/sonic-config-mgmt:copy", "save the configuration"
+        reply = self._api.ask("POST", path, {"sonic-config-mgmt:input": body}, asked)
+        output = (reply.body or {}).get("sonic-config-mgmt:output", {}) if reply.status < 300 else {}
+        if reply.status >= 300 or output.get("status", 0) != 0:
+            raise self.unknown(asked, str(output.get("status-detail") or _said(reply)))
+
+
+def _joined(port: PortVlans, number: int, mode: str) -> PortVlans:
+    if mode == "untagged":
+        return PortVlans(number, port.tagged, port.trunk)
+    return PortVlans(port.untagged, port.tagged | {number}, True)
+
+
+def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:
+    """VLAN_MEMBER of the ports that a batch touches: (VLAN, port) -> tagging mode."""
+    rows: dict[Row, str] = {}
+    for port in batch.ports:
+        vlans = state.ports[port]
+        rows |= {(n, port): "tagged" for n in vlans.tagged}
+        if vlans.untagged is not None:
+            rows[vlans.untagged, port] = "untagged"
+    return rows
+
+
+def _only_different(batch: Batch, now: SwitchState) -> Batch:
+    """Without what is so already: a batch that failed was done in part."""
+    return Batch(
+        {n: name for n, name in batch.define.items() if n not in now.vlans},
+        frozenset(n for n in batch.forget if n in now.vlans),
+        batch.ports,
+    )
+
+
+def _said(reply: Reply) -> str:
+    try:
+        errors = reply.body["ietf-restconf:errors"]["error"]
+        return f"HTTP {reply.status}: " + "; ".join(
+            str(e.get("error-message") or e["error-tag"]) for e in errors
+        )
+    except (KeyError, TypeError, AttributeError):
+        return f"HTTP {reply.status}"

@@ -1,0 +1,164 @@
+"""Whatever interface weft speaks, frames follow: members reach each other, nobody else does, and none after release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.drivers.switches.rigs import KINDS, RealSwitches, scope, vlan
+from weft.model.fabrictypes import Mode
+from weft.model.resources import Resource, SegmentSpec, Status
+from weftlab.switches.hosts import frame
+
+pytestmark = pytest.mark.fabric
+
+FIRST, SECOND = 0x101, 0x102
+INSIDE = {("host1", "host2"), ("host1", "host5"), ("host5", "bonded"), ("bonded", "host2")}
+"""Of the first pod: on one leaf, over the spines, and by a bond to both leaves."""
+OTHERS = {("host3", "host6"), ("host6", "host3")}
+"""Of the second pod."""
+ACROSS = {("host1", "host3"), ("host3", "bonded"), ("host6", "host5"), ("host4", "host1"), ("host7", "host5")}
+
+
+@pytest.fixture(params=KINDS)
+def rig(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
+    return switch_rigs(request.param)
+
+
+def made(rig: RealSwitches, pod: int, number: int, hosts: Iterable[str]) -> Resource:
+    wanted = vlan(number, [rig.port(h) for h in hosts])
+    assert rig.driver.create(scope(pod), [wanted], {})["partition"].error is None
+    found = rig.fabric.find(scope(pod), [wanted], {})["partition"]
+    assert found.status is Status.SETTLED, found.reason
+    return wanted
+
+
+def spec(resource: Resource) -> SegmentSpec:
+    assert isinstance(resource.spec, SegmentSpec)
+    return resource.spec
+
+
+def two_pods(rig: RealSwitches) -> tuple[Resource, Resource]:
+    one = made(rig, 1, FIRST, ["host1", "host2", "host5", "bonded"])
+    other = made(rig, 2, SECOND, ["host3", "host6"])
+    rig.hosts.await_reach(INSIDE | OTHERS, seconds=40)
+    return one, other
+
+
+def test_members_reach_each_other_until_they_are_released(rig: RealSwitches) -> None:
+    """By ping, with ARP. After one pod's release the other's hosts go on, and the released reach nobody at all."""
+    one, other = two_pods(rig)
+    everything = INSIDE | OTHERS | ACROSS
+    assert rig.hosts.reached(everything) == INSIDE | OTHERS
+    assert rig.fabric.check(spec(one), rig.fabric.snapshot()).problems == ()
+    assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
+    assert rig.hosts.reached(everything) == OTHERS
+    clean = rig.fabric.clean(spec(one), rig.fabric.snapshot())
+    assert {i.result for i in clean.items} == {"clean"} and not clean.stale
+    assert "link between switches" in {i.plane for i in clean.items}
+    assert rig.fabric.check(spec(other), rig.fabric.snapshot()).problems == ()
+
+
+def test_neither_forged_tags_nor_a_flood_of_addresses_cross(rig: RealSwitches) -> None:
+    two_pods(rig)
+    mac = rig.hosts.by_name["host1"].mac
+    strangers = sorted({"host3", "host4", "host6", "host7", "host8"})
+    tags = ((SECOND,), (FIRST, SECOND), (SECOND, SECOND), (0, SECOND), (4000,), (4000, SECOND))
+    forged = [frame(mac, mark=b"forged", tags=t) for t in tags]
+    assert not rig.hosts.heard("host1", strangers, forged, b"forged")
+    flood = [frame(f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}", mark=b"flood") for i in range(3000)]
+    assert not rig.hosts.heard("host1", strangers, flood, b"flood")
+    assert rig.hosts.heard("host1", ["host2", "host5"], [frame(mac, mark=b"honest")], b"honest") == {
+        "host2",
+        "host5",
+    }
+
+
+def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) -> None:
+    """Virtual machines of one host: their VLAN comes with its tag, frames without one go nowhere."""
+    ports = [rig.port("host1"), rig.port("host5")]
+    wanted = vlan(FIRST, ports, Mode.TRUNK)
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    found = rig.fabric.find(scope(), [wanted], {})["partition"]
+    assert found.status is Status.SETTLED, found.reason
+    made(rig, 2, SECOND, ["host2", "host6"])
+    rig.hosts.await_reach({("host2", "host6")}, seconds=40)
+    mac, everybody = rig.hosts.by_name["host1"].mac, ["host2", "host5", "host6", "host7"]
+    tagged = [frame(mac, mark=b"tagged", tags=(FIRST,))]
+    assert rig.hosts.heard("host1", everybody, tagged, b"tagged") == {"host5"}
+    wrong = [frame(mac, mark=b"wrong", tags=t) for t in ((), (SECOND,), (1,), (4000,))]
+    assert not rig.hosts.heard("host1", everybody, wrong, b"wrong")
+
+
+def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> None:
+    """Hosts of one leaf need no spine; more members do; and when they are gone nothing is left behind."""
+    made(rig, 1, FIRST, ["host1", "host2"])
+    snapshot = rig.fabric.snapshot()
+    assert FIRST not in snapshot.carriers
+    assert {s for s, told in snapshot.told.read.items() if FIRST in told} == {"leaf1"}
+    made(rig, 1, FIRST, ["host1", "host5"])
+    snapshot = rig.fabric.snapshot()
+    assert {e.partition("/")[0] for e in snapshot.carriers[FIRST]} == {"leaf1", "leaf2", "spine1", "spine2"}
+    rig.hosts.await_reach({("host1", "host5")}, seconds=40)
+    made(rig, 1, FIRST, ["host5"])
+    snapshot = rig.fabric.snapshot()
+    assert FIRST not in snapshot.carriers
+    assert {s for s, told in snapshot.told.read.items() if FIRST in told} == {"leaf2"}
+
+
+def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
+    """One end that drifted is no member any more, and is put right."""
+    wanted = made(rig, 1, FIRST, ["host1", "bonded"])
+    [bundle] = rig.site.fabrics["ib0"].manager.switching.bundles  # type: ignore[union-attr]
+    assert {e.partition("/")[0] for e in bundle.ports} == {"leaf1", "leaf2"}
+    rig.remove(bundle.ports[1], FIRST)
+    found = rig.fabric.find(scope(), [wanted], {})["partition"]
+    assert "some of its ends" in found.reason
+    made(rig, 1, FIRST, ["host1", "bonded"])
+    assert all(FIRST in rig.fabric.snapshot().ends[e].numbers for e in bundle.ports)
+
+
+def test_another_hands_port_in_a_pods_vlan_is_found_and_thrown_out(rig: RealSwitches) -> None:
+    wanted = made(rig, 1, FIRST, ["host1", "host5"])
+    rig.hosts.await_reach({("host1", "host5")}, seconds=40)
+    rig.add(rig.port("host4"), FIRST)
+    rig.hosts.await_reach({("host4", "host1")}, seconds=40)
+    assert rig.fabric.check(spec(wanted), rig.fabric.snapshot()).problems
+    made(rig, 1, FIRST, ["host1", "host5"])
+    assert rig.hosts.reached({("host4", "host1"), ("host1", "host5")}) == {("host1", "host5")}
+
+
+def test_nothing_that_is_not_wefts_is_touched(rig: RealSwitches) -> None:
+    """A VLAN outside of the range stays where it is; a port that is in one isn't taken from it."""
+    rig.add(rig.port("host8"), 50)
+    rig.add(rig.port("host4"), 50)
+    wanted = made(rig, 1, FIRST, ["host1", "host2"])
+    rig.driver.delete(scope(), [wanted], {})
+    ends = rig.fabric.snapshot().ends
+    assert ends[rig.port("host8")].untagged == ends[rig.port("host4")].untagged == 50
+    refused = rig.driver.create(scope(), [vlan(FIRST, [rig.port("host8"), rig.port("host1")])], {})[
+        "partition"
+    ]
+    assert refused.error is not None and "VLAN 50, which isn't weft's" in str(refused.error)
+    assert rig.fabric.snapshot().ends[rig.port("host8")].untagged == 50
+
+
+def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:
+    """Their segments share links: neither's list of VLANs takes the other's away."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    other = rig.another()
+    pods = [(1, FIRST, ["host1", "host5"]), (2, SECOND, ["host2", "host6"])]
+    for pod, number, hosts in pods:
+        rig.records.write(scope(pod).mark("partition"), spec(vlan(number, [rig.port(h) for h in hosts])))
+
+    def make(driver: object, pod: int, number: int, hosts: list[str]) -> None:
+        wanted = vlan(number, [rig.port(h) for h in hosts])
+        driver.create(scope(pod), [wanted], {})  # type: ignore[attr-defined]
+
+    with ThreadPoolExecutor(2) as pool:
+        for job in [pool.submit(make, d, *p) for d, p in zip((rig.fabric, other), pods, strict=True)]:
+            job.result()
+    rig.hosts.await_reach({("host1", "host5"), ("host2", "host6")}, seconds=40)
+    assert not rig.hosts.reached({("host1", "host2"), ("host5", "host6")})
