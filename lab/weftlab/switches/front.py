@@ -233,7 +233,7 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815 - names of http.server
 
-        def log_message(self, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
             """Requests are not logged: they hold passwords."""
 
     return Handler

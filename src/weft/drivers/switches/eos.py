@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.access import Api
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, UnknownError
 
 INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
@@ -66,9 +66,12 @@ class Eos(Session):
         commands = ["enable", f"configure session {session}", *self._commands(batch, before, after)]
         try:
             self._run([*commands, "commit"], "change VLANs")
-        except PermanentError:
+        except (PermanentError, UnknownError) as error:
+            # A session that can still be aborted was not committed.
             self._run(["enable", f"configure session {session} abort"], "abort a session")
-            raise
+            if isinstance(error, PermanentError):
+                raise
+            raise UndoneError(error.asked, error.of, f"{error.answer}; the session was aborted") from error
         return float("-inf")
 
     def _keep(self) -> None:

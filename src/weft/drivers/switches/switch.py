@@ -29,6 +29,10 @@ FLOOR_SECONDS = 600.0
 """How long a switch's own time is remembered: its clock may be set back."""
 
 
+class UndoneError(UnknownError):
+    """A change failed and is known not to have been made, or to have been taken back; it may work the next time."""
+
+
 class Switch(Protocol):
     """What the fabric's driver needs of a switch. Every call may raise `UnknownError` or `PermanentError`."""
 
@@ -150,11 +154,11 @@ class Session(ABC):
         """Send it and wait until it is read back."""
         wanted = batch.on(before)
         self._doubt = (batch, self._monotonic() + DOUBT_SECONDS)
-        self._unsaved = True
+        unsaved, self._unsaved = self._unsaved, True
         try:
             self._raise_floor(self._send(batch, before, wanted))
-        except PermanentError:
-            self._doubt, self._unsaved = None, False
+        except (PermanentError, UndoneError):
+            self._doubt, self._unsaved = None, unsaved
             raise
         seen = self._await(batch)
         if seen is not None:

@@ -1,0 +1,234 @@
+"""Each vendor's interface when it fails, and as others' clients see it. No Open vSwitch: nothing forwards here."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyeapi
+import pytest
+from nvueschema.models import v5_9
+
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.drivers.switches.access import credentials_for
+from weft.drivers.switches.switch import Session
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans
+from weft.model.errors import PermanentError, UnknownError
+from weft.ports.ledger import NoLedger
+from weftlab.site import FABRIC
+from weftlab.switches import leaf_spine
+from weftlab.switches.front import PASSWORD, USER, Front
+from weftlab.switches.fronts import Fronts
+from weftlab.switches.nvue import schema_check
+from weftlab.switches.plan import Speaks
+from weftlab.switches.site import ethernet_site
+
+VLAN, OTHER = 0x101, 0x102
+
+
+class One:
+    """One leaf of a kind, with weft's session of it."""
+
+    def __init__(self, folder: Path, speaks: Speaks) -> None:
+        plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
+        self.fronts = Fronts(folder, plan, None)
+        site = ethernet_site(plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
+        self.fabric: EthernetFabric = open_fabric(site, FABRIC, NoLedger(), confirm=0.6)
+        self.front: Front = self.fronts.by_name["leaf1"]
+        session = self.fabric.session("leaf1")
+        assert isinstance(session, Session)
+        self.session = session
+        self.ports = [plan.by_name["leaf1"].port(n) for n in (1, 2, 3)]
+
+    def put(self, port: int, number: int) -> None:
+        batch = Batch({number: "weft-name"}, frozenset(), {self.ports[port]: PortEdit(number)})
+        self.session.change(lambda state: batch)
+
+    def untagged(self, port: int) -> int | None:
+        return self.session.read().ports[self.ports[port]].untagged
+
+    def close(self) -> None:
+        self.fabric.close()
+        self.fronts.close()
+
+
+@pytest.fixture(params=["eos", "nvue", "sonic"])
+def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[One]:
+    made = One(tmp_path, request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[One]:
+    made = One(tmp_path, "eos")
+    yield made
+    made.close()
+
+
+def test_what_was_changed_outlives_a_restart(one: One) -> None:
+    one.put(0, VLAN)
+    one.front.restart()
+    assert one.untagged(0) == VLAN
+
+
+def test_what_was_not_saved_is_said_and_saved_with_the_next_call(one: One) -> None:
+    """The change is made, saving fails: unknown, told by each reading, and put right without another change."""
+    one.front.faults.refuse_save = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    assert one.session.read().unsaved
+    one.front.faults.refuse_save = False
+    one.session.change(lambda state: Batch())
+    assert not one.session.read().unsaved
+    one.front.restart()
+    assert one.untagged(0) == VLAN
+
+
+def test_a_batch_that_fails_in_the_middle_leaves_nothing(one: One) -> None:
+    """Whatever was done before the part that failed is taken back, or was never more than a candidate."""
+    one.put(0, OTHER)
+    before = one.session.read()
+    one.front.faults.fail_after = 4 if one.fronts.urls and one.front.plan.speaks == "eos" else 1
+    edits = {one.ports[0]: PortEdit(VLAN), one.ports[1]: PortEdit(VLAN)}
+    with pytest.raises((PermanentError, UnknownError)):
+        one.session.change(lambda state: Batch({VLAN: "weft-name"}, frozenset(), edits))
+    after = one.session.read()
+    assert (after.vlans, after.ports) == (before.vlans, before.ports)
+
+
+def test_a_lost_commit_is_unknown_and_made_again(one: One) -> None:
+    one.front.faults.lose_commit = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(0, VLAN)
+    assert one.untagged(0) == VLAN
+
+
+def test_a_lost_answer_is_unknown_and_the_change_is_found(one: One) -> None:
+    one.front.faults.lose_answer = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(0, VLAN)
+    assert one.untagged(0) == VLAN and not one.session.read().unsaved
+
+
+def test_a_slow_commit_is_waited_for(one: One) -> None:
+    one.front.faults.slow_commit = 0.4
+    one.put(0, VLAN)
+    assert one.untagged(0) == VLAN
+
+
+def test_an_old_answer_is_not_believed(one: One) -> None:
+    """A cache answers with what was before weft's change: neither made nor not made."""
+    one.session.read()
+    one.front.freeze()
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    with pytest.raises(UnknownError):
+        one.session.read()
+    one.front.thaw()
+
+
+def test_a_port_that_is_not_there_is_refused_and_nothing_changes(one: One) -> None:
+    """Some drivers are told nothing: the switch says so, or the reading does."""
+    one.session.limits = type(one.session.limits)(
+        one.session.limits.vlans, one.session.limits.ports | {"swp99"}, one.session.limits.parking
+    )
+    before = one.session.read()
+
+    def edit(state: object) -> Batch:
+        return Batch(
+            {VLAN: "weft-name"}, frozenset(), {"swp99": PortEdit(VLAN), one.ports[0]: PortEdit(VLAN)}
+        )
+
+    with pytest.raises((PermanentError, UnknownError, KeyError)):
+        one.session.change(edit)
+    assert one.session.read().vlans == before.vlans and one.untagged(0) is None
+
+
+def test_nothing_outside_of_the_limits_is_sent(one: One) -> None:
+    for batch in (
+        Batch({50: "x"}),
+        Batch({}, frozenset({4000})),
+        Batch({}, frozenset(), {"Management1": PortEdit(VLAN)}),
+        Batch({}, frozenset(), {one.ports[0]: PortEdit(50)}),
+    ):
+        with pytest.raises(PermanentError, match="isn't weft's to change"):
+            one.session.change(lambda state, b=batch: b)
+
+
+def test_a_wrong_password_and_a_wrong_certificate_let_nobody_in(one: One, tmp_path: Path) -> None:
+    """Neither is a state of the switch, and no error holds the password."""
+    one.fronts.credentials.write_text('{"default": {"user": "weft", "password": "not-it-secret"}}')
+    other = tmp_path / "other"
+    strange = Fronts(other, leaf_spine("eos", leaves=1, spines=1, hosts_each=3), None)
+    try:
+        plan = leaf_spine(one.front.plan.speaks, leaves=1, spines=1, hosts_each=3)
+        for ca, credentials in ((one.fronts.ca, one.fronts.credentials), (strange.ca, strange.credentials)):
+            fabric = open_fabric(ethernet_site(plan, one.fronts.urls, ca, credentials), FABRIC, NoLedger())
+            with pytest.raises(UnknownError) as told:
+                fabric.session("leaf1").read()
+            assert "secret" not in str(told.value) and PASSWORD not in str(told.value)
+            fabric.close()
+    finally:
+        strange.close()
+
+
+def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "switches.json"
+    path.write_text('{"leaf1": {"user": "a", "password": "hidden"}}')
+    path.chmod(0o644)
+    with pytest.raises(PermanentError, match="others than its owner"):
+        credentials_for("leaf1", str(path))
+    path.chmod(0o600)
+    assert credentials_for("leaf1", str(path)).user == "a"
+    assert "hidden" not in repr(credentials_for("leaf1", str(path)))
+    with pytest.raises(PermanentError) as told:
+        credentials_for("leaf2", str(path))
+    assert "hidden" not in str(told.value)
+    with pytest.raises(PermanentError, match="WEFT_SWITCH_USER"):
+        credentials_for("leaf1", None, {})
+
+
+def test_aristas_own_client_sees_what_weft_did(eos: One) -> None:
+    """pyeapi's parsers of VLANs and switchports read weft's change; its change is read by weft."""
+    trunk = {eos.ports[1]: PortEdit(PARK, frozenset({VLAN, OTHER}))}
+    eos.put(0, VLAN)
+    eos.session.change(lambda state: Batch({OTHER: "weft-other"}, frozenset(), trunk))
+    url = eos.fronts.urls["leaf1"]
+    host, port = url.removeprefix("https://").split(":")
+    context = ssl.create_default_context(cafile=str(eos.fronts.ca))
+    connection = pyeapi.connect(
+        transport="https", host=host, port=int(port), username=USER, password=PASSWORD, context=context
+    )
+    node = pyeapi.client.Node(connection)
+    assert node.api("vlans").get(str(VLAN))["name"] == "weft-name"
+    access = node.api("switchports").get(eos.ports[0])
+    assert (access["mode"], access["access_vlan"]) == ("access", str(VLAN))
+    tagged = node.api("switchports").get(eos.ports[1])
+    assert (tagged["mode"], tagged["trunk_allowed_vlans"]) == ("trunk", f"{VLAN}-{OTHER}")
+    with pytest.raises(pyeapi.eapilib.CommandError) as refused:
+        node.config(["interface Ethernet99", "switchport access vlan 5"])
+    assert refused.value.error_code == 1002
+    assert node.api("switchports").set_access_vlan(eos.ports[2], str(OTHER))
+    assert eos.untagged(2) == OTHER
+
+
+def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:
+    """The check itself finds what NVIDIA's models would ignore."""
+    check = schema_check("5.9")
+    assert v5_9.NvueConfig.model_fields
+    assert check({"interface": {"swp1": {"bridge": {"domain": {"br_default": {"access": 11}}}}}}) == ""
+    assert "no such field" in check(
+        {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
+    )
+    assert check({"interface": {"swp1": {"bridge": {"domain": {"br_default": {"access": 5000}}}}}}) != ""
+
+
+def test_an_edit_says_what_is_there_when_it_is_done() -> None:
+    port = PortVlans(None, frozenset({5, 6}), True)
+    edit = PortEdit(KEEP, frozenset({7}), frozenset({5}))
+    assert edit.on(port).tagged == {6, 7} and edit.done(edit.on(port)) and not edit.done(port)
+    assert PortEdit(PARK).done(PortVlans()) and not PortEdit(PARK).done(PortVlans(11))
