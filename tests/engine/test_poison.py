@@ -170,9 +170,11 @@ def test_no_exception_ends_a_thread(house: House, error: Exception, monkeypatch:
     pulse = Pulse(lambda: now[0])
     faulty = Faulty(house.database)
     worker = house.new_worker("w9", database=faulty, pulse=pulse)  # type: ignore[arg-type]
+    faulty.error = (
+        error  # before the first turn: after one that succeeds the loop sleeps as long as nothing is due
+    )
     worker.start()
     try:
-        faulty.error = error
         for _ in range(6):
             assert faulty.met.acquire(timeout=60.0)
         now[0] += 10_000.0
