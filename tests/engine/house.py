@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from weft.app.policy import Policy
 from weft.app.service import Service
@@ -20,9 +21,11 @@ from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.store import Store
+from weft.engine.wants import Want
 from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.order import Order
+from weft.model.owner import OwnerKind
 from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.ports.clock import Clock
@@ -80,6 +83,7 @@ class House:
         self.pulse = Pulse()
         self.service = self.new_service()
         self.loop = loop
+        self.wants: dict[OwnerKind, Want[Any]] = {}
         self.database = database
         self.worker = self.new_worker("w1")
         self.store.apply_site(self.site, "test")
@@ -96,7 +100,9 @@ class House:
     ) -> Worker:
         """One more; `database`: its own way to the same one."""
         loop = loop or self.loop
-        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.time, loop)
+        reconciler = Reconciler(
+            self.keeper.world, self.keeper.site, Signer(self.store), self.time, loop, self.wants
+        )
         own = database or self.database
         dispatcher = Dispatcher(Store(own), self.keeper.world, self.keeper.site)
         return Worker(own, self.listener, reconciler, loop, dispatcher, name, pulse)

@@ -8,8 +8,8 @@ import pytest
 from tests.engine.house import House
 from tests.engine.recorded import read as recorded
 from weft.engine.documents import PARTS, STEPS, read, written
-from weft.engine.records import UnreadableError
 from weft.engine.store import Store
+from weft.engine.unreadable import UnreadableError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState

@@ -10,7 +10,8 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine.database import Database
-from weft.engine.held import Held, LostError, News
+from weft.engine.held import LostError, News
+from weft.engine.heldpod import HeldPod
 from weft.engine.listener import Listener
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError
@@ -27,13 +28,13 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def take(house: House, worker: str = "w1") -> Held | None:
+def take(house: House, worker: str = "w1") -> HeldPod | None:
     with house.database.transaction() as tx:
         row = tx.row("take_owner", worker=worker, hold=30.0, late=0.0)
-    return Held(house.database, PodRecord.of(row)) if row else None
+    return HeldPod(house.database, PodRecord.of(row)) if row else None
 
 
-def run_out(house: House, held: Held) -> None:
+def run_out(house: House, held: HeldPod) -> None:
     """As if the holder had given no sign of life for too long."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])

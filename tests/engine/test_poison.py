@@ -18,8 +18,9 @@ from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord, UnreadableError
+from weft.engine.records import PodRecord
 from weft.engine.store import Store
+from weft.engine.unreadable import UnreadableError
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
 

@@ -19,8 +19,8 @@ from weft.api.app import create_app
 from weft.client import Client
 from weft.engine import siteparts
 from weft.engine.database import Database
-from weft.engine.records import UnreadableError
 from weft.engine.store import Store
+from weft.engine.unreadable import UnreadableError
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Node, Site
 from weft.planning.site.check import canonical

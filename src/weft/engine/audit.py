@@ -1,27 +1,33 @@
-"""The audit: external objects that no live pod owns, resources of pods that are missing or different, and foreign use
-of weft's ranges. `repair` repairs what is weft's, and only that.
+"""The audit: external objects that no live owner has, resources of owners that are missing or different, and foreign
+use of weft's ranges. `repair` repairs what is weft's, and only that.
 
 External objects are listed before the database is read: what is ordered meanwhile can't look like an orphan.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from weft.engine.intruders import clear_pod, clear_strays, intruders
 from weft.engine.occupancy import strangers
 from weft.engine.outside import Outside, Wire, look_outside
-from weft.engine.owners import Claim, Owners, Ownership
-from weft.engine.records import PodRecord, ResourceRecord, RowState, UnreadableError
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.owners import Claim, Owners
+from weft.engine.ownerstore import live_owners, read_owner, released_owners
+from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
 from weft.engine.traces import Traces
+from weft.engine.unreadable import UnreadableError
 from weft.engine.verifier import verify
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.fabric import PortSeen
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
@@ -48,7 +54,8 @@ class Auditor:
         self._findings: list[Finding] = []
         self._checked: dict[str, int] = {}
         self._strays: list[Stray] = []
-        self._pods: dict[UUID, tuple[PodRecord, list[ResourceRecord]]] = {}
+        self._live: dict[UUID, tuple[OwnerRecord, list[ResourceRecord]]] = {}
+        self._sick: set[UUID] = set()
         self._intruders: dict[UUID, set[str]] = {}
         self._just_released: dict[str, frozenset[int]] = {}
 
@@ -60,7 +67,7 @@ class Auditor:
         """Check, repair what is weft's, check again, and report for each finding whether the repair was confirmed.
 
         Args:
-            confirmed: pods unknown to the database that the operator has confirmed as ended.
+            confirmed: owners unknown to the database that the operator has confirmed as ended.
         """
         outside = self._look()
         before = self._compare(outside, confirmed).findings
@@ -68,10 +75,9 @@ class Auditor:
         why = self._clear_networks(confirmed)
         taken.remove(self._strays)
         why |= {thing_id: text for (_, thing_id), text in taken.left.items()}
-        sick = {UUID(f.pod_id) for f in before if f.pod_id and f.category in ("missing", "different")}
-        sick = {i for i in sick & self._pods.keys() if _is_repaired(self._pods[i][0])}
-        for pod_id in sick:
-            self._store.request_repair(pod_id)
+        sick = {i for i in self._sick if _is_repaired(self._live[i][0])}
+        for owner_id in sick:
+            self._store.request_repair(owner_id)
         self._wait_repaired(sick)
         after = self._check(confirmed)
         left = {_identity(f) for f in after.findings}
@@ -103,9 +109,9 @@ class Auditor:
 
     def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
         self._findings, self._checked, self._strays, self._intruders = [], {}, [], {}
-        self._read_pods(outside)
-        self._checked["pods"] = len(self._pods)
-        self._check_pods()
+        self._sick = set()
+        self._read_live(outside)
+        self._check_live()
         self._check_nodes()
         self._check_marked(outside, confirmed)
         self._check_traces()
@@ -118,42 +124,59 @@ class Auditor:
             at=self._clock.now(), site=self._site.name, checked=self._checked, findings=tuple(self._findings)
         )
 
-    def _read_pods(self, outside: Outside) -> None:
+    def _read_live(self, outside: Outside) -> None:
+        """Pods and other owners with their rows; of those that can't be read, that nothing of them is checked."""
         pods, unreadable = self._store.every_live_pod()
-        self._pods = {}
-        for pod in pods:
+        others, unread = live_owners(self._store.database)
+        self._checked["pods"] = len(pods)
+        self._checked |= {"other owners": len(others)} if others else {}
+        self._live = {}
+        for owner in (*pods, *others):
             try:
-                self._pods[pod.id] = (pod, self._store.resources(pod.id))
+                self._live[owner.id] = (owner, self._store.resources(owner.id))
             except UnreadableError as error:
-                unreadable[pod.id] = str(error)
+                (unreadable if isinstance(owner, PodRecord) else unread)[owner.id] = str(error)
         for pod_id, why in unreadable.items():
             text = f"nothing of pod {pod_id} is checked: {why}"
             self._find("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
+        for owner_id, why in unread.items():
+            text = f"nothing of owner {owner_id} is checked: {why}"
+            self._find("unknown", "owner", "database", str(owner_id), text, owner=str(owner_id))
         just: dict[str, set[int]] = {}
-        for pod in self._store.released_pods(outside.began_at):
-            if pod.plan.segment is not None:
-                just.setdefault(pod.plan.fabric, set()).add(pod.plan.segment)
+        for fabric, number in self._released_since(outside.began_at):
+            just.setdefault(fabric, set()).add(number)
         self._just_released = {fabric: frozenset(numbers) for fabric, numbers in just.items()}
 
-    # -- pods' own ----------------------------------------------------------------------------------------------
+    def _released_since(self, since: datetime) -> Iterator[tuple[str, int]]:
+        """Fabrics and numbers of segments of which the listing may still have something."""
+        for pod in self._store.released_pods(since):
+            if pod.plan.segment is not None:
+                yield pod.plan.fabric, pod.plan.segment
+        for owner in released_owners(self._store.database, since, MOST_RELEASED):
+            for record in self._store.resources(owner.id):
+                if isinstance(record.resource.spec, SegmentSpec):
+                    yield record.resource.where, record.resource.spec.number
 
-    def _check_pods(self) -> None:
+    # -- owners' own --------------------------------------------------------------------------------------------
+
+    def _check_live(self) -> None:
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="audit") as pool:
-            for pod, records in self._pods.values():
-                if pod.state not in AT_REST or pod.wanted != "present":
+            for owner, records in self._live.values():
+                if owner.state not in AT_REST or owner.wanted != "present":
                     continue
                 # A failed pod may lack resources; those that exist still belong to it.
-                made = [r for r in records if r.outside_id] if pod.state is PodState.FAILED else records
-                verdict = verify(pod, made, self._world, pool)
+                made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
+                verdict = verify(owner, made, self._world, pool)
                 for plane, number in verdict.looked_at.items():
                     self._checked[plane] = self._checked.get(plane, 0) + number
-                if verdict.problems and self._has_moved_on(pod):
+                if verdict.problems and self._has_moved_on(owner):
                     continue
                 by_key = {r.key: r for r in records}
                 for problem in verdict.problems:
-                    self._find_problem(pod, problem, by_key.get(problem.key or ""))
-        for pod, records in self._pods.values():
-            self._check_networks(pod, records)
+                    self._find_problem(owner, problem, by_key.get(problem.key or ""))
+        for owner, records in self._live.values():
+            if isinstance(owner, PodRecord):
+                self._check_networks(owner, records)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
         """What others have put on a pod's networks, which may block its release."""
@@ -182,12 +205,12 @@ class Auditor:
         """Occupants of nodes that aren't servers of the pod that holds them. weft doesn't remove them."""
         own: dict[str, frozenset[str]] = {}
         pods: dict[str, str] = {}
-        for pod, records in self._pods.values():
+        for owner, records in self._live.values():
             for record in records:
                 if record.kind.row.on_host and record.outside_id:
                     node = record.resource.node
                     own[node] = own.get(node, frozenset()) | {record.outside_id}
-                    pods[record.outside_id] = pod.name
+                    pods[record.outside_id] = owner.name
         for cloud, facts in sorted(self._world.clouds.items()):
             try:
                 found, unknown = strangers(facts, self._site, cloud, own, pods)
@@ -199,7 +222,7 @@ class Auditor:
             capacity = self._store.capacity()
             rows = [*capacity.holds.values(), *capacity.shared]
             for node, who in found.items():
-                holders = [self._pods.get(row["pod_id"]) for row in rows if row["node"] == node]
+                holders = [self._live.get(row["pod_id"]) for row in rows if row["node"] == node]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
                 self._find(
@@ -210,18 +233,20 @@ class Auditor:
                     f"on it, but doesn't belong to the pod that holds it: {who}",
                 )
 
-    def _has_moved_on(self, pod: PodRecord) -> bool:
-        """Whether the pod has been released or processed since its row was read, which explains missing resources."""
+    def _has_moved_on(self, owner: OwnerRecord) -> bool:
+        """Whether it has been released or processed since its row was read, which explains missing resources."""
         try:
-            now = self._store.find_pod(str(pod.id), None)
+            with self._store.database.transaction() as tx:
+                now = read_owner(tx, owner.id)
         except NotFoundError:
             return True
         return now.wanted != "present" or now.state not in AT_REST
 
-    def _find_problem(self, pod: PodRecord, problem: Problem, record: ResourceRecord | None) -> None:
+    def _find_problem(self, owner: OwnerRecord, problem: Problem, record: ResourceRecord | None) -> None:
         if problem.kind is ProblemKind.FOREIGN_ON_NETWORK:
             return  # reported by `_check_networks`, also for pods that are being released
         missing = problem.kind is ProblemKind.MISSING
+        self._sick |= set() if problem.unknown else {owner.id}
         self._find(
             "unknown" if problem.unknown else "missing" if missing else "different",
             record.kind if record else "fabric" if problem.place in self._site.fabrics else "cloud",
@@ -229,9 +254,8 @@ class Auditor:
             problem.key or problem.subject,
             problem.text(),
             id=problem.id,
-            pod=pod.name,
-            pod_id=str(pod.id),
-            repair="" if problem.unknown else _ITS_LOOP if _is_repaired(pod) else _ITS_OWNER,
+            **_about(owner.owner, owner.name),
+            repair="" if problem.unknown else _ITS_LOOP if _is_repaired(owner) else _ITS_OWNER,
         )
 
     # -- strays -------------------------------------------------------------------------------------------------
@@ -258,7 +282,7 @@ class Auditor:
                 f"{thing.name} {thing.id}".strip(),
                 stray.ownership.why,
                 id=thing.id,
-                **_whose(stray.ownership),
+                **_about(stray.ownership.owner, stray.ownership.name),
                 repair=refused or "it is removed after another check",
             )
 
@@ -274,8 +298,7 @@ class Auditor:
                 row["subject"],
                 f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
                 id=f"trace {row['id']}",
-                pod=row["pod"],
-                pod_id=str(row["owner_id"]),
+                **_about(Owner(row["owner_kind"], str(row["owner_id"])), row["pod"]),
                 repair="the sweep removes it" if gone is None else "none is needed: it was removed",
                 repaired=True if gone else None,
             )
@@ -297,7 +320,7 @@ class Auditor:
                 problem,
                 repair="the fabric's operator must look at it at it at it",
             )
-        owned = {spec.number: (pod, spec.ports) for pod, spec in self._segments(name)}
+        owned = {spec.number: (owner, spec.ports) for owner, spec in self._segments(name)}
         snapshot, words = wire.snapshot, self._site.fabrics[name].words
         told = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
         gone = self._just_released.get(name, frozenset())
@@ -314,29 +337,30 @@ class Auditor:
                 self._check_port(name, port, owned)
 
     def _check_port(
-        self, fabric: str, port: PortSeen, owned: dict[int, tuple[PodRecord, frozenset[str]]]
+        self, fabric: str, port: PortSeen, owned: dict[int, tuple[OwnerRecord, frozenset[str]]]
     ) -> None:
         mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
         just = self._just_released.get(fabric, frozenset())
         for number in sorted(n for n in port.numbers if n in mine and n not in just):
-            pod, members = owned.get(number, (None, frozenset[str]()))
+            owner, members = owned.get(number, (None, frozenset[str]()))
             if port.port in members:
                 continue
             where, text = next(p.name for p in port.places if number in p.numbers), words.named(number)
             what: dict[str, Any] = {"id": f"{port.port} {words.text(number)}"}
-            if pod is not None:
-                text = f"{where} has {text} of pod {pod.name}, but is not a member"
-                what |= {"pod": pod.name, "pod_id": str(pod.id), "repair": "the pod's loop repairs it"}
+            if owner is not None:
+                text = f"{where} has {text} of {owner}, but is not a member"
+                what |= {**_about(owner.owner, owner.name), "repair": "its loop repairs it"}
+                self._sick.add(owner.id)
                 self._find("different", "membership", fabric, port.name, text, **what)
             else:
                 text = f"{where} has {text}, within weft's range, but no live pod holds that number"
                 self._find("foreign", "membership", fabric, port.name, text, repair=_NOT_OURS, **what)
 
-    def _segments(self, fabric: str) -> list[tuple[PodRecord, SegmentSpec]]:
-        """What live pods have on a fabric, or are about to gain or lose."""
+    def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
+        """What live owners have on a fabric, or are about to gain or lose."""
         return [
-            (pod, r.resource.spec)
-            for pod, records in self._pods.values()
+            (owner, r.resource.spec)
+            for owner, records in self._live.values()
             for r in records
             if isinstance(r.resource.spec, SegmentSpec)
             and r.resource.where == fabric
@@ -358,19 +382,21 @@ class Auditor:
         self._findings.append(Finding.model_validate({**known, **more}))
 
 
-_ITS_LOOP = "the pod's loop repairs it, servers included"
+MOST_RELEASED = 1000
+"""Owners besides pods that may have been released during one audit."""
+_ITS_LOOP = "its loop repairs it, servers included"
 _ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or release it"
 _NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 
 
-def _is_repaired(pod: PodRecord) -> bool:
+def _is_repaired(owner: OwnerRecord) -> bool:
     """Whether the loop repairs its differences: not for a failed pod, which waits for a person."""
-    return pod.state is not PodState.FAILED
+    return owner.state is not PodState.FAILED
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:
     named = finding.id or finding.subject
-    return (finding.category, finding.kind, finding.where, named, finding.pod_id or "")
+    return (finding.category, finding.kind, finding.where, named, finding.pod_id or finding.owner or "")
 
 
 def _told(finding: Finding, repaired: bool, why: str) -> Finding:
@@ -379,9 +405,8 @@ def _told(finding: Finding, repaired: bool, why: str) -> Finding:
     return finding.model_copy(update={"repaired": done, "repair": why or finding.repair})
 
 
-def _whose(ownership: Ownership) -> dict[str, str | None]:
+def _about(owner: Owner | None, name: str | None) -> dict[str, str | None]:
     """What a finding says of the owner: a pod by name and id, another kind of owner in one text."""
-    owner = ownership.owner
     if owner is None or owner.kind == "pod":
-        return {"pod": ownership.name, "pod_id": owner and owner.id}
-    return {"owner": f"{owner.kind} {ownership.name or owner.id}"}
+        return {"pod": name, "pod_id": owner and owner.id}
+    return {"owner": f"{owner.kind} {name or owner.id}"}

@@ -1,10 +1,10 @@
-"""A pod held by a worker. Every write goes through the fence: the token is checked in the same transaction."""
+"""An owner held by a worker. Every write goes through the fence: the token is checked in the same transaction."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import NamedTuple, NoReturn
@@ -14,10 +14,11 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
+from weft.engine.ownerrecord import OwnerRecord, Taken
 from weft.engine.postgres import FIRST
-from weft.engine.records import Change, PodRecord, ResourceRecord, StaleNumber, Taken
+from weft.engine.records import Change, ResourceRecord, StaleNumber
 from weft.engine.world import World
-from weft.model.fabric import Membership
+from weft.model.errors import PermanentError
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -33,14 +34,13 @@ from weft.model.pod import (
     why,
 )
 from weft.model.receipt import ReceiptItem, SignedReceipt
-from weft.model.resources import Resource
 from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
 log = logging.getLogger(__name__)
 
 HOLD_SECONDS = 30.0
-"""How long a pod stays with a worker without a heartbeat."""
+"""How long an owner stays with a worker without a heartbeat."""
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s) and a margin. Each is preceded by a look whether the hold lasts."""
@@ -50,7 +50,7 @@ _NOW = FIRST
 
 
 class News(NamedTuple):
-    """What there is to say of one aspect of a pod."""
+    """What there is to say of one aspect of an owner."""
 
     aspect: Aspect
     status: Truth
@@ -63,25 +63,22 @@ Event = tuple[str, str, str | None]
 
 
 class LostError(Exception):
-    """Another worker has the pod now, or the hold expired: stop immediately, write nothing."""
-
-
-Ports = Mapping[str, tuple[Membership, ...]]
-"""Key of a segment -> ports that are, or were, in it."""
+    """Another worker has the owner now, or the hold expired: stop immediately, write nothing."""
 
 
 class ChangedError(LostError):
-    """The pod has a newer generation than this visit works on: stop immediately, write nothing, start again."""
+    """The owner has a newer generation than this visit works on: stop immediately, write nothing, start again."""
 
 
 class Held:
-    """One pod, held by this worker under a token.
+    """One owner, held by this worker under a token; a pod is held as a `HeldPod`.
 
-    A lease is not a fence: a suspended worker may still believe in it. So each write locks the pod's row and checks the
-    token first; an older holder gets `LostError` and nothing is written.
+    A lease is not a fence: a suspended worker may still believe in it. So each write locks the owner's row and checks
+    the token first; an older holder gets `LostError` and nothing is written.
 
     Attributes:
-        leave: set when the worker should release the pod at the next step.
+        owner: its row as it was when it was taken, with what this visit has changed of it.
+        leave: set when the worker should let go at the next step.
         at: the database's time at the last write or reading of resources.
         world, site: what a visit works with; the same from its beginning to its end.
     """
@@ -89,16 +86,16 @@ class Held:
     world: World
     site: Site
 
-    def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
+    def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         self._database = database
         self.leave = leave or threading.Event()
-        self.at = pod.since
-        self.pod = pod
-        self.phase, self.conditions = pod.phase, pod.conditions
-        self.reason = pod.reason
-        self.since = pod.since
-        self.wanted = pod.wanted
-        self._woken = pod.woken
+        self.at = owner.since
+        self.owner = owner
+        self.phase, self.conditions = owner.phase, owner.conditions
+        self.reason = owner.reason
+        self.since = owner.since
+        self.wanted = owner.wanted
+        self._woken = owner.woken
         self.lost = threading.Event()
         self._records: dict[str, ResourceRecord] = {}
         self._read = False
@@ -108,7 +105,7 @@ class Held:
         """A fenced transaction; also detects whether the desired state has changed.
 
         Args:
-            capacity: numbers are claimed in it: one at a time, and that lock is taken before the pod's.
+            capacity: numbers are claimed in it: one at a time, and that lock is taken before the owner's.
         """
         if self.lost.is_set():
             raise LostError
@@ -116,11 +113,11 @@ class Held:
         with self._database.transaction() as tx:
             if capacity:
                 tx.row("lock_capacity")
-            row = tx.row("check_token", id=self.pod.id, token=self.pod.token, at=tx.given)
+            row = tx.row("check_token", id=self.owner.id, token=self.owner.token, at=tx.given)
             if row is None:
                 self.lost.set()
                 raise LostError
-            if row["generation"] != self.pod.generation:
+            if row["generation"] != self.owner.generation:
                 raise ChangedError
             self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
             yield tx
@@ -129,9 +126,11 @@ class Held:
         """A write that is one statement with the fence in it; its row. Learns what `write` does."""
         if self.lost.is_set():
             raise LostError
-        pod = self.pod
+        owner = self.owner
         with self._database.statement() as tx:
-            row = tx.row(name, id=pod.id, token=pod.token, generation=pod.generation, at=tx.given, **values)
+            row = tx.row(
+                name, id=owner.id, token=owner.token, generation=owner.generation, at=tx.given, **values
+            )
         if row is None:
             self._refused()
         self.wanted, self.at = row["wanted"], row["at"]
@@ -139,33 +138,33 @@ class Held:
 
     def _refused(self) -> NoReturn:
         with self._database.statement() as tx:
-            row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
-        if row is not None and row["generation"] != self.pod.generation:
+            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        if row is not None and row["generation"] != self.owner.generation:
             raise ChangedError
         self.lost.set()
         raise LostError
 
     def check(self) -> None:
-        """Right before anything is changed outside: raise `LostError` unless the pod is still this worker's."""
+        """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's."""
         if self.lost.is_set():
             raise LostError
         with self._database.statement() as tx:
-            row = tx.row("is_held", id=self.pod.id, token=self.pod.token)
-        if row is None or row["generation"] != self.pod.generation:
+            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        if row is None or row["generation"] != self.owner.generation:
             self._refused()
 
     def late(self) -> float:
         """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
-        if self.pod.late_until is None:
+        if self.owner.late_until is None:
             return 0.0
         with self._database.statement() as tx:
-            row = tx.row("late_for", id=self.pod.id)
+            row = tx.row("late_for", id=self.owner.id)
         return max(0.0, float(row["seconds"])) if row else 0.0
 
     def extend(self) -> None:
         """Sign of life; called by the worker's heartbeat."""
         with self._database.statement() as tx:
-            row = tx.row("extend_lease", id=self.pod.id, token=self.pod.token, hold=HOLD_SECONDS)
+            row = tx.row("extend_lease", id=self.owner.id, token=self.owner.token, hold=HOLD_SECONDS)
         if row is None:
             self.lost.set()
         else:
@@ -174,7 +173,7 @@ class Held:
     def records(self) -> dict[str, ResourceRecord]:
         """Key -> resource, read once a visit, and as this visit has written it since.
 
-        Nobody else writes them: a change makes another generation of the pod, which the fence refuses.
+        Nobody else writes them: a change makes another generation of the owner, which the fence refuses.
         """
         if not self._read:
             fresh = {r.key: r for r in self.read_resources()}
@@ -189,7 +188,7 @@ class Held:
     def read_resources(self) -> list[ResourceRecord]:
         """What the database has now."""
         with self._database.statement() as tx:
-            rows = tx.rows("resources_of", owner_id=self.pod.id, at=tx.given)
+            rows = tx.rows("resources_of", owner_id=self.owner.id, at=tx.given)
         self.at = rows[0]["at"] if rows else self.at
         return [ResourceRecord.of(row) for row in rows]
 
@@ -231,14 +230,14 @@ class Held:
         without: Collection[Aspect] = (),
         events: Iterable[Event] = (),
     ) -> None:
-        """Change the pod's phase and conditions, and write events; what is no news writes nothing."""
+        """Change the owner's phase and conditions, and write events; what is no news writes nothing."""
         told = list(events)
         dropped = any(find(self.conditions, a) for a in without)
         if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
             self._set("set_held", news, phase or self.phase, without, told)
 
     def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
-        """Say why the pod doesn't get on from where it is; one that was READY isn't known to be so any more."""
+        """Say why the owner doesn't get on from where it is; one that was READY isn't known to be so any more."""
         aspect = Aspect.READY if self.state is PodState.FAILED else DECIDES[self.state]
         known = find(self.conditions, aspect)
         status = "unknown" if self.state is PodState.READY else known.status if known else "false"
@@ -293,117 +292,85 @@ class Held:
     def alarm(self, message: str) -> None:
         """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
         with self.write() as tx:
-            if tx.run("set_alarmed", id=self.pod.id):
+            if tx.run("set_alarmed", id=self.owner.id):
                 self._events(tx, [("alarm", message, None)])
 
     def repaired(self) -> None:
         """What an operator asked to repair was repaired, or tried."""
         with self.write() as tx:
-            tx.run("repaired_owner", id=self.pod.id)
-
-    def quarantine(self, nodes: dict[str, str]) -> None:
-        """Keep nodes back: node -> reason."""
-        with self.write() as tx:
-            for node, reason in nodes.items():
-                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
-                    self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+            tx.run("repaired_owner", id=self.owner.id)
 
     def number_taken(self, taken: Taken) -> None:
-        """Write down that a number is somebody else's: it is replaced once nothing of the pod is left outside."""
+        """Write down that a number is somebody else's: it is replaced once nothing of the owner is left outside."""
         with self.write() as tx:
-            tx.run("number_taken", id=self.pod.id, taken=Jsonb(asdict(taken)))
-        self.pod = replace(self.pod, taken=taken)
-
-    def note_epoch(self, facts: Witnesses) -> None:
-        """Before anything is made outside for the pod, the cloud knows that its nodes were claimed."""
-        note_epoch(self._database, facts, self.pod.plan.site, self.pod.plan.cloud)
-
-    def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
-        """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
-        row = self._fenced(
-            "watch_held",
-            nodes=Jsonb([{"node": n, "reason": r} for n, r in nodes.items()]),
-            key=partition and partition.key,
-            document=partition and written(partition),
-        )
-        for node in row["news"]:
-            log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, nodes[node])
-        if partition is not None:
-            self._read = False
-
-    def withheld(self) -> frozenset[str]:
-        """Nodes whose adapters are out of the partition."""
-        with self._database.statement() as tx:
-            return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
-
-    def quarantined(self) -> frozenset[str]:
-        """Names of all nodes in quarantine."""
-        with self._database.statement() as tx:
-            return frozenset(row["node"] for row in tx.rows("quarantines"))
-
-    def give_back_nodes(self, nodes: Iterable[str]) -> None:
-        """Give single nodes back early: only those that were read back clean."""
-        with self.write() as tx:
-            for node in nodes:
-                if tx.run("give_back_node", node=node, pod_id=self.pod.id):
-                    tx.run("touch_queue", at=tx.now())
-                    self._events(tx, [("release", f"{node} was read back clean and is free", None)])
-
-    def leaving(self) -> dict[str, Ports]:
-        """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
-        if self.pod.generation == 1:
-            return {}  # only a change leaves nodes
-        with self._database.statement() as tx:
-            rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
-        return {
-            row["node"]: {key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()}
-            for row in rows
-        }
-
-    def give_back_read(self, nodes: Collection[str], items: Sequence[ReceiptItem]) -> None:
-        """Give nodes back that the pod doesn't want any more; what was read of them is part of its receipt."""
-        with self.write() as tx:
-            now = tx.now()
-            gone = [n for n in sorted(nodes) if tx.run("give_back_node", node=n, pod_id=self.pod.id)]
-            if not gone:
-                return
-            read = Jsonb([i.model_dump(mode="json") for i in items])
-            tx.run("insert_given_back", pod_id=self.pod.id, nodes=gone, at=now, items=read)
-            tx.run("touch_queue", at=now)
-            self._events(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
+            tx.run("number_taken", id=self.owner.id, taken=Jsonb(asdict(taken)))
+        self.owner = replace(self.owner, taken=taken)
 
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
-        """Nodes that were given back before the end, the first one first, and what was read of them then."""
-        if self.pod.generation == 1:
+        """Nodes that were given back before the end, the first one first; what was read then, also of numbers."""
+        if self.owner.generation == 1:
             return (), ()
         with self._database.statement() as tx:
-            rows = tx.rows("given_back", pod_id=self.pod.id)
+            rows = tx.rows("given_back", owner_id=self.owner.id)
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
         return tuple(n for r in rows for n in r["nodes"]), tuple(items)
 
     def change_done(self) -> None:
         """Everything was seen to be as the newest generation wants it."""
-        if self.pod.ready_generation == self.pod.generation and self.pod.changed_at is None:
+        if self.owner.ready_generation == self.owner.generation and self.owner.changed_at is None:
             return
         with self.write() as tx:
-            tx.run("change_done", id=self.pod.id, at=tx.now())
-            if self.pod.generation > 1:
-                self._events(tx, [("change", f"generation {self.pod.generation} is applied", None)])
-        generation, at = self.pod.generation, self.at
-        self.pod = replace(self.pod, ready_generation=generation, changed_at=None, ready_at=at)
+            tx.run("change_done", id=self.owner.id, at=tx.now())
+            if self.owner.generation > 1:
+                self._events(tx, [("change", f"generation {self.owner.generation} is applied", None)])
+        generation, at = self.owner.generation, self.at
+        self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=at)
 
-    def nodes(self) -> frozenset[str]:
-        """Nodes that the pod still holds: single ones may have been given back."""
-        with self._database.statement() as tx:
-            return frozenset(r["node"] for r in tx.rows("nodes_of", pod_id=self.pod.id))
+    def note_epoch(self, facts: Witnesses, cloud: str) -> None:
+        """Before anything is made outside for the owner, the cloud knows that it was claimed."""
+        note_epoch(self._database, facts, self.owner.scope.site, cloud)
 
-    def numbers(self) -> dict[str, int]:
-        """Space -> number that the pod holds."""
+    @contextmanager
+    def next_generation(self) -> Generator[tuple[Tx, int]]:
+        """A fenced transaction, under the lock of numbers, that begins a newer generation of what is wanted of it."""
+        with self.write(capacity=True) as tx:
+            row = tx.row("follow_owner", id=self.owner.id, at=tx.now())
+            assert row is not None, "a pod's generations are those of its order"
+            yield tx, row["generation"]
+        self.owner = replace(self.owner, generation=row["generation"], changed_at=row["changed_at"])
+
+    def hold_number(self, tx: Tx, space: str, number: int) -> None:
+        """In a transaction under the lock of numbers. Raises `PermanentError` if somebody else has it."""
+        who = tx.row("who_holds", space=space, number=number)
+        if who is None:
+            tx.run("hold_number", space=space, number=number, owner_id=self.owner.id)
+        elif who["owner_id"] != self.owner.id:
+            name = f"{who['kind']} {who['name']}" if who["name"] else f"owner {who['owner_id']}"
+            raise PermanentError(
+                f"hold {space} {number}",
+                str(self.owner),
+                f"{name} has it",
+                f"give it another, or release {name}",
+            )
+
+    def numbers(self) -> frozenset[tuple[str, int]]:
+        """Spaces and numbers that it holds."""
         with self._database.statement() as tx:
-            return {r["space"]: r["number"] for r in tx.rows("numbers_of", owner_id=self.pod.id)}
+            rows = tx.rows("numbers_of", owner_id=self.owner.id)
+        return frozenset((r["space"], r["number"]) for r in rows)
+
+    def give_back_numbers(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
+        """Numbers that nothing of it uses any more; what was read of that is part of its receipt."""
+        with self.write() as tx:
+            for space, number in sorted(numbers):
+                tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
+                self._events(tx, [("release", f"{space} {number} was read back clean and is free", None)])
+            read = Jsonb([i.model_dump(mode="json") for i in items])
+            tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
+            tx.run("touch_queue", at=tx.now())
 
     def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
-        """Numbers that no other pod may be given, though this one's segment is gone: `weft.engine.fabrickeeper` frees
+        """Numbers that nobody else may be given, though the owner's segment is gone: `weft.engine.fabrickeeper` frees
         them.
         """
         with self.write() as tx:
@@ -413,32 +380,34 @@ class Held:
                     fabric=key.fabric,
                     manager=key.manager,
                     number=key.number,
-                    owner_id=self.pod.id,
+                    owner_id=self.owner.id,
                     reason=key.reason,
                 )
-                text = f"segment {self.pod.plan.allotment.segment} stays held: {key.manager}: {key.reason}"
+                text = f"segment {key.text} stays held: {key.manager}: {key.reason}"
                 self._events(tx, [("release", text, None)])
 
-    def released(self, receipt: SignedReceipt, kept: Iterable[str] = (), reason: str = "") -> None:
+    def released(
+        self, receipt: SignedReceipt, kept: Iterable[tuple[str, int]] = (), reason: str = ""
+    ) -> None:
         """The end: receipt, capacity and state in one statement. Capacity comes back here and not before.
 
         Args:
-            kept: spaces whose numbers stay held.
+            kept: spaces and numbers that stay held.
             reason: why it ended otherwise than it should.
         """
         cause = Cause.ABANDONED if reason else Cause.DONE
         clean = News(Aspect.CLEAN, "false" if reason else "true", cause, reason)
         signed = ("receipt", "receipt signed", None)
-        values = {"receipt": written(receipt), "kept": list(kept)}
+        values = {"receipt": written(receipt), "kept": [f"{space} {number}" for space, number in kept]}
         self._set("release_held", [clean], Phase.RELEASED, (), [signed], **values)
 
     def give_up(self, delay: float, failures: int = 0) -> None:
-        """Let go; look again after `delay` seconds, or at once if somebody woke the pod meanwhile."""
+        """Let go; look again after `delay` seconds, or at once if somebody woke it meanwhile."""
         with self._database.statement() as tx:
             tx.run(
                 "give_up_owner",
-                id=self.pod.id,
-                token=self.pod.token,
+                id=self.owner.id,
+                token=self.owner.token,
                 failures=failures,
                 woken=self._woken,
                 delay=delay,
@@ -446,12 +415,12 @@ class Held:
 
     def _events(self, tx: Tx, events: Iterable[Event]) -> None:
         rows = [
-            {"owner_id": self.pod.id, "at": tx.now(), "type": kind, "message": message, "key": key}
+            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}
             for kind, message, key in events
         ]
         if rows:
             tx.many("insert_event", rows)
-            tx.run("notify", owner_id=str(self.pod.id))
+            tx.run("notify", owner_id=str(self.owner.id))
 
 
 def _told(events: Iterable[Event]) -> list[dict[str, str | None]]:

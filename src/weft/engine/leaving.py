@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.engine.held import Held
+from weft.engine.heldpod import HeldPod
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack
 from weft.engine.settings import LoopSettings
@@ -34,7 +34,7 @@ class Left:
 
 
 def let_go(
-    held: Held, walker: Walker, read: Callable[[frozenset[str]], ReadBack], settings: LoopSettings
+    held: HeldPod, walker: Walker, read: Callable[[frozenset[str]], ReadBack], settings: LoopSettings
 ) -> Left | None:
     """One attempt; None: nothing is left of what the newest generation doesn't want.
 
@@ -75,7 +75,7 @@ def let_go(
     return Left(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
 
 
-def _retire(held: Held, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:
+def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:
     """Errors are the rows' reasons and the pod's events: they stop neither the nodes that are clean nor the pod."""
     try:
         return walker.retire(), {}
@@ -88,6 +88,6 @@ def _is_fabrics(record: ResourceRecord) -> bool:
     return record.kind.row.home is Home.FABRIC
 
 
-def _overdue(held: Held, settings: LoopSettings) -> bool:
+def _overdue(held: HeldPod, settings: LoopSettings) -> bool:
     since = held.pod.changed_at
     return since is None or (held.at - since).total_seconds() > settings.limits[PodState.RELEASING]

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.documents import read
-from weft.engine.records import READING, unreadable
+from weft.engine.unreadable import READING, unreadable
 from weft.model.fabrictypes import FabricType
 from weft.model.mark import Mark
 from weft.model.owner import Owner

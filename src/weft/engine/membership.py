@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.engine.held import Held
+from weft.engine.heldpod import HeldPod
 from weft.engine.occupancy import whole_nodes
+from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -51,7 +52,7 @@ class Watched:
         )
 
 
-def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched:
+def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watched:
     """Look who is on a pod's nodes and write down which adapters its segment has now.
 
     Args:
@@ -87,9 +88,9 @@ def watch_nodes(held: Held, world: World, site: Site, arriving: bool) -> Watched
     return Watched(pod.plan.cloud, withheld, frozenset(foreign), unknown)
 
 
-def all_members(pod: PodRecord, resource: Resource) -> SegmentSpec:
-    """The segment with all adapters that may ever have been in it."""
-    spec = pod.plan.graph.by_key()[resource.key].spec
+def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
+    """The segment with all adapters that may ever have been in it; a pod's row has only those that are in now."""
+    spec = owner.plan.graph.by_key()[resource.key].spec if isinstance(owner, PodRecord) else resource.spec
     assert isinstance(spec, SegmentSpec)
     return spec
 

@@ -38,7 +38,7 @@ class Moves:
 
     def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
         self._held, self._world, self._settings = held, world, settings
-        self._scope = replace(held.pod.scope, fence=held.check)
+        self._scope = replace(held.owner.scope, fence=held.check)
         self.records = held.records()
 
     def advance(self, batch: Batch) -> Wait | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.records import READING, unreadable
+from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import InputError
 from weft.model.pod import Phase, PodState
 from weft.model.views import PodSearch, PodSummary

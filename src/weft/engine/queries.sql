@@ -136,8 +136,8 @@ DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
--- But for those of spaces in `kept`.
-DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space <> ALL(%(kept)s);
+-- But for those in `kept`, as `space number`.
+DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space || ' ' || number <> ALL(%(kept)s);
 
 -- name: quarantines
 SELECT node, reason, since, pod_id FROM quarantine;
@@ -365,6 +365,37 @@ WHERE state = 'RELEASED' AND released_at > %(since)s
 ORDER BY name, id LIMIT %(limit)s)
 ORDER BY name, id LIMIT %(limit)s;
 
+-- name: insert_owner
+-- The site or a network, for the workers; what is wanted of it is found out at its first visit.
+INSERT INTO owner (id, kind, site, project_id, name, created_by, created_at, state, since, phase, next_at)
+VALUES (%(id)s, %(kind)s, %(site)s, %(project_id)s, %(name)s, %(by)s, %(at)s, 'PLACED', %(at)s, 'building', now());
+
+-- name: follow_owner
+-- The next generation of what is wanted of one that is no pod.
+UPDATE ONLY owner SET generation = generation + 1, changed_at = coalesce(changed_at, %(at)s) WHERE id = %(id)s
+RETURNING generation, changed_at;
+
+-- name: live_owners
+-- Those that are no pods.
+SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
+
+-- name: owners_released_since
+-- Those that are no pods, the last released first.
+SELECT * FROM ONLY owner WHERE state = 'RELEASED' AND released_at >= %(since)s
+ORDER BY released_at DESC LIMIT %(limit)s;
+
+-- name: owners_with_numbers_kept
+-- As pods_with_numbers_kept, of those that are no pods.
+SELECT * FROM ONLY owner WHERE state = 'RELEASED'
+    AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
+
+-- name: who_holds
+-- Who has a number, or may still have it: a standby manager may be told of it.
+SELECT o.kind, o.name, h.owner_id FROM (
+    SELECT owner_id FROM number_hold WHERE space = %(space)s AND number = %(number)s
+    UNION ALL SELECT owner_id FROM stale_number WHERE 'segment/' || fabric = %(space)s AND number = %(number)s
+) h LEFT JOIN owner o ON o.id = h.owner_id LIMIT 1;
+
 -- name: owner_by_id
 -- One that is no pod.
 SELECT * FROM ONLY owner WHERE id = %(id)s;
@@ -556,7 +587,7 @@ SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told),
     ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS news FROM it;
 
 -- name: release_held
--- The end of a pod: its receipt, its capacity but for numbers of spaces in `kept`, and its state; the fence as in
+-- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state; the fence as in
 -- write_held.
 WITH held AS MATERIALIZED (
     SELECT id, wanted FROM owner
@@ -568,7 +599,8 @@ WITH held AS MATERIALIZED (
 ), nodes AS (
     DELETE FROM node_hold h USING it WHERE h.pod_id = it.id
 ), numbers AS (
-    DELETE FROM number_hold h USING it WHERE h.owner_id = it.id AND h.space <> ALL(%(kept)s)
+    DELETE FROM number_hold h USING it
+    WHERE h.owner_id = it.id AND h.space || ' ' || h.number <> ALL(%(kept)s)
 ), subnets AS (
     DELETE FROM subnet_hold h USING it WHERE h.owner_id = it.id
 ), waiting AS (
@@ -589,7 +621,7 @@ WITH held AS MATERIALIZED (
 SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
 
 -- name: give_up_owner
--- Let go of a pod: look again at `next_at`, or at once if somebody woke it meanwhile.
+-- Let go of an owner: look again at `next_at`, or at once if somebody woke it meanwhile.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
@@ -749,7 +781,7 @@ UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
 -- Those that are still there, and those found since.
-SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod
+SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod, p.kind AS owner_kind
 FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.id DESC LIMIT %(limit)s;
 
@@ -919,7 +951,7 @@ UPDATE owner SET ready_generation = generation, changed_at = NULL, alarmed = fal
 WHERE id = %(id)s AND (ready_generation <> generation OR changed_at IS NOT NULL);
 
 -- name: insert_given_back
-INSERT INTO given_back (pod_id, nodes, at, items) VALUES (%(pod_id)s, %(nodes)s, %(at)s, %(items)s);
+INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);
 
 -- name: given_back
-SELECT nodes, at, items FROM given_back WHERE pod_id = %(pod_id)s ORDER BY id;
+SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY id;

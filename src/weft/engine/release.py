@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
 from weft.engine.moves import seen_of
+from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -51,24 +52,25 @@ class ReadBack:
 
 
 class Reader:
-    """Reads back one pod that was taken away.
+    """Reads back what was taken away of one owner.
 
     Args:
-        holding: nodes that the pod holds still; the others were given back before, and may be somebody else's.
-        former: key of a segment -> ports of nodes that the pod doesn't want any more and holds still.
+        holding: of a pod: nodes that it holds still; the others were given back before, and may be somebody else's.
+        former: key of a segment -> ports of nodes that a pod doesn't want any more and holds still.
     """
 
     def __init__(
         self,
-        pod: PodRecord,
+        owner: OwnerRecord,
         records: Sequence[ResourceRecord],
         world: World,
         site: Site,
         clock: Clock,
-        holding: Collection[str],
+        holding: Collection[str] = (),
         former: Mapping[str, tuple[Membership, ...]] | None = None,
     ) -> None:
-        self._pod, self._records, self._world, self._site, self._clock = pod, records, world, site, clock
+        self._owner, self._records, self._world, self._site, self._clock = owner, records, world, site, clock
+        self._pod = owner if isinstance(owner, PodRecord) else None
         self._holding = frozenset(holding)
         self._began, self._mark = clock.now(), clock.monotonic()
         self._former = former or {}
@@ -136,11 +138,16 @@ class Reader:
         # Servers first: of several reasons why a node is kept, a server that is still there says most.
         for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
             self._listing(where, kind)
-        for guest in read_guests(self._pod, self._records, self._world, self._holding):
-            kept = () if guest.result == "clean" else _nodes(guest.record, self._pod)
+        if self._pod is not None:
+            self._on_nodes(self._pod)
+
+    def _on_nodes(self, pod: PodRecord) -> None:
+        """What is left on the nodes that a pod held."""
+        for guest in read_guests(pod, self._records, self._world, self._holding):
+            kept = () if guest.result == "clean" else _nodes(guest.record, pod)
             self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
         own = {r.outside_id for r in self._records if r.kind.row.on_host and r.outside_id}
-        for host in read_hosts(self._pod, self._world, self._site, self._holding, own):
+        for host in read_hosts(pod, self._world, self._site, self._holding, own):
             kept = () if host.result == "clean" else (host.node,)
             self._item("host", host.node, host.result, host.seen, kept)
 
@@ -149,7 +156,7 @@ class Reader:
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
         try:
             driver = self._world.driver(where)
-            seen = seen_of(driver.find(self._pod.scope, [r.resource for r in group], ids), group)
+            seen = seen_of(driver.find(self._owner.scope, [r.resource for r in group], ids), group)
         except WeftError as error:
             for record in group:
                 self._item(kind, _subject(record), "unknown", str(error), _nodes(record, self._pod))
@@ -165,7 +172,8 @@ class Reader:
 
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
-        segment, name, at = all_members(self._pod, record.resource), record.resource.where, self._now()
+        segment, name = all_members(self._owner, record.resource), record.resource.where
+        at = self._now()
         former = [m for m in self._former.get(record.key, ()) if m.port not in segment.ports]
         segment = segment.model_copy(update={"members": (*segment.members, *former)})
         try:
@@ -180,12 +188,15 @@ class Reader:
             self._of_fabric.append(self._items[-1])
         if any(i.result == "not clean" for i in clean.items):
             self._again.add(record.key)
-        self._stale += [StaleNumber(name, m, segment.number, why) for m, why in sorted(clean.stale.items())]
+        for manager, why in sorted(clean.stale.items()):
+            self._stale.append(StaleNumber(name, manager, segment.number, why, segment.text))
 
     def _kept_for(self, item: EvidenceItem) -> tuple[str, ...]:
         """Nodes that can't be given back for what isn't clean: the port's own, or where it may be anybody's all."""
         if item.nodes and not item.whole:
             return item.nodes
+        if self._pod is None:
+            return ()
         return (*self._pod.nodes, *(n for n in item.nodes if n in self._pod.spares))
 
     def _item(
@@ -212,45 +223,47 @@ class Reader:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
 
 
-def unfree(read: ReadBack, numbers: Mapping[str, int]) -> dict[str, int]:
-    """Space -> number of those that may still be in use outside: not to be given to anybody.
+def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+    """Spaces and numbers of those that may still be in use outside: not to be given to anybody.
 
     A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them.
     """
     fabric = any(i.result != "clean" for i in read.of_fabric)
     cloud = any(i.result != "clean" and i.plane != "database" and i not in read.of_fabric for i in read.items)
-    return {s: n for s, n in numbers.items() if cloud or (fabric and s.startswith(SEGMENT))}
+    return frozenset((s, n) for s, n in numbers if cloud or (fabric and s.startswith(SEGMENT)))
 
 
 def make_receipt(
-    pod: PodRecord,
+    owner: OwnerRecord,
     read: ReadBack,
-    quarantined: Sequence[str],
     clock: Clock,
     given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
     abandoned: Abandoned | None = None,
+    quarantined: Sequence[str] = (),
 ) -> Receipt:
     """What will be signed.
 
     Args:
-        given_back: nodes that the pod gave back before its end, and what was read of them then.
+        given_back: nodes that a pod gave back before its end, and what was read of them, or of numbers, then.
     """
+    pod = owner if isinstance(owner, PodRecord) else None
     return Receipt(
-        site=pod.plan.site,
-        pod_id=str(pod.id),
-        pod=pod.name,
-        project_id=pod.project_id,
-        ordered_at=pod.created_at,
+        site=owner.scope.site,
+        kind=owner.kind,
+        pod_id=str(owner.id),
+        pod=owner.name,
+        project_id=owner.project_id,
+        ordered_at=owner.created_at,
         released_at=clock.now(),
-        nodes=pod.nodes,
-        spares=pod.spares,
-        segment=pod.plan.allotment.segment or "",
+        nodes=pod.nodes if pod else (),
+        spares=pod.spares if pod else (),
+        segment=(pod.plan.allotment.segment or "") if pod else None,
         given_back=given_back[0],
         items=tuple(_for_everybody(i) for i in (*given_back[1], *read.items)),
         clean=read.clean and abandoned is None,
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
-        late_until=pod.late_until,
+        late_until=owner.late_until,
     )
 
 
@@ -264,9 +277,9 @@ def _subject(record: ResourceRecord) -> str:
     return f"{record.resource.name} {record.outside_id or '(never created)'}"
 
 
-def _nodes(record: ResourceRecord, pod: PodRecord) -> tuple[str, ...]:
+def _nodes(record: ResourceRecord, pod: OwnerRecord | None) -> tuple[str, ...]:
     """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
     node = record.resource.node
-    if not record.kind.row.keeps_node or not node:
+    if not record.kind.row.keeps_node or not node or not isinstance(pod, PodRecord):
         return ()
     return (node,) if node in pod.nodes or not record.wanted else pod.nodes

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from weft.engine.capacity import read_capacity
 from weft.engine.documents import written
-from weft.engine.held import Held
-from weft.engine.records import Taken
+from weft.engine.heldpod import HeldPod
+from weft.engine.ownerrecord import Taken
 from weft.engine.world import World
 from weft.model.errors import PermanentError
 from weft.model.site import Site
 from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
 
 
-def renumber(held: Held, taken: Taken, world: World, site: Site) -> None:
+def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
     """Give a pod, of which everything has been seen absent, a plan with another number in the taken one's place.
 
     Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import STEPS, read
-from weft.engine.records import READING, unreadable
+from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.site import Site
 from weft.model.versions import FIELD, FIRST, newest

@@ -16,10 +16,12 @@ from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
+from weft.engine.ownerstore import hold, read_owner
 from weft.engine.podlist import UNREADABLE, page
-from weft.engine.records import READING, FoundPod, PodRecord, ResourceRecord, UnreadableError, unreadable
+from weft.engine.records import FoundPod, PodRecord, ResourceRecord
 from weft.engine.revival import revive
 from weft.engine.siteparts import SiteRecord, Sites
+from weft.engine.unreadable import READING, UnreadableError, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.ids import is_uuid
 from weft.model.order import Order
@@ -302,12 +304,12 @@ class Store:
             tx.run("notify", owner_id=str(pod_id))
         return asked
 
-    def take(self, pod_id: UUID, worker: str) -> Held | None:
-        """A pod out of turn, as a worker takes it; None if one has it in hand, or it is released."""
+    def take(self, owner_id: UUID, worker: str) -> Held | None:
+        """An owner out of turn, as a worker takes it; None if one has it in hand, or it is released."""
         with self.database.transaction() as tx:
-            row = tx.row("take_this_owner", id=pod_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
-            pod = tx.row("pod_by_id", id=pod_id) if row is not None else None
-        return None if pod is None else Held(self.database, PodRecord.of(pod))
+            row = tx.row("take_this_owner", id=owner_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
+            owner = read_owner(tx, owner_id) if row is not None else None
+        return None if owner is None else hold(self.database, owner)
 
     def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
         """Ask for the end of a release as it is; False unless the pod is being released, or if it was asked before."""

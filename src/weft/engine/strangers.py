@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.engine.outside import Outside, Wire
+from weft.engine.ownerstore import live_owners
 from weft.engine.records import PodRecord, RowState
 from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces
@@ -86,10 +87,10 @@ class Members:
         return node not in self._store.capacity().held and port not in self._members(fabric).get(number, ())
 
     def _members(self, fabric: str) -> dict[int, frozenset[str]]:
-        """Number -> ports that are members by a live pod's order, read after the ports were."""
+        """Number -> ports that are members of a live owner's segment, read after the ports were."""
         found: dict[int, frozenset[str]] = {}
-        for pod in self._store.live_pods():
-            for record in self._store.resources(pod.id):
+        for owner in (*self._store.live_pods(), *live_owners(self._store.database)[0]):
+            for record in self._store.resources(owner.id):
                 spec = record.resource.spec
                 here = record.resource.where == fabric and record.state is not RowState.ABSENT
                 if here and isinstance(spec, SegmentSpec):

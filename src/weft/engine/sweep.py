@@ -17,7 +17,9 @@ from datetime import datetime, timedelta
 from weft.engine.database import Row
 from weft.engine.moves import seen_of
 from weft.engine.outside import Outside, look_outside
+from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
+from weft.engine.ownerstore import owners_with_numbers_kept, read_owner, released_owners
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, ResourceRecord, RowState
@@ -92,8 +94,10 @@ class Sweeper(Periodic):
             str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
         ]
         self._take_back(outside, world)
-        pods = self._store.released_pods(outside.began_at - LOOKED_AFTER, MOST)
-        unread += self._look_for_each(pods, outside, world)
+        since = outside.began_at - LOOKED_AFTER
+        pods = self._store.released_pods(since, MOST)
+        others = released_owners(self._store.database, since, MOST)
+        unread += self._look_for_each([*pods, *others], outside, world)
         unread += Members(self._store, world, site, self._traces).check(pods, outside)
         unread += self._free_numbers(world, site)
         self._end_wires(outside)
@@ -102,7 +106,7 @@ class Sweeper(Periodic):
     # -- marks ----------------------------------------------------------------------------------------------------
 
     def _take_back(self, outside: Outside, world: World) -> None:
-        """What carries the mark of a pod that was released, or a key that only such a pod had."""
+        """What carries the mark of an owner that was released, or a number that only such an owner had."""
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
@@ -114,38 +118,39 @@ class Sweeper(Periodic):
 
     # -- ids ------------------------------------------------------------------------------------------------------
 
-    def _look_for_each(self, pods: Iterable[PodRecord], outside: Outside, world: World) -> list[str]:
-        """Each thing that a pod had, by its id: whatever became of its mark."""
+    def _look_for_each(self, owners: Iterable[OwnerRecord], outside: Outside, world: World) -> list[str]:
+        """Each thing that an owner had, by its id: whatever became of its mark."""
         unread: list[str] = []
         still = self._traces.open()
-        open_pods = {row["owner_id"] for row in still}
-        known = {p.id: p for p in pods if p.id in open_pods or self._due(p, outside.began_at)}
-        for pod_id in open_pods - known.keys():
-            known[pod_id] = self._store.find_pod(str(pod_id), None)
-        for pod in known.values():
-            if pod.placed is None or (pod.released_at or outside.began_at) >= outside.began_at:
+        traced = {row["owner_id"] for row in still}
+        known = {o.id: o for o in owners if o.id in traced or self._due(o, outside.began_at)}
+        for owner_id in traced - known.keys():
+            with self._store.database.transaction() as tx:
+                known[owner_id] = read_owner(tx, owner_id)
+        for owner in known.values():
+            if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
                 continue
-            mine = [row for row in still if row["owner_id"] == pod.id]
-            errors = self._look_for(pod, mine, world)
+            mine = [row for row in still if row["owner_id"] == owner.id]
+            errors = self._look_for(owner, mine, world)
             unread += errors
             if not errors:
                 with self._store.database.transaction() as tx:
-                    tx.run("set_swept", id=pod.id, at=tx.now())
+                    tx.run("set_swept", id=owner.id, at=tx.now())
         return unread
 
-    def _due(self, pod: PodRecord, now: datetime) -> bool:
+    def _due(self, owner: OwnerRecord, now: datetime) -> bool:
         """5, 10, 20, 40 … minutes after the release: what comes late mostly comes soon."""
-        if pod.released_at is None or pod.swept_at is None:
+        if owner.released_at is None or owner.swept_at is None:
             return True
-        return now - pod.swept_at >= max(
-            timedelta(seconds=self._settings.every), pod.swept_at - pod.released_at
+        return now - owner.swept_at >= max(
+            timedelta(seconds=self._settings.every), owner.swept_at - owner.released_at
         )
 
-    def _look_for(self, pod: PodRecord, still: list[Row], world: World) -> list[str]:
-        """One pod. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
+    def _look_for(self, owner: OwnerRecord, still: list[Row], world: World) -> list[str]:
+        """One owner. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
         records = [
             r
-            for r in self._store.resources(pod.id)
+            for r in self._store.resources(owner.id)
             if r.kind.row.home is not Home.FABRIC and r.state is not RowState.WANTED
         ]
         ids = {r.key: r.outside_id for r in records if r.outside_id}
@@ -155,9 +160,9 @@ class Sweeper(Periodic):
             for where in sorted({r.resource.where for r in records if r.kind is kind}):
                 group = [r for r in records if r.kind is kind and r.resource.where == where]
                 try:
-                    there = self._look_at(pod, where, group, ids, still, world)
+                    there = self._look_at(owner, where, group, ids, still, world)
                     if there and not blocked:
-                        world.driver(where).delete(pod.scope, [r.resource for r in there], ids)
+                        world.driver(where).delete(owner.scope, [r.resource for r in there], ids)
                     blocked = blocked or bool(there)
                 except WeftError as error:
                     unread.append(str(error))
@@ -165,7 +170,7 @@ class Sweeper(Periodic):
 
     def _look_at(
         self,
-        pod: PodRecord,
+        owner: OwnerRecord,
         where: str,
         group: list[ResourceRecord],
         ids: dict[str, str],
@@ -173,23 +178,25 @@ class Sweeper(Periodic):
         world: World,
     ) -> list[ResourceRecord]:
         """Those of a group that are there; traces begin, and end where all of the kind is proved to be gone."""
-        seen = seen_of(world.driver(where).find(pod.scope, [r.resource for r in group], ids), group)
+        seen = seen_of(world.driver(where).find(owner.scope, [r.resource for r in group], ids), group)
         there = [r for r in group if seen[r.key].there]
         for record in there:
             subject = seen[record.key].id
-            what = sentence(record.kind, where, subject)
-            self._traces.found(Trace(pod.id, record.kind, where, subject, what))
+            what = sentence(owner.kind, record.kind, where, subject)
+            self._traces.found(Trace(owner.id, record.kind, where, subject, what))
         if not there:
             proof = seen[group[0].key].reason
             for row in still:
                 if (row["kind"], row["place"]) == (group[0].kind, where):
-                    self._traces.ended(row["id"], pod.id, f"{row['kind']} {row['subject']} is gone: {proof}")
+                    self._traces.ended(
+                        row["id"], owner.id, f"{row['kind']} {row['subject']} is gone: {proof}"
+                    )
         return there
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
     def _free_numbers(self, world: World, site: Site) -> list[str]:
-        """Numbers of pods that were abandoned: given back once what used them is proved to be gone.
+        """Numbers of owners that were abandoned: given back once what used them is proved to be gone.
 
         And an operator has cleared the nodes: what runs on one in quarantine may use them still.
         """
@@ -198,24 +205,25 @@ class Sweeper(Periodic):
             unclear = {row["pod_id"] for row in tx.rows("quarantines")}
             rows = tx.rows("pods_with_numbers_kept", limit=MOST)
             pods = [PodRecord.of(row) for row in rows if row["id"] not in unclear]
-        for pod in pods:
+        for owner in (*pods, *owners_with_numbers_kept(self._store.database, MOST)):
             with self._store.database.transaction() as tx:
-                numbers = {r["space"]: r["number"] for r in tx.rows("numbers_of", owner_id=pod.id)}
-            read = Reader(pod, self._store.resources(pod.id), world, site, self._clock, ()).read()
+                rows = tx.rows("numbers_of", owner_id=owner.id)
+                numbers = {(r["space"], r["number"]) for r in rows}
+            read = Reader(owner, self._store.resources(owner.id), world, site, self._clock).read()
             unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
-            free = numbers.items() - unfree(read, numbers).items()
+            free = numbers - unfree(read, numbers)
             if not free:
                 continue
             with self._store.database.transaction() as tx:
                 for space, number in sorted(free):
-                    tx.run("give_back_number", space=space, number=number, owner_id=pod.id)
+                    tx.run("give_back_number", space=space, number=number, owner_id=owner.id)
                 names = ", ".join(f"{space} {number}" for space, number in sorted(free))
                 message = f"seen free and released: {names}"
                 tx.run(
-                    "insert_event", owner_id=pod.id, at=tx.now(), type="release", message=message, key=None
+                    "insert_event", owner_id=owner.id, at=tx.now(), type="release", message=message, key=None
                 )
                 tx.run("touch_queue", at=tx.now())
-                tx.run("notify", owner_id=str(pod.id))
+                tx.run("notify", owner_id=str(owner.id))
         return unread
 
     def _end_wires(self, outside: Outside) -> None:

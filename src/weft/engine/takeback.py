@@ -31,7 +31,7 @@ Confirmed = Collection[str] | Literal["all"]
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A thing outside that no live pod owns."""
+    """A thing outside that no live owner has."""
 
     thing: Marked
     ownership: Ownership
@@ -100,7 +100,7 @@ class TakeBack:
         """That it is there makes its pod's receipt wrong, whoever finds it."""
         thing, owner = stray.thing, stray.ownership.owner
         if stray.ownership.claim is Claim.LEFT and owner is not None:
-            what = sentence(thing.kind, thing.where, thing.id)
+            what = sentence(owner.kind, thing.kind, thing.where, thing.id)
             traces = Traces(self._store.database)
             traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what))
 
@@ -122,7 +122,7 @@ class TakeBack:
             things = [s.thing for s in batch if s.ownership.owner == owner]
             held = self._store.take(UUID(owner.id), "audit")
             if held is None:
-                self.left.update({(kind, t.id): "its pod is being worked on: try again" for t in things})
+                self.left.update({(kind, t.id): "its owner is being worked on: try again" for t in things})
                 continue
             try:
                 self._until_gone(where, things, held)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.database import Database, Row
+from weft.model.owner import OwnerKind
 from weft.model.resources import Kind
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Something of a released pod.
+    """Something of a released owner.
 
     Attributes:
         place: cloud, fabric or manager of machines.
@@ -29,7 +30,7 @@ class Trace:
         others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.
     """
 
-    pod_id: UUID
+    owner_id: UUID
     kind: str
     place: str
     subject: str
@@ -44,26 +45,26 @@ class Traces:
         self._database = database
 
     def found(self, trace: Trace) -> None:
-        """Write it down, and tell the pod, unless it is known."""
+        """Write it down, and tell its owner, unless it is known."""
         with self._database.transaction() as tx:
             now = tx.now()
             values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
             values |= {"what": trace.what, "others": trace.others}
-            if tx.row("insert_trace", owner_id=trace.pod_id, at=now, **values) is None:
+            if tx.row("insert_trace", owner_id=trace.owner_id, at=now, **values) is None:
                 return
-            has_receipt = tx.row("receipt_of", owner_id=trace.pod_id) is not None
+            has_receipt = tx.row("receipt_of", owner_id=trace.owner_id) is not None
             wrong = has_receipt and not trace.others
             message = f"{trace.what}, although the receipt reports it gone" if wrong else trace.what
-            tx.run("insert_event", owner_id=trace.pod_id, at=now, type="alarm", message=message, key=None)
-            tx.run("notify", owner_id=str(trace.pod_id))
-        log.warning("pod %s: %s", trace.pod_id, message)
+            tx.run("insert_event", owner_id=trace.owner_id, at=now, type="alarm", message=message, key=None)
+            tx.run("notify", owner_id=str(trace.owner_id))
+        log.warning("owner %s: %s", trace.owner_id, message)
 
-    def ended(self, trace_id: int, pod_id: UUID, message: str) -> None:
+    def ended(self, trace_id: int, owner_id: UUID, message: str) -> None:
         with self._database.transaction() as tx:
             now = tx.now()
             if tx.run("end_trace", id=trace_id, at=now):
-                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
-                tx.run("notify", owner_id=str(pod_id))
+                tx.run("insert_event", owner_id=owner_id, at=now, type="release", message=message, key=None)
+                tx.run("notify", owner_id=str(owner_id))
 
     def lately(self) -> list[Row]:
         """Rows of the table with `pod` (its name): those that are still there, and those found in the last day."""
@@ -74,7 +75,7 @@ class Traces:
         return [row for row in self.lately() if row["gone_at"] is None]
 
 
-def sentence(kind: str, place: str, subject: str) -> str:
+def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> str:
     """What a trace says."""
     where = "on fabric" if kind == str(Kind.SEGMENT) else "in"
-    return f"{kind} {subject} is {where} {place} after the pod was released"
+    return f"{kind} {subject} is {where} {place} after the {owner} was released"

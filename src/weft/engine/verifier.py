@@ -1,4 +1,4 @@
-"""Reads everything of a pod, on every plane, and reports differences from the desired state. Changes nothing."""
+"""Reads everything of an owner, on every plane, and reports differences from the desired state. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from weft.engine.intruders import intruders
 from weft.engine.moves import observed_change, seen_of
+from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
@@ -41,7 +42,7 @@ class Verdict:
 
 
 def verify(
-    pod: PodRecord,
+    owner: OwnerRecord,
     records: Sequence[ResourceRecord],
     world: World,
     pool: Executor,
@@ -49,7 +50,7 @@ def verify(
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
 
-    What the newest generation doesn't want is the pod's own still, and isn't missed.
+    What the newest generation doesn't want is the owner's still, and isn't missed.
 
     Args:
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
@@ -59,12 +60,13 @@ def verify(
         groups.setdefault((record.resource.where, record.kind), []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
     looks = {
-        place: pool.submit(_look_at_fabric, pod, group, world, max_age)
+        place: pool.submit(_look_at_fabric, owner, group, world, max_age)
         if place[1].row.home is Home.FABRIC
-        else pool.submit(_look, pod, group, world, ids)
+        else pool.submit(_look, owner, group, world, ids)
         for place, group in groups.items()
     }
-    others = pool.submit(intruders, pod, records, world)
+    # Networks of the site, and of a tenant's own making, are there for others to be on.
+    others = pool.submit(intruders, owner, records, world) if isinstance(owner, PodRecord) else None
     problems: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
@@ -79,16 +81,17 @@ def verify(
         for record in groups[where, kind]:
             changes.append(observed_change(record, seen[record.key]))
             problems += _problems(record, changes[-1], seen[record.key])
-    try:
-        # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
-        problems += [i.problem() for i in others.result() if i.improper]
-    except WeftError as error:
-        problems.append(unread(pod.plan.cloud, error))
+    if isinstance(owner, PodRecord) and others is not None:
+        try:
+            # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
+            problems += [i.problem() for i in others.result() if i.improper]
+        except WeftError as error:
+            problems.append(unread(owner.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at)
 
 
 def _look_at_fabric(
-    pod: PodRecord, group: list[ResourceRecord], world: World, max_age: float
+    owner: OwnerRecord, group: list[ResourceRecord], world: World, max_age: float
 ) -> tuple[Mapping[str, Observed], Check]:
     """Rows and evidence by one and the same reading."""
     fabric = world.fabric(group[0].resource.where)
@@ -99,7 +102,7 @@ def _look_at_fabric(
     for record in group:
         segment = record.resource.spec
         assert isinstance(segment, SegmentSpec)
-        seen[record.key] = fabric.observe(pod.scope.mark(record.key), segment, snapshot)
+        seen[record.key] = fabric.observe(owner.scope.mark(record.key), segment, snapshot)
         check = fabric.check(segment, snapshot)
         problems += check.problems
         looked_at |= check.looked_at
@@ -107,10 +110,10 @@ def _look_at_fabric(
 
 
 def _look(
-    pod: PodRecord, group: list[ResourceRecord], world: World, ids: dict[str, str]
+    owner: OwnerRecord, group: list[ResourceRecord], world: World, ids: dict[str, str]
 ) -> tuple[Mapping[str, Observed], Check]:
     driver = world.driver(group[0].resource.where)
-    return seen_of(driver.find(pod.scope, [r.resource for r in group], ids), group), Check(())
+    return seen_of(driver.find(owner.scope, [r.resource for r in group], ids), group), Check(())
 
 
 def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from weft.engine.agenda import Waiter
 from weft.engine.database import Tx
 from weft.engine.documents import read
-from weft.engine.records import READING, UnreadableError, unreadable
+from weft.engine.unreadable import READING, UnreadableError, unreadable
 from weft.model.order import Order
 
 

@@ -18,11 +18,13 @@ from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.held import HOLD_SECONDS, ChangedError, Held, LostError
 from weft.engine.listener import Listener
+from weft.engine.ownerstore import hold, record_of
 from weft.engine.pulse import Pulse
-from weft.engine.reconciler import Look, Reconciler
-from weft.engine.records import PodRecord, UnreadableError
+from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
+from weft.engine.unreadable import UnreadableError
+from weft.engine.visitor import Look
 from weft.model.errors import WeftError
 from weft.model.pod import Cause
 
@@ -145,15 +147,18 @@ class Worker:
         while not self._stop.is_set():
             with self._database.statement() as tx:
                 row = tx.row("take_owner", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
-            if row is None:
-                return None
+                if row is None:
+                    return None
+                if row["kind"] != "pod":
+                    row = tx.row("owner_by_id", id=row["id"])
+                    assert row is not None, "it was taken just now"
             try:
-                held = Held(self._database, PodRecord.of(row), self._stop)
+                held = hold(self._database, record_of(row), self._stop)
             except UnreadableError as error:
                 self._store.park(row["id"], error)
                 continue
             with self._lock:
-                self._held[held.pod.id] = held
+                self._held[held.owner.id] = held
             return held
         return None
 
@@ -164,23 +169,23 @@ class Worker:
             if not held.lost.is_set():
                 held.give_up(look.delay, look.failures)
         except LostError:
-            log.warning("pod %s was taken over by another worker", held.pod.id)
+            log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
             self._park(held, error)
         except WeftError as error:
-            log.warning("pod %s: %s", held.pod.id, error)
+            log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
-            log.exception("pod %s: defect in the loop", held.pod.id)
+            log.exception("%s (%s): defect in the loop", held.owner, held.owner.id)
         finally:
             with self._lock:
-                self._held.pop(held.pod.id, None)
+                self._held.pop(held.owner.id, None)
             self._listener.wake()
 
     def _park(self, held: Held, error: UnreadableError) -> None:
         try:
-            self._store.park(held.pod.id, error)
+            self._store.park(held.owner.id, error)
         except WeftError as other:
-            log.warning("pod %s: %s", held.pod.id, other)
+            log.warning("%s (%s): %s", held.owner, held.owner.id, other)
 
     def _guarded(self, held: Held) -> Look:
         """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""
@@ -191,8 +196,8 @@ class Worker:
         except (LostError, WeftError):
             raise
         except Exception as error:
-            log.exception("pod %s: defect in the loop", held.pod.id)
-            failures = held.pod.failures + 1
+            log.exception("%s (%s): defect in the loop", held.owner, held.owner.id)
+            failures = held.owner.failures + 1
             why = (
                 f"defect in weft ({type(error).__name__}: {str(error)[:200]}); please report it with the log"
             )
@@ -203,11 +208,11 @@ class Worker:
     def _heartbeat_turn(self) -> None:
         with self._lock:
             held = list(self._held.values())
-        for pod in held:
+        for one in held:
             try:
-                pod.extend()
+                one.extend()
             except WeftError as error:
-                log.warning("sign of life for pod %s: %s", pod.pod.id, error)
+                log.warning("sign of life for %s (%s): %s", one.owner, one.owner.id, error)
             except Exception:
-                log.exception("sign of life for pod %s: defect in weft", pod.pod.id)
+                log.exception("sign of life for %s (%s): defect in weft", one.owner, one.owner.id)
         self._over.wait(HOLD_SECONDS / 3)

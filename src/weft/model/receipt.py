@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.owner import OwnerKind
 
 
 class ReceiptItem(Document):
@@ -60,8 +61,14 @@ class Receipt(Document):
 
     version: Literal[1] = 1
     site: str
-    pod_id: str
-    pod: str
+    kind: OwnerKind = Field(
+        default="pod",
+        # What was signed before others than pods had receipts must read the same forever.
+        exclude_if=lambda kind: kind == "pod",
+        description="What kind of owner it is of; left out of a pod's.",
+    )
+    pod_id: str = Field(description="Id of the pod, or of the other owner.")
+    pod: str = Field(description="Its name.")
     project_id: str
     ordered_at: datetime
     released_at: datetime

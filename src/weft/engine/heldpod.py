@@ -1,0 +1,101 @@
+"""A pod in a worker's hands: besides what every owner has, its nodes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import cast
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database
+from weft.engine.documents import written
+from weft.engine.held import Held
+from weft.engine.records import PodRecord
+from weft.model.fabric import Membership
+from weft.model.receipt import ReceiptItem
+from weft.model.resources import Resource
+
+log = logging.getLogger(__name__)
+
+Ports = Mapping[str, tuple[Membership, ...]]
+"""Key of a segment -> ports that are, or were, in it."""
+
+
+class HeldPod(Held):
+    """One pod, held by this worker under a token."""
+
+    def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
+        super().__init__(database, pod, leave)
+
+    @property
+    def pod(self) -> PodRecord:
+        """`owner`, which is a pod here."""
+        return cast(PodRecord, self.owner)
+
+    def quarantine(self, nodes: dict[str, str]) -> None:
+        """Keep nodes back: node -> reason."""
+        with self.write() as tx:
+            for node, reason in nodes.items():
+                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
+                    self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+
+    def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
+        """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
+        row = self._fenced(
+            "watch_held",
+            nodes=Jsonb([{"node": n, "reason": r} for n, r in nodes.items()]),
+            key=partition and partition.key,
+            document=partition and written(partition),
+        )
+        for node in row["news"]:
+            log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, nodes[node])
+        if partition is not None:
+            self._read = False
+
+    def withheld(self) -> frozenset[str]:
+        """Nodes whose adapters are out of the partition."""
+        with self._database.statement() as tx:
+            return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
+
+    def quarantined(self) -> frozenset[str]:
+        """Names of all nodes in quarantine."""
+        with self._database.statement() as tx:
+            return frozenset(row["node"] for row in tx.rows("quarantines"))
+
+    def give_back_nodes(self, nodes: Iterable[str]) -> None:
+        """Give single nodes back early: only those that were read back clean."""
+        with self.write() as tx:
+            for node in nodes:
+                if tx.run("give_back_node", node=node, pod_id=self.pod.id):
+                    tx.run("touch_queue", at=tx.now())
+                    self._events(tx, [("release", f"{node} was read back clean and is free", None)])
+
+    def leaving(self) -> dict[str, Ports]:
+        """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
+        if self.pod.generation == 1:
+            return {}  # only a change leaves nodes
+        with self._database.statement() as tx:
+            rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
+        return {
+            row["node"]: {key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()}
+            for row in rows
+        }
+
+    def give_back_read(self, nodes: Collection[str], items: Sequence[ReceiptItem]) -> None:
+        """Give nodes back that the pod doesn't want any more; what was read of them is part of its receipt."""
+        with self.write() as tx:
+            now = tx.now()
+            gone = [n for n in sorted(nodes) if tx.run("give_back_node", node=n, pod_id=self.pod.id)]
+            if not gone:
+                return
+            read = Jsonb([i.model_dump(mode="json") for i in items])
+            tx.run("insert_given_back", owner_id=self.pod.id, nodes=gone, at=now, items=read)
+            tx.run("touch_queue", at=now)
+            self._events(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
+
+    def nodes(self) -> frozenset[str]:
+        """Nodes that the pod still holds: single ones may have been given back."""
+        with self._database.statement() as tx:
+            return frozenset(r["node"] for r in tx.rows("nodes_of", pod_id=self.pod.id))

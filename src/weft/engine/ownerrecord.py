@@ -1,0 +1,124 @@
+"""The row of an owner of any kind: what the loop, the audit and the sweep need of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from weft.engine.unreadable import READING, unreadable
+from weft.model.owner import Owner, OwnerKind
+from weft.model.pod import Condition, Conditions, Phase, PodState, summary
+from weft.ports.resources import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Abandonment:
+    """An operator ends a release that doesn't come to an end."""
+
+    by: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What said that a number is in use by somebody else, as a `TakenError` has it."""
+
+    asked: str
+    of: str
+    answer: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """One owner's row; a pod's is a `PodRecord`.
+
+    Attributes:
+        site: whose mark its things bear; None: it has nothing outside (an order that waits).
+        reason: why it is in its state, in one sentence.
+        since: since when it is in its state.
+        late_until: until when what a worker asked for that lost the owner may still come to be.
+        abandoned: an operator's wish to end its release as it is; None: there is none.
+        swept_at: when the sweep last looked for each single thing of it.
+        watched_at: of a pod: when it was last looked who is on its nodes.
+        taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
+        generation: of what is wanted of it.
+        ready_generation: the newest that was seen to be true, at `ready_at`; 0: none yet.
+        changed_at: since when what a change asked for is under way; None: nothing is.
+    """
+
+    id: UUID
+    kind: OwnerKind
+    site: str | None
+    project_id: str
+    name: str
+    created_by: str
+    created_at: datetime
+    wanted: Literal["present", "absent"]
+    phase: Phase
+    conditions: Conditions
+    reason: str
+    since: datetime
+    released_at: datetime | None
+    failures: int
+    woken: int
+    token: int
+    repair: bool
+    late_until: datetime | None
+    abandoned: Abandonment | None
+    swept_at: datetime | None
+    taken: Taken | None
+    watched_at: datetime | None
+    generation: int
+    ready_generation: int
+    ready_at: datetime | None
+    changed_at: datetime | None
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.kind, str(self.id))
+
+    @property
+    def state(self) -> PodState:
+        """Phase and conditions in one word."""
+        return summary(self.phase, self.conditions)
+
+    @property
+    def scope(self) -> Scope:
+        assert self.site is not None, "what has nothing outside is nothing to a driver"
+        return Scope(self.site, self.owner, self.name, self.project_id)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> OwnerRecord:
+        """Raises `UnreadableError`."""
+        try:
+            return cls(**owner_fields(row))
+        except READING as error:
+            raise unreadable(f"{row['kind']} {row['name']} ({row['id']})", error) from error
+
+
+_AS_THEY_ARE = (
+    "id", "kind", "site", "project_id", "name", "created_by", "created_at", "wanted", "reason", "since",
+    "released_at", "failures", "woken", "token", "late_until", "swept_at", "watched_at", "generation",
+    "ready_generation", "ready_at", "changed_at",
+)  # fmt: skip
+
+
+def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of an owner of any kind, as arguments of `OwnerRecord`. Raises what `READING` names."""
+    abandoned = Abandonment(row["abandoned_by"], row["abandoned_why"], row["abandoned_at"])
+    return {
+        **{name: row[name] for name in _AS_THEY_ARE},
+        "repair": row["mend"],
+        "phase": Phase(row["phase"]),
+        "conditions": tuple(Condition.model_validate(c) for c in row["conditions"]),
+        "abandoned": abandoned if row["abandoned_at"] else None,
+        "taken": Taken(**row["taken"]) if row["taken"] else None,
+    }

@@ -1,0 +1,89 @@
+"""Owners that are no pods: how one comes to be, and what the audit and the sweep read of them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from psycopg.errors import UniqueViolation
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.held import Held
+from weft.engine.heldpod import HeldPod
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.records import PodRecord
+from weft.engine.unreadable import UnreadableError
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.owner import Owner, OwnerKind
+
+
+def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, by: str) -> Owner:
+    """A site or a network, from now on in the loop's hands; what is wanted of it: `weft.engine.wants`.
+
+    It is released, repaired and abandoned as a pod is, by its id (`Store.release` …).
+
+    Args:
+        site: whose mark its things bear.
+        project_id: in which the things are made that are the tenant's; of the site's own, weft's service project.
+        name: unique among the live ones of its kind and project.
+
+    Raises `ConflictError` if there is one of that name.
+    """
+    assert kind != "pod", "a pod is made of an order"
+    owner, at = Owner(kind, str(uuid4())), tx.now()
+    values = {"kind": kind, "site": site, "project_id": project_id, "name": name, "by": by}
+    try:
+        tx.run("insert_owner", id=owner.id, at=at, **values)
+    except UniqueViolation:
+        raise ConflictError(f"there is a {kind} {name!r} already") from None
+    tx.run("insert_event", owner_id=owner.id, at=at, type="state", message=f"PLACED: made by {by}", key=None)
+    tx.run("notify", owner_id=owner.id)
+    return owner
+
+
+def read_owner(tx: Tx, owner_id: UUID) -> OwnerRecord:
+    """An owner of any kind. Raises `NotFoundError`, `UnreadableError`."""
+    row = tx.row("owner_by_id", id=owner_id) or tx.row("pod_by_id", id=owner_id)
+    if row is None:
+        raise NotFoundError(f"there is no owner {owner_id}")
+    return record_of(row)
+
+
+def record_of(row: Row) -> OwnerRecord:
+    """A row of `pod` or of `owner`. Raises `UnreadableError`."""
+    return PodRecord.of(row) if row["kind"] == "pod" else OwnerRecord.of(row)
+
+
+def hold(database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> Held:
+    """An owner that was taken just now."""
+    return HeldPod(database, owner, leave) if isinstance(owner, PodRecord) else Held(database, owner, leave)
+
+
+def live_owners(database: Database) -> tuple[list[OwnerRecord], dict[UUID, str]]:
+    """Those that are no pods and not released; and of those whose rows can't be read: id -> why."""
+    with database.transaction() as tx:
+        return _readable(tx.rows("live_owners"))
+
+
+def released_owners(database: Database, since: datetime, limit: int) -> list[OwnerRecord]:
+    """Those that are no pods and were released since then, the last one first."""
+    with database.transaction() as tx:
+        return _readable(tx.rows("owners_released_since", since=since, limit=limit))[0]
+
+
+def owners_with_numbers_kept(database: Database, limit: int) -> list[OwnerRecord]:
+    """Those that are no pods, were abandoned, and have numbers that have not been seen free since."""
+    with database.transaction() as tx:
+        return _readable(tx.rows("owners_with_numbers_kept", limit=limit))[0]
+
+
+def _readable(rows: list[Row]) -> tuple[list[OwnerRecord], dict[UUID, str]]:
+    found: list[OwnerRecord] = []
+    unread: dict[UUID, str] = {}
+    for row in rows:
+        try:
+            found.append(OwnerRecord.of(row))
+        except UnreadableError as error:
+            unread[row["id"]] = str(error)
+    return found, unread

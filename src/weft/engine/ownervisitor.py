@@ -1,0 +1,201 @@
+"""One visit to an owner without an order: the site, or a tenant's own network.
+
+The same loop as a pod's, without nodes, servers and a plan: its rows follow the graph that is wanted of it now, what
+isn't wanted any more is taken away and read back, what is wanted is made, read back on every plane and repaired. Nobody
+but weft makes or removes these things, so all of them are repaired unasked. It never FAILs: what is wanted comes from
+the site or from outside, which may change at any time, so it is tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.engine.documents import written
+from weft.engine.held import Held, News
+from weft.engine.records import ResourceRecord, RowState
+from weft.engine.release import ReadBack, Reader, make_receipt
+from weft.engine.verifier import Verdict, verify
+from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_again
+from weft.engine.waits import Wait
+from weft.engine.walker import Walker
+from weft.engine.wants import Wants
+from weft.model.errors import PermanentError, WeftError
+from weft.model.pod import Aspect, Cause, Phase, is_true
+from weft.model.problem import unread
+from weft.model.receipt import Abandoned, Receipt
+from weft.model.resources import Graph, Resource
+from weft.planning.owners.follow import Follow, Known, follow
+from weft.planning.owners.numbers import numbers_of
+
+
+class OwnerVisitor(Visitor[Held]):
+    """Args: wants: what is wanted, by the owner's kind."""
+
+    def __init__(self, tools: Tools, wants: Wants) -> None:
+        super().__init__(tools)
+        self._wants = wants
+
+    # -- present ------------------------------------------------------------------------------------------------
+
+    def _present(self, held: Held) -> Look:
+        left: Wait | None = None
+        trouble: WeftError | None = None
+        try:
+            graph = self._graph(held)
+            left = self._let_go(held, graph)
+            if self._follow(held, graph, gone=left is None):
+                left = self._let_go(held, graph)
+        except WeftError as error:
+            if held.phase is Phase.BUILDING:
+                raise
+            trouble = error  # what is there is kept, and looked at, all the same
+        look = self._onward(held, left, trouble)
+        return replace(look, delay=min(look.delay, left.delay)) if left else look
+
+    def _onward(self, held: Held, left: Wait | None, trouble: WeftError | None) -> Look:
+        """Args: left: of what isn't wanted any more. trouble: why it isn't known, or can't be, what is wanted now."""
+        wait = self._build(held)
+        if wait is not None:
+            return Look(wait.delay)
+        if held.phase is Phase.BUILDING and not is_true(held.conditions, Aspect.BOOTED):
+            made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
+            held.set(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
+        verdict = self._verdict(held, self._fabric_age(held))
+        if all(p.unknown for p in verdict.problems):
+            return self._judge(held, verdict, left, trouble)
+        age = (held.at - held.since).total_seconds()
+        if held.phase is Phase.BUILDING and age < self._settings.verify_patience:
+            return Look(self._settings.poll(age))
+        held.set(not_ready(verdict), phase=Phase.SERVING)
+        lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
+        held.change((), [("repair", f"repairing {r.resource.name}: {r.reason}", r.key) for r in lost])
+        wait = self._build(held)
+        return self._judge(held, self._verdict(held), left, trouble) if wait is None else Look(wait.delay)
+
+    def _judge(self, held: Held, verdict: Verdict, left: Wait | None, trouble: WeftError | None) -> Look:
+        if trouble is not None:
+            verdict = replace(verdict, problems=(unread("", trouble), *verdict.problems))
+        if not verdict.fine:
+            failures = held.owner.failures + 1
+            held.set(not_ready(verdict), phase=Phase.SERVING)
+            if isinstance(trouble, PermanentError):
+                held.alarm(f"{held.state}: {trouble}")
+            return Look(self._settings.delay(failures), failures)
+        over = () if left else (Aspect.CHANGING,)
+        held.set(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
+        if left is None:
+            held.change_done()
+        if held.owner.repair:
+            held.repaired()
+        return Look(self._settings.observe_every)
+
+    def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
+        records = held.resources()
+        verdict = verify(held.owner, records, held.world, self._pool, max_age)
+        held.change(news_of(records, verdict.changes))
+        return verdict
+
+    def _build(self, held: Held) -> Wait | None:
+        """Make what is wanted and isn't there; None once all of it is at rest."""
+        records = [r for r in held.resources() if r.wanted]
+        if all(r.state is RowState.SETTLED for r in records):
+            return None
+        if held.phase is Phase.BUILDING:
+            held.set(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
+        for cloud in sorted({r.resource.where for r in records} & held.world.clouds.keys()):
+            held.note_epoch(held.world.clouds[cloud], cloud)
+        return Walker(held, held.world, self._settings, self._pool).build()
+
+    # -- what is wanted -----------------------------------------------------------------------------------------
+
+    def _graph(self, held: Held) -> Graph:
+        want = self._wants.get(held.owner.kind)
+        if want is None:
+            then = "upgrade the workers, or release it"
+            raise PermanentError(
+                "visit", str(held.owner), "this weft doesn't know what is wanted of it", then
+            )
+        return want(held.owner, held.site, held.world)
+
+    def _follow(self, held: Held, graph: Graph, gone: bool) -> bool:
+        """The rows become what is wanted now, in one transaction with the numbers that it takes. Whether any changed.
+
+        Args:
+            gone: what wasn't wanted any more was read back: its rows may be given to what comes after it.
+        """
+        rows = {r.key: r for r in held.resources()}
+        known = {k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone)) for k, r in rows.items()}
+        news = follow(known, graph)
+        if news:
+            self._write(held, news, graph)
+        return bool(news)
+
+    def _write(self, held: Held, news: Follow, graph: Graph) -> None:
+        position = {r.key: i for i, r in enumerate(graph.resources)}
+        site, owner_id = held.site, held.owner.id
+        with held.next_generation() as (tx, generation):
+
+            def values(resource: Resource) -> dict[str, object]:
+                key, document = resource.key, written(resource)
+                place = {"owner_id": owner_id, "key": key, "position": position[key], "document": document}
+                return {**place, "generation": generation}
+
+            for resource in news.added:
+                tx.run("insert_changed_resource", kind=resource.kind, **values(resource))
+            for resource in news.again:
+                tx.run("want_resource_again", at=tx.now(), **values(resource))
+            for resource in news.changed:
+                tx.run("change_resource", at=tx.now(), **values(resource))
+            for key in news.removed:
+                tx.run("expunge_resource", owner_id=owner_id, key=key, generation=generation)
+            for cloud in {r.where for r in news.added} & site.clouds.keys():
+                tx.run("bump_epoch", cloud=cloud)
+            for space, number in sorted(numbers_of(graph.resources, site)):
+                held.hold_number(tx, space, number)
+
+    # -- what isn't wanted any more -----------------------------------------------------------------------------
+
+    def _let_go(self, held: Held, graph: Graph) -> Wait | None:
+        """Take away what isn't wanted any more; numbers that nothing uses come back after they were read back clean.
+
+        Args:
+            graph: what is wanted now. Its numbers stay, also those of what can't be made before something is gone.
+        """
+        records = held.resources()
+        if any(not r.wanted and not r.is_nowhere for r in records):
+            walker = Walker(held, held.world, self._settings, self._pool)
+            # Something may wait for this to be gone.
+            return walker.retire() or Wait("what wasn't wanted any more is gone", 0.0)
+        old = [r for r in records if not r.wanted]
+        used = (*graph.resources, *(r.resource for r in records if r.wanted))
+        unused = held.numbers() - numbers_of(used, held.site)
+        if not unused:
+            return None
+        if (late := held.late()) > 0:
+            return Wait("a worker lost it with a request perhaps under way", late)
+        read = self._reader(held, old)
+        held.change(seen_again(read))
+        if not read.clean:
+            return Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
+        held.keep_stale_numbers(read.stale)
+        held.give_back_numbers(unused, read.items)
+        return None
+
+    def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
+        return Reader(held.owner, records, held.world, held.site, self._clock).read()
+
+    # -- absent -------------------------------------------------------------------------------------------------
+
+    def _read_back(self, held: Held) -> ReadBack:
+        return self._reader(held, held.read_resources())
+
+    def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
+        return make_receipt(held.owner, read, self._clock, held.given_back(), abandoned)
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def _permanent(self, held: Held, error: PermanentError) -> Look:
+        failures = held.owner.failures + 1
+        held.explain(str(error), Cause.PERSON_NEEDED)
+        held.alarm(f"{held.state}: {error}")
+        return Look(self._settings.delay(failures), failures)

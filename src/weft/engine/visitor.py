@@ -1,0 +1,234 @@
+"""What a visit to an owner of any kind has in common: errors become reasons, and a release ends in a proof."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from weft.engine.held import Held, News
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.release import ReadBack, unfree
+from weft.engine.settings import LoopSettings
+from weft.engine.unreadable import UnreadableError
+from weft.engine.verifier import Verdict
+from weft.engine.walker import Walker
+from weft.engine.world import World
+from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
+from weft.model.kinds import Home
+from weft.model.pod import Aspect, Cause, Phase, PodState
+from weft.model.receipt import Abandoned, Receipt, SignedReceipt
+from weft.model.site import Site
+from weft.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+H = TypeVar("H", bound=Held)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When to look again.
+
+    Attributes:
+        delay: seconds.
+        failures: how many visits in a row did not get on; decides the next back-off.
+    """
+
+    delay: float
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What every visit works with; one set a process.
+
+    Attributes:
+        pool: a few threads for what can go at the same time, of all visits.
+    """
+
+    world: Callable[[], World]
+    site: Callable[[], Site]
+    sign: Callable[[Receipt], SignedReceipt]
+    clock: Clock
+    settings: LoopSettings
+    pool: Executor
+
+
+class Visitor(ABC, Generic[H]):
+    """One visit to one owner: compare desired and observed state, do what can be done now, say when to look again.
+
+    Holds nothing between visits, and waits for nothing within one.
+    """
+
+    def __init__(self, tools: Tools) -> None:
+        self._world, self._site, self._sign, self._clock = tools.world, tools.site, tools.sign, tools.clock
+        self._settings, self._pool = tools.settings, tools.pool
+
+    def visit(self, held: H) -> Look:
+        """Do what can be done now. Every error becomes its reason and a time to look again: the loop goes on."""
+        try:
+            held.records()  # and what time it is
+            held.world, held.site = self._world(), self._site()
+            look = self._release(held) if held.wanted == "absent" else self._present(held)
+        except UnreadableError:
+            raise  # nobody may judge an owner by rows that can't be read: the worker sets it apart
+        except NotYetError as error:
+            look = Look(error.delay)
+        except TemporaryError as error:
+            look = self._again(held, error)
+        except PermanentError as error:
+            look = self._permanent(held, error)
+        except WeftError as error:
+            look = self._permanent(
+                held, PermanentError("serve the order", "weft", str(error), "change the order")
+            )
+        self._watch(held)
+        return look
+
+    @abstractmethod
+    def _present(self, held: H) -> Look:
+        """A visit to one that is wanted."""
+
+    @abstractmethod
+    def _read_back(self, held: H) -> ReadBack:
+        """Everything that it ever had, on every plane."""
+
+    @abstractmethod
+    def _receipt(self, held: H, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
+        """What will be signed."""
+
+    def _keep_back(self, held: H, read: ReadBack) -> None:
+        """What to do with capacity when a release lasts too long."""
+
+    def _set_aside(self, held: H, read: ReadBack) -> None:
+        """Before an abandoned release ends: what must not be given to anybody."""
+
+    def _fabric_age(self, held: H) -> float:
+        """How many seconds old the reading may be that it is judged by: it is from after its last change."""
+        if held.state is not PodState.READY or held.owner.repair:
+            return 0.0
+        since = max(held.since, held.owner.ready_at or held.since)
+        return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
+
+    # -- absent -------------------------------------------------------------------------------------------------
+
+    def _release(self, held: H) -> Look:
+        if held.phase is not Phase.RELEASING:
+            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
+            clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
+            held.set(clean, phase=Phase.RELEASING, without=over)
+        at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
+        try:
+            wait = Walker(held, held.world, self._settings, self._pool).tear_down(at_once)
+        except WeftError:
+            if held.owner.abandoned is not None:
+                self._wait_for_late(held)
+                return self._abandon(held, self._read_back(held))
+            if self._overdue(held) and not held.late():
+                self._keep_back(held, self._read_back(held))
+            raise
+        if wait is not None:
+            return Look(wait.delay)
+        self._wait_for_late(held)
+        read = self._read_back(held)
+        if not read.clean:
+            if held.owner.abandoned is not None:
+                return self._abandon(held, read)
+            # A careless hand, or a late answer, may have brought back what was seen absent once.
+            held.change(seen_again(read))
+            if self._overdue(held):
+                self._keep_back(held, read)
+            raise TemporaryError("read back what was removed", held.owner.site or "weft", read.reason())
+        held.keep_stale_numbers(read.stale)
+        held.released(self._sign(self._receipt(held, read)))
+        return Look(0.0)
+
+    def _abandon(self, held: H, read: ReadBack) -> Look:
+        """End it as it is, as an operator asked: what wasn't seen clean is kept back, and the receipt says so."""
+        asked = held.owner.abandoned
+        assert asked is not None
+        self._set_aside(held, read)
+        kept = unfree(read, held.numbers())
+        named = tuple(f"{space} {number}" for space, number in sorted(kept))
+        abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
+        held.say("alarm", f"abandoned with remains: {read.reason() or 'nothing visible'}")
+        receipt = self._sign(self._receipt(held, read, abandoned))
+        held.keep_stale_numbers(read.stale)
+        held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
+        return Look(0.0)
+
+    def _wait_for_late(self, held: H) -> None:
+        """What a worker asked for that lost the owner may come to be after all was taken away: read back after that."""
+        left = held.late()
+        if left > 0:
+            raise TemporaryError(
+                "read back what was removed",
+                "weft",
+                f"a worker lost the {held.owner.kind} while a request may have been in flight, which may take effect "
+                f"until {held.owner.late_until:%Y-%m-%dT%H:%M:%SZ}",
+                "it is read back, and nodes and numbers are released, after that",
+                delay=left,
+            )
+
+    def _overdue(self, held: H) -> bool:
+        return (held.at - held.since).total_seconds() >= self._settings.limits[PodState.RELEASING]
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def _again(self, held: H, error: TemporaryError) -> Look:
+        failures = held.owner.failures + 1
+        held.explain(str(error))
+        if error.alarming:
+            held.alarm(f"{held.state}: {error}")
+        return Look(max(error.delay, self._settings.delay(failures)), failures)
+
+    def _permanent(self, held: H, error: PermanentError) -> Look:
+        """What is being built can't go on; what serves, or goes, is worked on as before."""
+        failures = held.owner.failures + 1
+        if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
+            held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, str(error)))
+            held.alarm(f"FAILED: {error}")
+        else:
+            held.explain(str(error), Cause.PERSON_NEEDED)
+        return Look(self._settings.delay(failures), failures)
+
+    def _watch(self, held: H) -> None:
+        """A state that outlasts its limit raises an alarm, once."""
+        changed = held.owner.changed_at
+        if changed is not None and held.phase is Phase.SERVING:
+            most = self._settings.limits.get(PodState.BOOTING, self._settings.patience_servers)
+            if (lasted := (held.at - changed).total_seconds()) > most:
+                held.alarm(
+                    f"a change for {lasted:.0f} s, more than {most:.0f} s: {held.reason or 'no reason known'}"
+                )
+        limit = self._settings.limits.get(held.state)
+        if limit is not None and (lasted := (held.at - held.since).total_seconds()) > limit:
+            message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
+            held.alarm(message)
+            log.warning("%s (%s): %s", held.owner, held.owner.id, message)
+
+
+def seen_again(read: ReadBack) -> list[Change]:
+    """What was seen though its row said that it was gone is to be taken away again."""
+    return [Change(key, RowState.DELETING, reason="reappeared after its removal") for key in read.again]
+
+
+def not_ready(verdict: Verdict, otherwise: str = "") -> News:
+    unknown = bool(verdict.problems) and all(p.unknown for p in verdict.problems)
+    cause = Cause.UNREADABLE if unknown else Cause.DIFFERENT
+    return News(Aspect.READY, "unknown" if unknown else "false", cause, verdict.reason() or otherwise)
+
+
+def news_of(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:
+    """Only the rows that say something new."""
+    old = {r.key: r for r in records}
+    return [
+        c
+        for c in changes
+        if (c.state, c.reason, c.differences) != (old[c.key].state, old[c.key].reason, old[c.key].differences)
+        or dict(c.facts or {}) != dict(old[c.key].facts)
+    ]

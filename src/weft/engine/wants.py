@@ -1,0 +1,40 @@
+"""What is wanted of owners that have no order: a pure function of the site and of what the outside says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.world import World
+from weft.model.owner import OwnerKind
+from weft.model.resources import Graph
+from weft.model.site import Site
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Want(Generic[S]):
+    """For one kind of owner.
+
+    Attributes:
+        look: reads what the graph depends on besides the site (a tenant's network: what Neutron says of it). Raises
+            what the outside raises: then the rows stay as they are, since unknown is no change.
+        graph: without I/O: equal arguments give equal graphs, and needs come before what needs them.
+    """
+
+    look: Callable[[OwnerRecord, World], S]
+    graph: Callable[[OwnerRecord, Site, S], Graph]
+
+    def __call__(self, owner: OwnerRecord, site: Site, world: World) -> Graph:
+        return self.graph(owner, site, self.look(owner, world))
+
+
+Wants = Mapping[OwnerKind, Want[Any]]
+
+
+def from_site(graph: Callable[[OwnerRecord, Site], Graph]) -> Want[None]:
+    """Of a kind whose graph depends on the site alone."""
+    return Want(lambda owner, world: None, lambda owner, site, seen: graph(owner, site))

@@ -1,0 +1,105 @@
+"""How rows follow what is wanted: in place where that can be, else away first; nothing comes before its needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.model.fabric import Membership
+from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec, SubnetSpec
+from weft.planning.owners.follow import Follow, Known, follow
+
+
+def segment(number: int = 101, ports: Iterable[str] = ("0x1",)) -> Resource:
+    members = tuple(Membership(port=p) for p in ports)
+    spec = SegmentSpec(number=number, members=members)
+    return Resource(key="segment", name="weft-1-segment", where="ib0", spec=spec)
+
+
+def network(number: int = 101, **more: Any) -> Resource:
+    spec = NetworkSpec(physical_network="rail", segment=number, port_security=False)
+    return Resource(key="network", name="weft-1-network", where="lab", needs=("segment",), spec=spec, **more)
+
+
+def subnet(cidr: str = "192.0.2.0/24", gateway: bool = False) -> Resource:
+    spec = SubnetSpec(network="network", cidr=cidr, gateway=gateway, dhcp=False)
+    return Resource(key="subnet", name="weft-1-subnet", where="lab", needs=("network",), spec=spec)
+
+
+def graph(*resources: Resource) -> Graph:
+    return Graph(resources=resources)
+
+
+def there(*resources: Resource) -> dict[str, Known]:
+    return {r.key: Known(r, wanted=True, nowhere=False) for r in resources}
+
+
+def going(*resources: Resource, nowhere: bool = False) -> dict[str, Known]:
+    return {r.key: Known(r, wanted=False, nowhere=nowhere) for r in resources}
+
+
+WHOLE = graph(segment(), network(), subnet())
+
+
+def test_what_agrees_changes_nothing() -> None:
+    assert not follow(there(*WHOLE.resources), WHOLE)
+    assert not follow({}, graph())
+    assert not follow(going(segment(), nowhere=True), graph())
+
+
+def test_everything_is_new_at_first() -> None:
+    assert follow({}, WHOLE) == Follow(added=WHOLE.resources)
+
+
+def test_what_its_kind_changes_in_place_stays() -> None:
+    more = segment(ports=("0x1", "0x2"))
+    assert follow(there(*WHOLE.resources), graph(more, network(), subnet())) == Follow(changed=(more,))
+    gateway = subnet(gateway=True)
+    assert follow(there(*WHOLE.resources), graph(segment(), network(), gateway)) == Follow(changed=(gateway,))
+
+
+def test_what_can_not_change_goes_with_all_that_needs_it() -> None:
+    other = graph(segment(102), network(102), subnet())
+    assert follow(there(*WHOLE.resources), other) == Follow(removed=("segment", "network", "subnet"))
+    assert follow(there(*WHOLE.resources), graph(segment(), network(), subnet("198.51.100.0/24"))) == Follow(
+        removed=("subnet",)
+    )
+
+
+def test_it_is_wanted_again_when_it_and_its_needs_are_gone() -> None:
+    """In the order in which it is seen gone: what needs something that is still there waits for it."""
+    other = graph(segment(102), network(102), subnet())
+    gone, left = going(subnet(), network(), nowhere=True), going(segment())
+    assert not follow({**gone, **left}, other)
+    assert follow(going(*WHOLE.resources, nowhere=True), other) == Follow(again=other.resources)
+
+
+def test_what_is_wanted_again_as_it_was_need_not_be_gone() -> None:
+    """A site that was changed and changed back: what is on its way out is wanted again at once."""
+    assert follow(going(*WHOLE.resources), WHOLE) == Follow(again=WHOLE.resources)
+
+
+def test_what_was_never_made_can_become_anything() -> None:
+    rows = {r.key: Known(r, wanted=True, nowhere=True) for r in WHOLE.resources}
+    other = graph(segment(102), network(102), subnet())
+    assert follow(rows, other) == Follow(changed=(segment(102), network(102)))
+
+
+def test_what_is_not_wanted_goes() -> None:
+    """Its tombstone isn't removed once more."""
+    assert follow(there(*WHOLE.resources), graph(segment())) == Follow(removed=("network", "subnet"))
+    assert not follow({**there(segment()), **going(network(), subnet())}, graph(segment()))
+
+
+def test_another_place_or_name_is_another_thing() -> None:
+    moved = network().model_copy(update={"where": "other"})
+    found = follow(there(segment(), network()), graph(segment(), moved))
+    assert found == Follow(removed=("network",))
+
+
+def test_a_new_need_waits_for_what_it_needs() -> None:
+    """The network is made anew; a second subnet of it isn't made before."""
+    second = subnet("198.51.100.0/24").model_copy(update={"key": "second", "name": "weft-1-second"})
+    wanted = graph(segment(102), network(102), subnet(), second)
+    found = follow(there(*WHOLE.resources), wanted)
+    assert found == Follow(removed=("segment", "network", "subnet"))
