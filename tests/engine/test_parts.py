@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -21,14 +22,14 @@ from weft.model.site import ProjectLimits, QueuePolicy
 pytestmark = pytest.mark.database
 
 
-def small(name: str, count: int = 1, **more: object) -> Order:
+def small(name: str, count: int = 1, **more: Any) -> Order:
     """Servers of one accelerator each, on shared nodes."""
-    nodes = {
+    nodes: dict[str, Any] = {
         "count": count,
         "accelerators": {"type": "h100", "count": 1},
         "image": "tiny",
         "sharing": "shared",
-    }
+    } | more.pop("nodes", {})
     return Order.model_validate({"name": name, "nodes": nodes, "fabric": "none", **more})
 
 
@@ -83,7 +84,7 @@ def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: 
     waits = house.order(small("waits", queue=True))
     house.worker._dispatcher.run()
     waits = house.store.find_pod(str(waits.id), None)
-    assert (waits.state, waits.reason) == (PodState.PENDING, "waiting for capacity")
+    assert (waits.state, waits.reason) == (PodState.PENDING, "no time is known at which it fits")
     house.release(last)
     house.run(last, PodState.RELEASED)
     house.worker._dispatcher.run()
@@ -129,16 +130,23 @@ def test_many_at_once_never_have_one_accelerator_twice(house: House) -> None:
     assert len(set(taken)) == 24 and len({node for node, _ in taken}) == 3
 
 
-@pytest.mark.parametrize("change", ["device", "cores", "memory", "whole over part", "part over whole"])
+@pytest.mark.parametrize(
+    "change", ["device", "cores", "memory", "numa", "whole over part", "part over whole"]
+)
 def test_the_database_itself_lets_nobody_have_what_is_held(house: House, change: str) -> None:
     """Whatever planning got wrong: a second claim of the same is refused inside its transaction."""
     pod = house.order(whole("w", 1) if change == "part over whole" else small("p"))
     (node,) = pod.held
     device = pod.plan.placement.nodes[0].part.devices[0] if pod.plan.placement.nodes[0].part else "x"
     part = {"server": 0, "devices": ["other"], "cores": 1, "memory_mib": 1, "of_cores": 9, "of_memory_mib": 9}
-    part |= {"device": {"devices": [device]}, "cores": {"cores": 10}, "memory": {"memory_mib": 10}}.get(
-        change, {}
-    )
+    part |= {"dedicated": True, "numa": [], "numa_of": 2}
+    part |= {
+        "device": {"devices": [device]},
+        "cores": {"cores": 10},
+        "memory": {"memory_mib": 10},
+        "numa": {"cores": 5, "numa": [1]},
+        "part over whole": {"devices": ["x"]},
+    }.get(change, {})
     other = UUID(str(uuid4()))
     with pytest.raises(PermanentError, match=r"held|so much"), house.database.transaction() as tx:
         is_whole = change == "whole over part"
@@ -194,7 +202,7 @@ def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason
     ("more", "what"),
     [
         ({"locality": {"slice": 2}}, "locality.slice"),
-        ({"lease": {"start": "2031-01-01T00:00Z"}}, "lease.start"),
+        ({"nodes": {"spare": 1}}, "nodes.spare"),
         ({"locality": {"preferences": [{"kind": "rack", "name": "r", "cost": 5}]}}, "locality.preferences"),
     ],
 )

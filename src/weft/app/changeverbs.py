@@ -20,19 +20,19 @@ from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import lengthen_waiting, time_of
+from weft.engine.waiting import lengthen_waiting, time_of, write_promise
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, TemporaryError
 from weft.model.ids import is_uuid
 from weft.model.order import LeaseOrder, Order
-from weft.model.placement import Refusal
+from weft.model.placement import Part, Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
-from weft.planning.queue.book import booked, when
+from weft.planning.queue.book import Keep, booked, when
 from weft.planning.shapes.orderdiff import asks_no_more, order_change, waiting_change
-from weft.planning.shapes.plan import takes
+from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import shape_of
 
 
@@ -275,15 +275,17 @@ class ChangeVerbs(PodVerbs):
         change: PodChange,
     ) -> None:
         capacity, now, later = read_capacity(tx), tx.now(), window.start > window.now
-        nodes: list[str] = []
+        nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
         if later:
             found = given.plan(str(pod.id), pod.project_id, order, capacity, window)
             if isinstance(found, Refusal) and not order.queue:
                 raise refused(found)
-            nodes = takes(found) if isinstance(found, Plan) else []
+            nodes, parts = (takes(found), parts_of(found)) if isinstance(found, Plan) else ([], ())
         keeps = asks_no_more(pod.order, order)
         at = when(window.start)
-        reason = f"starts at {at}, {booked(nodes, shape_of(order).units)}" if nodes else "in the queue"
+        reason = "in the queue"
+        if nodes:
+            reason = f"starts at {at}, {booked([n for n, _ in parts] or nodes, shape_of(order).units)}"
         start = time_of(window.start)
         tx.run("first_generation", id=pod.id)
         row = tx.row(
@@ -305,7 +307,8 @@ class ChangeVerbs(PodVerbs):
             tx.run("leave_place", id=pod.id)
         tx.run("drop_promise", pod_id=pod.id)
         if nodes:
-            tx.run("promise", pod_id=pod.id, nodes=nodes, start=start, end=time_of(window.end))
+            kept = Keep(str(pod.id), pod.project_id, tuple(nodes), window.start, window.end, parts=parts)
+            write_promise(tx, pod.id, kept)
         what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
         remember(tx, pod.id, change.generation, order, request.caller.user_name, what)
 

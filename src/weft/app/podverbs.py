@@ -22,7 +22,7 @@ from weft.engine.waiting import check_later, check_waiting, insert_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.ids import span
 from weft.model.order import Order
-from weft.model.placement import Refusal
+from weft.model.placement import Part, Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
 from weft.model.problems import Shown
@@ -32,7 +32,7 @@ from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodVi
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import when
 from weft.planning.queue.extension import why_not_longer
-from weft.planning.shapes.plan import NOT_ORDERED, takes
+from weft.planning.shapes.plan import NOT_ORDERED, parts_of, takes
 from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller, CloudFacts
@@ -103,7 +103,9 @@ class PodVerbs(Desk):
                 capacity = read_capacity(tx)
                 plan = self._plan(pod_id, project, order, given, capacity, window)
                 by = request.caller.user_name
-                insert_waiting(self._store, tx, pod_id, project, by, order, window, takes(plan))
+                insert_waiting(
+                    self._store, tx, pod_id, project, by, order, window, takes(plan), parts_of(plan)
+                )
             return
         claim_now(self._store, given, pod_id, project, request.caller.user_name, order, window)
 
@@ -115,11 +117,13 @@ class PodVerbs(Desk):
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
             check_waiting(tx, project, given.site)
-            nodes: list[str] = []
+            nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
             if window.start > window.now:
                 found = given.plan(pod_id, project, order, read_capacity(tx), window)
-                nodes = takes(found) if isinstance(found, Plan) else []
-            insert_waiting(self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes)
+                nodes, parts = (takes(found), parts_of(found)) if isinstance(found, Plan) else ([], ())
+            insert_waiting(
+                self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes, parts
+            )
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
         """Live pods, and released ones of the last day, by name; no more than `search.limit`."""

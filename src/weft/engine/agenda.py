@@ -18,13 +18,14 @@ from weft.engine.gather import Window
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.order import Order
-from weft.model.placement import Occupancy
+from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.book import Book, Keep, booked, names, when
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.shares import Sharer, look
 from weft.planning.shapes.resolve import resolve, shape_named
 from weft.planning.shapes.shape import Resolved, Where
 
@@ -141,12 +142,13 @@ def agenda(
             found.notes[one.id] = Note(denied[one.id], None, None, kept)
     for where in sorted({where for where, _ in asked.values()}):
         mine = [w for w in waiting if w.id in asked and asked[w.id][0] == where]
-        fits_now = shape_named(where.shape).fits_now
-        if fits_now is not None:
+        places = shape_named(where.shape).places
+        if places is not None:
             able = [w for w in mine if w.id not in denied]
-            found.start = _untimed(site, book, fits_now, able, health, now, found.notes)
+            found.start = _shares(site, book, places, able, health, used, now, found)
             if found.start is not None:
                 return found
+            book = _with_promises(book, mine, found.notes)
             continue
         queue = _queue(site, book, where, health, used, now)
         for one in mine:
@@ -159,42 +161,64 @@ def agenda(
             first = started[0].waiting.ask.pod
             found.start = next(w for w in mine if str(w.id) == first)
             return found
-        found.notes |= _notes(queue, where, [w for w in mine if w.id not in denied], now, forecast)
+        found.notes |= _notes(queue, book, where, [w for w in mine if w.id not in denied], now, forecast)
         book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
     return found
 
 
-def _untimed(
+def _shares(
     site: Site,
     book: Book,
-    fits: Callable[[Resolved, Occupancy], bool],
+    places: Callable[[Resolved, Occupancy], Placement | Refusal],
     mine: Sequence[Waiter],
     health: Occupancy,
+    used: Mapping[str, float],
     now: float,
-    notes: dict[UUID, Note],
+    found: Agenda,
 ) -> Waiter | None:
-    """The order that starts now for a shape without a timeline: the first that fits on what isn't booked.
-
-    None of them gets a booking: the book doesn't know when their capacity becomes free.
-    """
-    for position, one in enumerate(sorted(mine, key=lambda w: w.created_at), start=1):
-        window = one.window(now)
-        if window.until <= now:
-            notes[one.id] = Note("its lease has ended", position)
-            continue
-        occupancy = book.occupancy(health, one.project, now, now, window.end, str(one.id))
-        if fits(resolve(one.order, one.project, site), occupancy):
+    """Who starts now of a shape without timeline; else notes of all of them."""
+    sharers = [_sharer(one, resolve(one.order, one.project, site), places, now) for one in mine]
+    seen = look(book, sharers, health, QueueSettings.of(site.queue), used, now)
+    for one in mine:
+        pod = str(one.id)
+        if pod == seen.start:
             return one
-        notes[one.id] = Note("waiting for capacity", position)
+        kept = seen.promises.get(pod)
+        expected = max(kept.start, now) if kept else None
+        found.notes[one.id] = Note(seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept)
+    due = [p.start for p in seen.promises.values() if p.start > now]
+    due += [w.not_before for w in sharers if w.not_before > now]
+    found.next_at = min(found.next_at, *due) if due else found.next_at
     return None
+
+
+def _sharer(
+    one: Waiter,
+    order: Resolved,
+    places: Callable[[Resolved, Occupancy], Placement | Refusal],
+    now: float,
+) -> Sharer:
+    window = one.window(now)
+    return Sharer(
+        str(one.id),
+        one.project,
+        one.name,
+        lambda occupancy: places(order, occupancy),
+        one.created_at.timestamp(),
+        window.end - now if one.order.lease.duration else FOREVER,
+        window.until,
+        one.not_before.timestamp() if one.not_before else 0.0,
+        one.fixed,
+    )
 
 
 def _queue(
     site: Site, book: Book, where: Where, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
     shape = shape_named(where.shape)
-    line = shape.timeline(book, site, where.name, health, now)
+    # Whole nodes that fit at no time that is known may be promised shared ones: else parts would starve them.
+    line = shape.timeline(book.emptying(now), site, where.name, health, now)
     queue = Queue(line, shape.queue(QueueSettings.of(site.queue)))
     holds: dict[str, int] = {}
     for lease in book.leases:
@@ -225,10 +249,13 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float
 
 
 def _notes(
-    queue: Queue, where: Where, mine: Sequence[Waiter], now: float, forecast: bool
+    queue: Queue, book: Book, where: Where, mine: Sequence[Waiter], now: float, forecast: bool
 ) -> dict[UUID, Note]:
     units = shape_named(where.shape).units
     expected = expected_starts(queue, now) if forecast else {}
+    known = max((k.end for k in book.leases if k.end != FOREVER), default=now)
+    if book.emptying(now) is not book:  # what is forecast beyond what is known is no time to tell anybody
+        expected = {pod: at for pod, at in expected.items() if at <= known}
     rank = {w.ask.pod: n for n, w in enumerate((w for w in queue.ranked(now) if not w.fixed), start=1)}
     notes: dict[UUID, Note] = {}
     for one in mine:
@@ -249,6 +276,10 @@ def _notes(
             one.name,
             entry.terms,
         )
+        if not one.fixed and book.endless(kept.nodes):
+            why = f"waiting for capacity on shared nodes that are kept for it, {booked(kept.nodes, units)}"
+            notes[one.id] = Note(why, position, None, kept)
+            continue
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(entry.start)}"
             why += f", {booked(kept.nodes, units)}"

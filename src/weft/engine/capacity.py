@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from weft.engine.database import Row, Tx
+from weft.engine.partholds import part_of, promised_parts
 from weft.model.placement import Occupancy, Part
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -30,7 +31,8 @@ class Capacity:
         shared: rows like those of `holds`, of nodes that pods have parts of, and `parts` of them all.
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
-        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, and the pod's constraints on leaves.
+        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
+            and the pod's constraints on leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw go within the last `GONE_FOR`.
@@ -74,8 +76,7 @@ class Capacity:
             nodes.setdefault(row["pod_id"], []).append(node)
         parts: dict[UUID, list[tuple[str, Part]]] = {}
         for row in self.parts:
-            part = Part(devices=tuple(row["devices"]), cores=row["cores"], memory_mib=row["memory_mib"])
-            parts.setdefault(row["pod_id"], []).append((row["node"], part))
+            parts.setdefault(row["pod_id"], []).append((row["node"], part_of(row)))
         for row in (*self.places, *self.shared):
             rows.setdefault(row["pod_id"], row)
             nodes.setdefault(row["pod_id"], []).append(row["node"])
@@ -104,7 +105,8 @@ def seconds_of(moment: datetime | None) -> float:
 
 def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
     start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
-    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms)
+    parts = promised_parts(row) if "parts" in row else ()
+    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts)
 
 
 def _terms(row: Row) -> Terms:

@@ -7,6 +7,7 @@ longer desired, and its rows stay until it is seen gone; nodes are released afte
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -108,13 +109,13 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
         tx.run("leave_node", node=node, pod_id=pod_id, generation=plan.generation, ports=ports)
 
 
-def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, str]]]:
+def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, Any]]]:
     """A node's ports in the segments of a plan; a port that the site no longer knows may belong to anyone."""
-    found: dict[str, list[dict[str, str]]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for resource in plan.graph.resources:
         spec = resource.spec
         for member in spec.members if isinstance(spec, SegmentSpec) else ():
-            owner = site.port_by_id.get((resource.where, member.port))
+            owner = site.port_by_id.get((resource.where, member.physical[0]))
             if owner is None or owner[0].name == node:
                 found.setdefault(resource.key, []).append(member.model_dump(mode="json"))
     return found

@@ -16,12 +16,13 @@ from uuid import UUID
 
 from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
 from weft.engine.capacity import Capacity, read_capacity
-from weft.engine.database import Tx
+from weft.engine.database import Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, gather, health
+from weft.engine.partholds import promised_parts
 from weft.engine.store import Store
-from weft.engine.waiting import time_of
+from weft.engine.waiting import time_of, write_promise
 from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
@@ -222,7 +223,7 @@ class Dispatcher:
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
-    def _note(self, tx: Tx, one: Waiter, note: Note, promised: Mapping[str, object] | None) -> None:
+    def _note(self, tx: Tx, one: Waiter, note: Note, promised: Row | None) -> None:
         expected = time_of(note.expected) if note.expected is not None else None
         if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
             tx.run(
@@ -234,14 +235,7 @@ class Dispatcher:
             if promised is not None:
                 tx.run("drop_promise", pod_id=one.id)
         elif promised is None or _differs(note.promise, promised):
-            keep = note.promise
-            tx.run(
-                "promise",
-                pod_id=one.id,
-                nodes=list(keep.nodes),
-                start=time_of(keep.start),
-                end=time_of(keep.end),
-            )
+            write_promise(tx, one.id, note.promise)
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
         tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
@@ -296,6 +290,6 @@ def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
     return ""
 
 
-def _differs(keep: Keep, row: Mapping[str, object]) -> bool:
-    same = (list(keep.nodes), time_of(keep.start), time_of(keep.end))
-    return same != (row["nodes"], row["start_at"], row["end_at"])
+def _differs(keep: Keep, row: Row) -> bool:
+    same = (list(keep.nodes), time_of(keep.start), time_of(keep.end), keep.parts)
+    return same != (row["nodes"], row["start_at"], row["end_at"], promised_parts(row))

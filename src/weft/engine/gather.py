@@ -11,13 +11,15 @@ from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_n
 from weft.engine.world import World
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
+from weft.model.ids import moment
 from weft.model.order import Order
 from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.queue.advice import advise
-from weft.planning.queue.book import Book
+from weft.planning.queue.book import Book, when
+from weft.planning.queue.shares import Sharer, earliest
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
@@ -104,13 +106,36 @@ class PlanningInput:
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
-            nodes = None if resolved.shape.fits_now is None else made.placement.held
+            nodes = None if resolved.shape.places is None else made.placement.held
             return over_limit(resolved, book, window.start, window.end, window.pod, nodes) or made
         if not resolved.shape.is_full(made):
             return made
+        if resolved.shape.places is not None:
+            return self._advise(made, resolved, book, health, window)
         line = resolved.shape.timeline(book, self.site, resolved.where.name, health, window.now)
         line.cancel(window.pod)
         return advise(made, line, resolved.ask, book, window.start, window.end, window.until, window.now)
+
+    def _advise(
+        self, refusal: Refusal, order: Resolved, book: Book, health: Occupancy, window: Window
+    ) -> Refusal:
+        """From when an order of a shape without timeline would fit."""
+        places = order.shape.places
+        assert places is not None
+        one = Sharer(
+            window.pod or "new",
+            order.project,
+            order.order.name,
+            lambda occupancy: places(order, occupancy),
+            window.now,
+            window.end - window.start,
+            window.until,
+        )
+        found = earliest(one, book, health, window.start, window.now)
+        if found is None or found.start <= window.start:
+            return refusal
+        would = (*refusal.would_fit, f"lease.start: fits from {when(found.start)}")
+        return refusal.model_copy(update={"would_fit": would, "earliest_start": moment(found.start)})
 
     def change(
         self, plan: Plan, order: Order, capacity: Capacity, window: Window, remove: Collection[str]
@@ -158,7 +183,7 @@ class PlanningInput:
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, Occupancy(), UsedNumbers())
         if isinstance(made, Plan):
-            nodes = None if resolved.shape.fits_now is None else made.placement.held
+            nodes = None if resolved.shape.places is None else made.placement.held
             made = over_limit(resolved, Book(), 0, 1, nodes=nodes)
         if made is not None:
             raise refused(made)

@@ -11,8 +11,9 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database
 from weft.engine.documents import written
-from weft.engine.held import Held
-from weft.engine.records import PodRecord
+from weft.engine.held import Event, Held
+from weft.engine.partholds import bind_functions, bound_slots
+from weft.engine.records import Change, PodRecord
 from weft.model.fabric import Membership
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
@@ -33,6 +34,15 @@ class HeldPod(Held):
     def pod(self) -> PodRecord:
         """`owner`, which is a pod here."""
         return cast(PodRecord, self.owner)
+
+    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
+        """Write resources and events together, and before them which virtual functions Nova has bound."""
+        changes = list(changes)
+        shares = self.pod.order.nodes.sharing == "shared"
+        if shares and (bound := bound_slots((c.key, c.facts) for c in changes)):
+            with self.write() as tx:  # before the rows: whoever dies in between does both again
+                bind_functions(tx, self.pod.id, bound)
+        super().change(changes, events)
 
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""

@@ -131,7 +131,7 @@ def _members(
     assert isinstance(was, SegmentSpec)
 
     def inside(member: Membership) -> bool:
-        owner = site.port_by_id.get((record.resource.where, member.port))
+        owner = site.port_by_id.get((record.resource.where, member.physical[0]))
         name = owner[0].name if owner else ""
         return member.port in was.ports if name in unknown else name not in out
 

@@ -71,11 +71,32 @@ FROM node_hold h JOIN pod p ON p.id = h.pod_id;
 
 -- name: part_holds
 -- What each server has of the nodes that pods share.
-SELECT node, pod_id, server, devices, cores, memory_mib FROM part_hold ORDER BY node, pod_id, server;
+SELECT p.node, p.pod_id, p.server, p.devices, p.cores, p.memory_mib, p.dedicated, p.numa, p.numa_of,
+    coalesce(f.functions, '{}') AS functions
+FROM part_hold p LEFT JOIN (
+    SELECT node, pod_id, server, jsonb_object_agg(function, slot) AS functions FROM function_hold
+    GROUP BY node, pod_id, server) f USING (node, pod_id, server)
+ORDER BY p.node, p.pod_id, p.server;
 
 -- name: hold_part
-INSERT INTO part_hold (node, pod_id, server, devices, cores, memory_mib, of_cores, of_memory_mib)
-VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s, %(of_cores)s, %(of_memory_mib)s);
+INSERT INTO part_hold (node, pod_id, server, devices, cores, memory_mib, of_cores, of_memory_mib, dedicated, numa, numa_of)
+VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s, %(of_cores)s, %(of_memory_mib)s,
+    %(dedicated)s, %(numa)s, %(numa_of)s);
+
+-- name: hold_function
+INSERT INTO function_hold (node, function, pod_id, server) VALUES (%(node)s, %(function)s, %(pod_id)s, %(server)s);
+
+-- name: free_slot
+-- Somebody else's port was bound there before: what was read last counts, and that one is read again.
+UPDATE function_hold h SET slot = NULL FROM resource r
+WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'node' AND h.slot = %(slot)s
+  AND (h.pod_id, h.function) IS DISTINCT FROM (r.owner_id, r.document->'spec'->>'function');
+
+-- name: bind_function
+-- Which virtual function of the host Nova has bound for a port.
+UPDATE function_hold h SET slot = %(slot)s FROM resource r
+WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'node' AND h.pod_id = r.owner_id
+  AND h.function = r.document->'spec'->>'function' AND h.slot IS DISTINCT FROM %(slot)s;
 
 -- name: servers_on
 -- Servers of pods that share these nodes: by their ids, and by name while Nova's answer isn't written down yet.
@@ -96,7 +117,7 @@ WHERE kind = 'server' AND state = 'absent' AND finished_at > %(since)s AND outsi
 
 -- name: promises
 -- Which nodes orders that wait will have.
-SELECT r.pod_id, r.nodes, r.start_at, r.end_at, p.name AS pod, p.project_id,
+SELECT r.pod_id, r.nodes, r.start_at, r.end_at, r.parts, p.name AS pod, p.project_id,
     nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
 FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 
@@ -230,8 +251,9 @@ UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, position =
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: promise
-INSERT INTO promise (pod_id, nodes, start_at, end_at) VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s)
-ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.start_at, end_at = excluded.end_at;
+INSERT INTO promise (pod_id, nodes, start_at, end_at, parts) VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s, %(parts)s)
+ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.start_at, end_at = excluded.end_at,
+    parts = excluded.parts;
 
 -- name: drop_promise
 DELETE FROM promise WHERE pod_id = %(pod_id)s;

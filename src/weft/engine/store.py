@@ -17,6 +17,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
 from weft.engine.ownerstore import hold, read_owner
+from weft.engine.partholds import hold_parts
 from weft.engine.podlist import UNREADABLE, page
 from weft.engine.records import FoundPod, PodRecord, ResourceRecord
 from weft.engine.revival import revive
@@ -159,17 +160,6 @@ class Store:
         """Resources, nodes and numbers of a plan, for a pod whose row is there."""
         now, pod_id = tx.now(), plan.pod_id
         spares = {n.node for n in plan.placement.spares}
-        parts = [
-            {
-                **n.part.model_dump(),
-                "devices": list(n.part.devices),
-                "node": n.node,
-                "pod_id": pod_id,
-                "server": i,
-            }
-            for i, n in enumerate(plan.placement.nodes)
-            if n.part is not None
-        ]
         shared = {n.node for n in plan.placement.nodes if n.part is not None}
         nodes = ", ".join(n.node for n in plan.placement.nodes)
         nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
@@ -191,7 +181,7 @@ class Store:
             subnets=Jsonb([{"plane": p, "cidr": c} for p, c in shape_of(plan.order).cut(plan).items()]),
             message=f"PLACED: {nodes}",
         )
-        tx.many("hold_part", parts)
+        hold_parts(tx, plan)
 
     def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
         """See `weft.engine.podlist.page`."""

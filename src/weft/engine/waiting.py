@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from uuid import UUID
 
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.gather import Window
+from weft.engine.partholds import parts_document
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
 from weft.model.errors import ConflictError, InputError
 from weft.model.ids import moment
 from weft.model.order import Order
+from weft.model.placement import Part
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import booked, when
+from weft.planning.queue.book import Keep, booked, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.resolve import resolve, shape_of
@@ -59,8 +63,20 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
         return False
     if promise:
-        tx.run("promise", pod_id=pod.id, nodes=list(promise.nodes), start=time_of(promise.start), end=until)
+        write_promise(tx, pod.id, replace(promise, end=later))
     return True
+
+
+def write_promise(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
+    """What an order that waits will have, in place of what it was promised before."""
+    tx.run(
+        "promise",
+        pod_id=pod_id,
+        nodes=list(keep.nodes),
+        start=time_of(keep.start),
+        end=time_of(keep.end),
+        parts=parts_document(keep.parts),
+    )
 
 
 def check_later(name: str, end: float, until: datetime) -> None:
@@ -91,15 +107,20 @@ def insert_waiting(
     order: Order,
     window: Window,
     nodes: Sequence[str],
+    parts: Sequence[tuple[str, Part]] = (),
 ) -> None:
     """An order that starts later, in the caller's transaction (which holds `lock_capacity`).
 
     Args:
         nodes: what it is promised from the start of its window; none: it waits in the queue.
+        parts: what of them, if it shares them.
     """
     now, later = tx.now(), window.start > window.now
     at = when(window.start)
-    reason = f"starts at {at}, {booked(nodes, shape_of(order).units)}" if nodes else "in the queue"
+    units = shape_of(order).units
+    reason = "in the queue"
+    if nodes:
+        reason = f"starts at {at}, {booked([n for n, _ in parts] or nodes, units)}"
     store.insert_row(
         tx,
         order,
@@ -116,9 +137,8 @@ def insert_waiting(
         expected_start=time_of(window.start) if nodes else None,
     )
     if nodes:
-        tx.run(
-            "promise", pod_id=pod_id, nodes=list(nodes), start=time_of(window.start), end=time_of(window.end)
-        )
+        kept = Keep(pod_id, project, tuple(nodes), window.start, window.end, parts=tuple(parts))
+        write_promise(tx, pod_id, kept)
     tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=pod_id)

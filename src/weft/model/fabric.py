@@ -24,12 +24,27 @@ class Capabilities(Document):
 
 
 class Membership(Document):
-    """A port in a segment; `Site.port_by_id` has its node."""
+    """A port in a segment; `Site.port_by_id` has its node, by a physical port.
+
+    A virtual function on InfiniBand has a port of its own, with a GUID that is known before the function is there. On
+    Ethernet it has none: the physical port carries the VLAN with its tag, and the host keeps functions apart.
+    """
 
     port: str = Field(
-        description="Id of the port as the fabric's driver knows it: port GUID, or switch/port."
+        description="Id of the port as the fabric's driver knows it: port GUID (a virtual function's own), or "
+        "switch/port."
     )
     mode: Mode = Mode.FULL
+    behind: tuple[str, ...] = Field(
+        default=(),
+        description="A virtual function's own port: ids of the node's physical ports that it may be behind; which one "
+        "it is, Nova says when it binds it. None: the port is physical.",
+    )
+
+    @property
+    def physical(self) -> tuple[str, ...]:
+        """Ids of the physical ports that it is, or may be behind: the site knows whose they are."""
+        return self.behind or (self.port,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,13 +93,14 @@ class FabricOrder(Document):
     hcas: Literal["dedicated", "shared"] = Field(
         default="dedicated",
         description="dedicated: whole adapters (physical functions), one server per node. "
-        "shared: virtual functions; refused on fabrics whose manager can't partition them.",
+        "shared: virtual functions, on shared nodes only; refused on fabrics whose manager can't partition them.",
     )
     hcas_per_node: int | None = Field(
         default=None,
         ge=1,
         le=16,
-        description="Adapters of each node that the pod uses. Default: all on the fabric.",
+        description="Adapters of each node that the pod uses. Default: all on the fabric. With `hcas: shared`: virtual "
+        "functions per server, each from a different adapter. Default: 1.",
     )
     bisection_gbps: int = Field(
         default=0,
@@ -256,6 +257,9 @@ def _no_fabric(value: Any) -> Any:
     return {"isolation": "none"} if value == "none" else value
 
 
+NoFabric = BeforeValidator(_no_fabric, json_schema_input_type=FabricOrder | Literal["none"])
+
+
 class Order(Document):
     """A pod as a tenant orders it."""
 
@@ -267,9 +271,9 @@ class Order(Document):
     )
     nodes: NodesOrder = Field(description="Nodes and their servers.")
     ipus: IpusOrder | None = Field(default=None, description="IPUs; `nodes` are then Poplar servers.")
-    fabric: Annotated[FabricOrder, BeforeValidator(_no_fabric)] = Field(
-        default=FabricOrder(), description="RDMA network; `none`: the pod has none."
-    )
+    fabric: Annotated[
+        FabricOrder, BeforeValidator(_no_fabric, json_schema_input_type=FabricOrder | Literal["none"])
+    ] = Field(default=FabricOrder(), description="RDMA network; `none`: the pod has none.")
     locality: LocalityOrder = Field(
         default=LocalityOrder(), description="How close to each other the nodes are."
     )
@@ -290,7 +294,6 @@ class Order(Document):
             "nodes.spare": self.nodes.spare > 0,
             "locality.slice": self.locality.slice > 1,
             "locality.preferences": bool(self.locality.preferences),
-            "lease.start": self.lease.start is not None,
         }
         if wrong := [name for name, given in refused.items() if given]:
             raise ValueError(f"with nodes.sharing shared, omit {', '.join(wrong)}: only for whole nodes")

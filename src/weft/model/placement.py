@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.order import Level, Preference
-from weft.model.site import AcceleratorCount
+from weft.model.site import AcceleratorCount, PciAffinity
 
 
 class Share(Document):
@@ -18,7 +18,14 @@ class Share(Document):
 
     cores: int = Field(default=0, ge=0, description="Virtual cores.")
     memory_mib: int = Field(default=0, ge=0, description="MiB.")
-    one_numa: bool = Field(default=False, description="Its accelerators must be of one NUMA node.")
+    dedicated: bool = Field(default=False, description="Its cores are its own alone (PCPU).")
+    numa: int | None = Field(
+        default=None, ge=1, description="NUMA nodes that it is spread over evenly; none: it is bound to none."
+    )
+    affinity: PciAffinity = Field(default="legacy", description="As in `Flavor.pci_affinity`.")
+    vfs: int = Field(
+        default=0, ge=0, description="Virtual functions on the fabric, each of another adapter of the node."
+    )
 
 
 class Part(Document):
@@ -31,6 +38,28 @@ class Part(Document):
     memory_mib: int = 0
     of_cores: int | None = Field(default=None, description="What the node has in all; none: not counted.")
     of_memory_mib: int | None = Field(default=None, description="The same of memory.")
+    dedicated: bool = Field(default=False, description="Its cores are its own alone (PCPU).")
+    numa: tuple[int, ...] = Field(
+        default=(), description="NUMA nodes that cores and memory are of, as much of each; none: of the node."
+    )
+    numa_of: int = Field(
+        default=1, ge=1, description="NUMA nodes of the node, which share what it has evenly."
+    )
+    vfs: tuple[str, ...] = Field(
+        default=(),
+        description="Virtual functions as weft counts them, such as mlx5_0/3: which ones of the node it gets is Nova's "
+        "to say.",
+    )
+    slots: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Virtual function -> PCI address of the one that Nova has bound for it.",
+    )
+    start: float = Field(
+        default=0.0, description="Of an occupancy: from when, within the time that is asked for; seconds."
+    )
+    end: float | None = Field(
+        default=None, description="Until when; none: as long as the time that is asked for lasts."
+    )
 
 
 class PlacementRequest(Document):
@@ -108,6 +137,10 @@ class Occupancy(Document):
     down: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> why its cloud can't boot on it now (compute service down …).",
+    )
+    shared: Mapping[Name, str] = Field(
+        default_factory=dict,
+        description="Node -> for whom parts of it are promised in the time that is asked for: it can't be had whole.",
     )
     unfit: Mapping[str, Mapping[Name, str]] = Field(
         default_factory=dict,

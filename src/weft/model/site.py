@@ -20,6 +20,9 @@ from weft.model.ranges import Range
 from weft.model.retention import RetentionPolicy
 from weft.model.switches import Switching
 
+MOST_VFS = 256
+"""Virtual functions of an adapter at most: as many as its derived MAC addresses have a last byte for."""
+
 
 class Hca(Document):
     """A host channel adapter or RDMA NIC with one port on the fabric (one rail)."""
@@ -41,6 +44,22 @@ class Hca(Document):
         description="Ethernet fabrics: switch port that the adapter is cabled to, as switch/port with the vendor's "
         "port "
         "name, such as leaf01/Ethernet7.",
+    )
+    vfs: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_VFS,
+        description="Number of virtual functions (SR-IOV) for servers on shared nodes.",
+    )
+    vf_mac: Mac | None = Field(
+        default=None,
+        description="MAC address of the first virtual function; the others count up from it. InfiniBand GUIDs are made "
+        "of them, with two zero bytes in the middle. Default: locally administered, derived from `port_guid`.",
+    )
+    vf_pci: PciAddress | None = Field(
+        default=None,
+        description="PCI address of the first virtual function; the others count up from it. It tells weft which "
+        "adapter the function that Nova chose belongs to. Default: functions are counted per node once Nova chose.",
     )
 
     @property
@@ -106,6 +125,25 @@ class Node(Document):
         ge=1,
         description="Memory in MiB available to servers on a shared node; not limited by default.",
     )
+    dedicated_cores: int | None = Field(
+        default=None,
+        ge=1,
+        description="Cores available to servers with dedicated CPUs (`hw:cpu_policy: dedicated`), as Nova counts PCPU. "
+        "Default: such servers are counted against `cores`.",
+    )
+    numa_nodes: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Number of NUMA nodes, over which cores and memory are spread evenly; for flavors with "
+        "`numa_nodes`. Default: as many as its devices name.",
+    )
+    sockets: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Number of sockets, each with equally many NUMA nodes. Default: one per NUMA node.",
+    )
     hcas: tuple[Hca, ...] = Field(default=(), description="Adapters; may also be listed in the table `hcas`.")
     accelerators: tuple[Accelerator, ...] = Field(
         default=(), description="Accelerators; may also be listed in the table `accelerators`."
@@ -117,6 +155,11 @@ class Node(Document):
 
     def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
         return tuple(h for h in self.hcas if h.fabric == fabric)
+
+    @property
+    def numa(self) -> int:
+        """How many NUMA nodes it has, as far as is known."""
+        return self.numa_nodes or 1 + max((d.numa for d in (*self.accelerators, *self.hcas)), default=0)
 
 
 class Switch(Document):
@@ -239,6 +282,10 @@ class AcceleratorCount(Document):
     count: int = Field(ge=1, le=64, description="Number of accelerators.")
 
 
+PciAffinity = Literal["required", "legacy", "socket", "preferred"]
+"""Nova's `hw:pci_numa_affinity_policy`. legacy is required for devices whose NUMA node is known, as a site's are."""
+
+
 class Flavor(Document):
     """What weft must know about a Nova flavor to plan without querying the cloud."""
 
@@ -249,9 +296,33 @@ class Flavor(Document):
     )
     one_numa: bool = Field(
         default=False,
-        description="All accelerators of a server come from one NUMA node: "
-        "the flavor has `hw:pci_numa_affinity_policy: required`.",
+        description="All accelerators of a server come from one NUMA node: the flavor has "
+        "`hw:pci_numa_affinity_policy: required`. Short for `numa_nodes: 1` and `pci_affinity: required`.",
     )
+    numa_nodes: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="NUMA nodes that a server is spread over evenly: `hw:numa_nodes`, or 1 where Nova implies it "
+        "(`hw:cpu_policy: dedicated`, `hw:mem_page_size`). Default: not bound to NUMA nodes.",
+    )
+    dedicated_cores: bool = Field(
+        default=False, description="Servers have dedicated CPUs: `hw:cpu_policy: dedicated`."
+    )
+    pci_affinity: PciAffinity = Field(
+        default="legacy",
+        description="`hw:pci_numa_affinity_policy` of servers bound to NUMA nodes: devices must be on these (required, "
+        "legacy) or on their sockets (socket), or only should be (preferred).",
+    )
+
+    @property
+    def numa(self) -> int | None:
+        """NUMA nodes that a server is spread over; None: it isn't bound to any."""
+        return self.numa_nodes or (1 if self.one_numa or self.dedicated_cores else None)
+
+    @property
+    def affinity(self) -> PciAffinity:
+        return "required" if self.one_numa else self.pci_affinity
 
 
 class ManagementNetwork(Document):

@@ -165,10 +165,17 @@ class PortSpec(Spec):
     )
     address: str = Field(description="Fixed IPv4 address.")
     mac: Mac | None = Field(
-        default=None, description="MAC address of an existing device; null: assigned by Neutron."
+        default=None,
+        description="MAC address of an existing device, or the one that a virtual function gets; null: assigned by "
+        "Neutron.",
     )
     vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
         description="direct: a virtual function; direct-physical: a whole adapter; baremetal: not of a server."
+    )
+    function: str | None = Field(
+        default=None,
+        description="Virtual function as weft counts it, such as mlx5_0/3; which one of the host it is, Neutron's "
+        "binding profile says (pci_slot).",
     )
     security_groups: tuple[str, ...] = Field(
         default=(), description="Keys of security groups; empty: port security is off."
@@ -176,7 +183,8 @@ class PortSpec(Spec):
     host: str = Field(description="Nova host that it must finally be bound to; empty: not of a server.")
 
     def told(self) -> str:
-        return f"{self.address}, {self.vnic_type}" + (f", {self.mac}" if self.mac else "")
+        device = f" (virtual function {self.function})" if self.function else ""
+        return f"{self.address}, {self.vnic_type}{device}" + (f", {self.mac}" if self.mac else "")
 
 
 class FloatingIPSpec(Spec):

@@ -82,12 +82,16 @@ def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
     return ""
 
 
+def _host(server: Thing) -> str:
+    return str(server.fields.get("host") or "")
+
+
 def host_of(server: Thing) -> str:
     """Nova host that a server is on; a broken one, or one that is shelved, is on none."""
     return "" if server.broken else str(server.fields.get("host") or "")
 
 
-def bind_ports(server: Thing, things: Mapping[str, Thing], away: bool = False) -> None:
+def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away: bool = False) -> None:
     """A server's ports are bound on its host when it comes, and unbound when it goes."""
     if server.kind is not Kind.SERVER:
         return
@@ -96,6 +100,12 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], away: bool = False) -
         port.facts["device_id"] = "" if away else server.id
         port.facts["vif_type"] = "unbound" if away else vif.get(str(port.fields.get("vnic_type")), "ovs")
         port.facts["bound_host"] = "" if away else server.fields.get("host")
+        if port.fields.get("vnic_type") == "direct":
+            taken = {
+                t.facts.get("pci_slot") for t in things.values() if t.facts.get("bound_host") == _host(server)
+            }
+            free = [slot for slot in offers.functions.get(_host(server), []) if slot not in taken]
+            port.facts["pci_slot"] = None if away or not free else free[0]
 
 
 def _network(

@@ -203,6 +203,8 @@ class Offers:
     key_pairs: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     quotas: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(project, quota's name as in `weft.model.quota`) -> limit; none: without limit."""
+    functions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Nova host -> PCI addresses of its virtual functions, those that Nova takes first at the front."""
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
     """Nova host -> `up`, or why not."""
     claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])

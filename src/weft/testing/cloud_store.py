@@ -154,7 +154,7 @@ class CloudStore:
             ready_at=self.clock.monotonic() + settle, created=self.clock.now(),
         )  # fmt: skip
         self._things[thing.id] = thing
-        bind_ports(thing, self._things)
+        bind_ports(thing, self._things, self.offers)
         if kind is Kind.FLOATING_IP:
             thing.facts["address"] = f"203.0.113.{self._sequence % 254 + 1}"
         if kind is Kind.NETWORK and fields.get("segment", 0) is None:
@@ -176,7 +176,7 @@ class CloudStore:
         now = self.clock.monotonic()
         for thing in [t for t in self._things.values() if t.gone_at is not None and t.gone_at <= now]:
             self._end(self._things.pop(thing.id))
-            bind_ports(thing, self._things, away=True)
+            bind_ports(thing, self._things, self.offers, away=True)
 
     def _end(self, thing: Thing) -> None:
         """Write down how a server ended: where its nova-compute is down, in Nova's database alone."""

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from weft.drivers.opensm import OpenSm
-from weft.model.fabric import Membership
+from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.planning.fabric.functions import guid_of, mac_of
 from weft.ports.ledger import Ledger, NoLedger
 from weft.testing.fabric_manager import FakeManager, FakeWire
 
@@ -36,6 +37,12 @@ def segment(pkey: int, members: Iterable[int]) -> SegmentSpec:
     """A partition as wanted: full members by their port GUIDs."""
     ports = tuple(Membership(port=format_guid(g)) for g in sorted(members))
     return SegmentSpec(number=pkey, members=ports)
+
+
+def function_guids(site: Site, fabric: str) -> tuple[int, ...]:
+    """Port GUIDs of every virtual function that the site describes on a fabric."""
+    hcas = (h for n in site.nodes for h in n.hcas_on(fabric))
+    return tuple(guid_of(mac_of(h, i)) for h in hcas for i in range(h.vfs))
 
 
 class Fault(StrEnum):
@@ -55,6 +62,8 @@ class FakeFabric(OpenSm):
     Args:
         seed, latency: every question takes a seeded random time of up to `latency` seconds.
         capacity: entries of every port's table (ibsim's are 64).
+        virtual_functions: whether it says, as no OpenSM does, that virtual functions can be members; then every one
+            that the site describes has a port of its own.
     """
 
     def __init__(
@@ -65,8 +74,10 @@ class FakeFabric(OpenSm):
         latency: float = 0.0,
         capacity: int = 64,
         ledger: Ledger | None = None,
+        virtual_functions: bool = False,
     ) -> None:
-        self.wire = FakeWire(site, fabric, capacity)
+        functions = function_guids(site, fabric) if virtual_functions else ()
+        self.wire = FakeWire(site, fabric, capacity, functions)
         pause = _Pause(seed, latency)
         managers = site.fabrics[fabric].manager.agents
         ports = [site.node_by_name[a.node or a.name].hcas_on(fabric)[0].port_guid for a in managers]
@@ -77,6 +88,12 @@ class FakeFabric(OpenSm):
         self.wire.managers = self.managers
         self.wire.elect()
         super().__init__(site, fabric, ledger or NoLedger(), agents=self.managers, wait_seconds=0.5)
+        self._ports = self._ports.union(functions)
+        self._functions = virtual_functions
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(virtual_functions=True) if self._functions else super().capabilities
 
     def manager(self, name: str) -> FakeManager:
         return next(m for m in self.managers if m.name == name)

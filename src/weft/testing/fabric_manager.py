@@ -37,11 +37,12 @@ _EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
 class FakeWire:
     """Tables of every host port and of its leaf port, and what the active manager believes of them."""
 
-    def __init__(self, site: Site, fabric: str, capacity: int) -> None:
+    def __init__(self, site: Site, fabric: str, capacity: int, functions: Sequence[int] = ()) -> None:
+        """Args: functions: GUIDs of ports besides those of adapters."""
         self.lock = threading.RLock()
         self.capacity = capacity
         self.site, self.fabric = site, fabric
-        guids = [h.port_guid for n in site.nodes for h in n.hcas_on(fabric)]
+        guids = [*(h.port_guid for n in site.nodes for h in n.hcas_on(fabric)), *functions]
         self.hosts: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
         self.leaves: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
         self.believed: dict[int, frozenset[int]] = {}

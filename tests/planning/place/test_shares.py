@@ -15,7 +15,7 @@ from weft.model.order import Level
 from weft.model.placement import Neighbour, Occupancy, Part, Placement, PlacementRequest, Refusal, Share
 from weft.model.site import Accelerator, AcceleratorCount, Node, Site
 from weft.planning.place.placement import place
-from weft.planning.place.shares import nearest
+from weft.planning.place.room import nearest
 
 
 def gpus(node: str = "", switches: int = 4, count: int = 8) -> tuple[Accelerator, ...]:
@@ -119,7 +119,7 @@ def test_a_servers_accelerators_are_behind_one_switch_else_on_one_numa_node() ->
 def test_over_numa_nodes_only_where_the_flavor_lets_it() -> None:
     """Six of eight are never on one NUMA node of four."""
     assert numbers(place(request(1, 6), site(), Occupancy())) == [[0, 1, 2, 3, 4, 5]]
-    strict = Share(one_numa=True)
+    strict = Share(numa=1, affinity="required")
     assert isinstance(place(request(1, 6, strict), site(), Occupancy()), Refusal)
     # Three of each NUMA node are left: one server of two on each, although six accelerators are.
     state = shared(
@@ -196,7 +196,7 @@ def test_nothing_is_given_twice_and_a_refusal_is_true(
             if mine and sum(p.cores for p in state.get(node, [])) + used <= 96:
                 free -= mine
                 state.setdefault(node, []).append(part(*sorted(mine), cores=used))
-    share = Share(cores=cores, one_numa=one_numa)
+    share = Share(cores=0 if one_numa else cores, numa=1 if one_numa else None)
     preferred: Level = "node" if required == "node" else "leaf"
     answer = place(request(count, each, share, required=required, preferred=preferred), here, shared(**state))
     room = {n.name: by_hand(n, state.get(n.name, []), each, share) for n in here.nodes}
@@ -224,7 +224,7 @@ def by_hand(node: Node, taken: list[Part], each: int, share: Share) -> int:
     for one in taken:
         for device in one.devices:
             del free[device]
-    groups = Counter(free.values()).values() if share.one_numa else [len(free)]
+    groups = Counter(free.values()).values() if share.numa else [len(free)]
     servers = sum(n // each for n in groups)
     return min(servers, (96 - sum(p.cores for p in taken)) // share.cores) if share.cores else servers
 

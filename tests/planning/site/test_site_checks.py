@@ -313,7 +313,7 @@ def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
     folder.append("nodes.csv", "gpu99,rack1,compute")
     assert hints(load_site(folder.site)) == (
         "fabric ib has no agents: weft can plan on it, but can't configure it",
-        "1 compute nodes have no adapters and can't be ordered: gpu99 …",
+        "1 compute nodes have no adapters and can only be ordered with `fabric: none`: gpu99",
         "cloud main has no flavors: nothing can be ordered there",
     )
 

@@ -13,8 +13,8 @@ from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Statu
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
-VIRTUAL_FUNCTION_VIFS = ("hw_veb",)
-"""What Neutron's sriovnicswitch binds a `direct` port as."""
+VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
+"""The same of a `direct` port: networking-mlnx has one word for both, and Nova gives it what the vnic type says."""
 NOT_BOUND = ("unbound", "binding_failed")
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
@@ -22,9 +22,16 @@ REACH = "weft:reach"
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
-    **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
-    **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
+    "direct": {
+        **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
+        **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
+    },
+    "": {
+        **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
+        **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
+    },
 }
+"""vnic type -> what the bound port is, by its VIF; of other types what is under the empty one."""
 
 
 def _network_id(call: Call, key: str, site_network: str | None) -> str | None:
@@ -165,7 +172,8 @@ class Ports(NeutronKind):
             # Before its server boots, a port has no host, as expected. An active one always does:
             # if it isn't shown, that is a difference, not a reason to ignore it.
             fields["host"] = raw.get("binding:host_id")
-            fields["vif"] = _VIF_WORDS.get(vif, vif)
+            words = _VIF_WORDS.get(str(raw.get("binding:vnic_type")), _VIF_WORDS[""])
+            fields["vif"] = words.get(vif, vif)
         return fields
 
     def status(self, row: Row) -> tuple[Status, str]:

@@ -85,6 +85,15 @@ class EthernetSnapshot(Snapshot):
         found = {_mode(self.ends[end], number) for end in self.cabling.ends(member.port)}
         return found.pop() if len(found) == 1 else "a member at some of its ends"
 
+    def beside(self, member: Membership, number: int) -> frozenset[int]:
+        """VLANs that a member's port is in, too, and may not be. On a port that pods share each has its tag, and the
+        host keeps its virtual functions apart by them."""
+        others = self.numbers(member.port) - {number}
+        if member.mode is not Mode.TRUNK:
+            return others
+        untagged = {self.ends[e].untagged for e in self.cabling.ends(member.port) if e in self.ends}
+        return others & untagged
+
     def numbers(self, port: str) -> frozenset[int]:
         """VLANs of a port at any of its ends."""
         read = (self.ends[e].numbers for e in self.cabling.ends(port) if e in self.ends)
@@ -188,7 +197,7 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
         if how != member.mode:
             detail = {"segment": segment.named, "mode": str(member.mode), "limited": f": it is {how}"}
             problems.append(_problem(ProblemKind.NOT_MEMBER, port, seen, **detail))
-        if others := sorted(n for n in seen.numbers(port) if n in mine and n != segment.number):
+        if others := sorted(n for n in seen.beside(member, segment.number) if n in mine):
             listed = ", ".join(f"VLAN {n}" for n in others)
             problems.append(_problem(ProblemKind.OTHER_SEGMENTS, port, seen, segments=listed))
     problems += [

@@ -6,7 +6,7 @@ node counts for the first that removes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.placement import FilterReport, Neighbour, Occupancy, PlacementRequest
@@ -47,9 +47,18 @@ def filters_for(
         _among("exclude", excluded, lambda n: "the order excludes it" if n.name in excluded else None),
         _among("stays", near, lambda n: "is already in the pod" if n.name in near else None),
         _among("busy", occupancy.busy, lambda n: _busy(n, occupancy, request.share is not None)),
-        *([Filter("reserved", lambda n: occupancy.reserved.get(n.name))] if occupancy.reserved else []),
+        *_reserved(request, occupancy),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
     )
+
+
+def _reserved(request: PlacementRequest, occupancy: Occupancy) -> Iterator[Filter]:
+    """What is kept for others; a node of which only parts are promised can be had in parts."""
+    kept = occupancy.reserved
+    if request.share is None and occupancy.shared:
+        kept = {**occupancy.shared, **kept}
+    if kept:
+        yield Filter("reserved", lambda n: kept.get(n.name))
 
 
 def _among(name: str, those: Collection[str], reason: Reason) -> Filter:

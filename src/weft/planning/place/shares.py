@@ -3,104 +3,32 @@
 Whole nodes are to stay whole: parts go to nodes that are in part use already, as few as can be, and of these to the one
 that is left fullest; a further node is broken only where that isn't enough, on the leaf that has fewest whole ones.
 A server's accelerators are behind one PCIe switch where a switch has as many free, else on one NUMA node, and always
-where the fewest stay behind, so that the larger groups stay whole. Nodes held whole keep their bit masks and never
-come here; shared ones are few.
+where the fewest stay behind, so that the larger groups stay whole; its virtual functions are of the adapters nearest to
+them. What of a node that is, `weft.planning.place.room` says. Nodes held whole keep their bit masks and never come
+here; shared ones are few.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from weft.model.order import LEVELS, Level
 from weft.model.placement import (
     Explanation,
     FilterReport,
     Occupancy,
-    Part,
     PlacedNode,
     Placement,
     PlacementRequest,
     Refusal,
     Share,
 )
-from weft.model.site import Accelerator, Node, Site
+from weft.model.site import AcceleratorCount, Node, Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.filters import EXAMPLES
+from weft.planning.place.room import Room, near_words
 from weft.planning.words import first_names, some
-
-UNLIMITED = 1 << 30
-
-
-@dataclass(slots=True)
-class Room:
-    """What is left of a node.
-
-    Attributes:
-        begun: whether somebody has a part of it already.
-        order: its place in the tree.
-        servers: how many servers of the order fit on it.
-    """
-
-    node: Node
-    devices: list[Accelerator]
-    cores: int
-    memory_mib: int
-    begun: bool
-    order: int
-    servers: int = field(default=0)
-
-    @classmethod
-    def of(cls, node: Node, taken: Sequence[Part], type_: str, order: int) -> Room:
-        gone = {device for part in taken for device in part.devices}
-        return cls(
-            node,
-            [a for a in node.accelerators if a.type == type_ and a.pci not in gone],
-            (UNLIMITED if node.cores is None else node.cores) - sum(p.cores for p in taken),
-            (UNLIMITED if node.memory_mib is None else node.memory_mib) - sum(p.memory_mib for p in taken),
-            bool(taken),
-            order,
-        )
-
-    def fits(self, count: int, share: Share) -> int:
-        """How many servers with so many accelerators each."""
-        groups = _groups(self.devices, lambda a: str(a.numa)) if share.one_numa else [self.devices]
-        fits = sum(len(group) // count for group in groups)
-        for has, needs in ((self.cores, share.cores), (self.memory_mib, share.memory_mib)):
-            fits = min(fits, has // needs) if needs else fits
-        return max(fits, 0)
-
-    def take(self, count: int, share: Share) -> Part:
-        """One server's part; there is room for it."""
-        chosen = nearest(self.devices, count)
-        self.devices = [a for a in self.devices if a not in chosen]
-        self.cores -= share.cores
-        self.memory_mib -= share.memory_mib
-        return Part(
-            devices=tuple(a.pci for a in chosen),
-            cores=share.cores,
-            memory_mib=share.memory_mib,
-            of_cores=self.node.cores,
-            of_memory_mib=self.node.memory_mib,
-        )
-
-
-def nearest(free: Sequence[Accelerator], count: int) -> list[Accelerator]:
-    """So many of these that are behind one PCIe switch, else on one NUMA node, else on as few as can be.
-
-    Of several groups the one that has fewest beyond them.
-    """
-    numa = _groups(free, lambda a: str(a.numa))
-    inside = [group for group in numa if len(group) >= count]
-    switches = [s for group in inside for s in _groups(group, lambda a: a.switch or f"alone {a.pci}")]
-    for groups in (switches, inside):
-        if fitting := [group for group in groups if len(group) >= count]:
-            return min(fitting, key=lambda g: (len(g) - count, g[0].pci))[:count]
-    found: list[Accelerator] = []
-    for group in sorted(numa, key=lambda g: (-len(g), g[0].pci)):
-        found += group[: count - len(found)]
-    return found
 
 
 def place_shares(
@@ -120,19 +48,18 @@ def place_shares(
     wanted = request.accelerators
     assert wanted is not None, "planning refuses shares without accelerators"
     numbers = {name: i for i, name in enumerate(topology.stands)}
-    rooms = [Room.of(n, occupancy.parts.get(n.name, ()), wanted.type, numbers[n.name]) for n in nodes]
-    for room in rooms:
-        room.servers = room.fits(wanted.count, share)
-    reports = (*reports, _report(rooms, wanted.type))
+    rooms = rooms_of(wanted, share, request.fabric, occupancy, nodes, numbers)
+    reports = (*reports, _report(rooms, wanted.type, share))
     rooms = sorted((r for r in rooms if r.servers), key=lambda r: r.order)
     whole = Counter(topology.stands[r.node.name].leaf for r in rooms if not r.begun)
+    own = frozenset(occupancy.own)
     most, chosen = 0, None
     for level in _levels(request.required, topology):
         for domain in _domains(rooms, level, topology):
             total = sum(r.servers for r in domain)
             most = max(most, total) if _inside(level, request.required, topology) else most
             if total >= request.count:
-                found = _fill(domain, request.count, topology, whole)
+                found = _fill(domain, request.count, topology, whole, own)
                 if chosen is None or found[0] < chosen[0]:
                     chosen = found
     if chosen is None:
@@ -142,29 +69,59 @@ def place_shares(
         for room, servers in sorted(chosen[1], key=lambda c: c[0].order)
         for s in [topology.stands[room.node.name]] * servers
     ]
+    why = _why([r for r, _ in chosen[1]], request, placed, own)
     return Placement(
         nodes=tuple(placed),
         level=topology.level_of(sorted({n.node for n in placed}, key=numbers.__getitem__)),
-        explanation=Explanation(
-            considered=len(site.nodes), filters=reports, chosen=_why([r for r, _ in chosen[1]], request)
-        ),
+        explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=why),
     )
 
 
-Chosen = tuple[tuple[int, int, int, int, int], list[tuple[Room, int]]]
-"""(nodes broken, leaves, nodes, servers' worth of room that stays on them, place in the tree), rooms with servers."""
+def rooms_of(
+    wanted: AcceleratorCount,
+    share: Share,
+    fabric: str,
+    occupancy: Occupancy,
+    nodes: Iterable[Node],
+    numbers: Mapping[str, int],
+) -> list[Room]:
+    """What is left of each node, with how many servers fit. Nodes that nobody has a part of and that are alike are
+    counted once."""
+    known: dict[object, int] = {}
+    rooms: list[Room] = []
+    for node in nodes:
+        parts = occupancy.parts.get(node.name, ())
+        room = Room.of(node, parts, wanted.type, fabric, numbers[node.name])
+        if parts or (share.numa is None and not share.vfs):
+            room.servers = room.count(wanted.count, share)
+        else:
+            alike = room.layout
+            if alike not in known:
+                known[alike] = room.count(wanted.count, share)
+            room.servers = known[alike]
+        rooms.append(room)
+    return rooms
 
 
-def _fill(rooms: Sequence[Room], count: int, topology: Topology, whole: Mapping[str, int]) -> Chosen:
+Chosen = tuple[tuple[int, int, int, int, int, int], list[tuple[Room, int]]]
+"""(nodes broken, of these not set aside for the project, leaves, nodes, servers' worth of room that stays on them,
+place in the tree), rooms with servers."""
+
+
+def _fill(
+    rooms: Sequence[Room], count: int, topology: Topology, whole: Mapping[str, int], own: Collection[str]
+) -> Chosen:
     """The rooms of a domain that take them: begun ones first, then as few whole ones as can be.
 
     Args:
         whole: leaf -> nodes on it that nobody has anything of.
+        own: nodes that are set aside for the order's project.
     """
 
-    def rank(room: Room) -> tuple[int, int]:
-        """The leaf with fewest whole nodes first, then by name."""
-        return 0 if room.begun else whole[topology.stands[room.node.name].leaf], room.order
+    def rank(room: Room) -> tuple[bool, int, int]:
+        """What is the project's own first, then the leaf with fewest whole nodes, then by name."""
+        fewest = 0 if room.begun else whole[topology.stands[room.node.name].leaf]
+        return room.node.name not in own, fewest, room.order
 
     taken: list[tuple[Room, int]] = []
     for begun in (True, False):
@@ -180,6 +137,7 @@ def _fill(rooms: Sequence[Room], count: int, topology: Topology, whole: Mapping[
     leaves = {topology.stands[r.node.name].leaf for r, _ in taken}
     key = (
         sum(not r.begun for r, _ in taken),
+        sum(not r.begun and r.node.name not in own for r, _ in taken),
         len(leaves),
         len(taken),
         sum(r.servers - n for r, n in taken),
@@ -215,38 +173,49 @@ def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[li
     return list(found.values())
 
 
-def _groups(devices: Iterable[Accelerator], key: Callable[[Accelerator], str]) -> list[list[Accelerator]]:
-    found: dict[str, list[Accelerator]] = {}
-    for one in sorted(devices, key=lambda a: a.pci):
-        found.setdefault(key(one), []).append(one)
-    return list(found.values())
-
-
-def _report(rooms: Sequence[Room], type_: str) -> FilterReport:
+def _report(rooms: Sequence[Room], type_: str, share: Share) -> FilterReport:
     """What of the nodes has too little room for a single server."""
     out = [r for r in rooms if not r.servers]
     return FilterReport(
         filter="room",
         removed=len(out),
         left=len(rooms) - len(out),
-        examples=tuple(f"{r.node.name}: {_left(r, type_)} left" for r in out[:EXAMPLES]),
+        examples=tuple(f"{r.node.name}: {_left(r, type_, share)} left" for r in out[:EXAMPLES]),
     )
 
 
-def _left(room: Room, type_: str) -> str:
+def _left(room: Room, type_: str, share: Share) -> str:
+    """What is left of a node; of one whose NUMA nodes matter, of each."""
     said = [f"{len(room.devices)} {type_}"]
-    said += [f"{room.cores} cores"] if room.node.cores is not None else []
-    said += [f"{room.memory_mib} MiB"] if room.node.memory_mib is not None else []
+    if room.node.cores is not None:
+        said.append(f"{room.pool.cores} cores")
+    if share.dedicated and room.node.dedicated_cores is not None:
+        said.append(f"{room.pool.dedicated} dedicated cores")
+    if room.node.memory_mib is not None:
+        said.append(f"{room.pool.memory_mib} MiB")
+    if share.vfs:
+        said.append(some(room.free_functions, "virtual function"))
+    if share.numa is not None and len(room.pools) > 1:
+        cells = (sum(a.numa == i for a in room.devices) for i in range(len(room.pools)))
+        said.append(f"by NUMA node {' and '.join(f'{n} {type_}' for n in cells)}")
     return ", ".join(said)
 
 
-def _why(rooms: Sequence[Room], request: PlacementRequest) -> str:
+def _why(
+    rooms: Sequence[Room], request: PlacementRequest, placed: Sequence[PlacedNode], own: Collection[str]
+) -> str:
     begun, new = [r.node.name for r in rooms if r.begun], [r.node.name for r in rooms if not r.begun]
     said: list[str] = []
     if begun:
         said.append(f"{first_names(begun)} in part use already, so that whole nodes stay whole")
     if new:
         said.append(f"{first_names(new)} whole until now, since those in part use have no room for it")
+    if mine := [r for r in rooms if r.node.name in own]:
+        said.append(f"{len(mine)} of them set aside for the project")
+    if request.share is not None and request.share.vfs:
+        nodes = {r.node.name: r.node for r in rooms}
+        near = Counter(near_words(nodes[n.node], n.part) for n in placed if n.part)
+        said += [f"virtual functions {where} as the accelerators: {n}" for where, n in sorted(near.items())]
     return f"{some(request.count, 'server')} on {some(len(rooms), 'node')}: {'; '.join(said)}."
 
 

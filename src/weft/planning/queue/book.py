@@ -6,8 +6,9 @@ since two projects may have pods with the same name).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
@@ -23,6 +24,8 @@ from weft.planning.queue.timeline import Timeline
 
 GIVING_BACK = 60.0
 """Assumed seconds until the nodes of a pod are free after its lease ended or its release was requested."""
+EMPTYING = 3600.0
+"""Assumed seconds per server until a shared node whose pods have no end is empty, where a booking depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,13 @@ class Keep:
     def overlaps(self, start: float, end: float) -> bool:
         return self.start < end and self.end > start
 
+    def parts_in(self, start: float, now: float = 0.0) -> Iterator[tuple[str, Part]]:
+        """What it has of shared nodes in a window from `start`, each with its time there."""
+        end = self.gone(now)
+        window = {"start": max(self.start, start), "end": None if end == FOREVER else end}
+        for node, part in self.parts:
+            yield node, part.model_copy(update=window)
+
 
 @dataclass(frozen=True, slots=True)
 class Book:
@@ -115,10 +125,10 @@ class Book:
         )
 
     def kept(self, project: str, start: float, end: float, exclude_pod: str = "") -> dict[str, str]:
-        """Node -> for whom it is kept in this window: booked by a pod other than `exclude_pod`, or reserved."""
+        """Node -> for whom it is kept in this window: booked whole by a pod other than `exclude_pod`, or reserved."""
         found: dict[str, str] = {}
         for keep in self.promises:
-            if keep.name != exclude_pod and keep.overlaps(start, end):
+            if keep.name != exclude_pod and not keep.parts and keep.overlaps(start, end):
                 found.update(
                     dict.fromkeys(keep.nodes, f"booked for pod {keep.label} from {when(keep.start)}")
                 )
@@ -143,19 +153,63 @@ class Book:
         neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *reserved))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
         parts: dict[str, tuple[Part, ...]] = {}
-        for node, part in (p for k in held for p in k.parts):
+        for node, part in (p for k in (*held, *later) for p in k.parts_in(start, now)):
             parts[node] = (*parts.get(node, ()), part)
+        shared = {
+            n: f"booked in part for pod {k.label} from {when(k.start)}"
+            for k in later
+            for n, _ in k.parts
+        }
         return health.model_copy(
-            update={"busy": busy, "reserved": kept, "neighbours": neighbours, "own": own, "parts": parts}
+            update={
+                "busy": busy,
+                "reserved": kept,
+                "shared": shared,
+                "neighbours": neighbours,
+                "own": own,
+                "parts": parts,
+            }
         )
 
+    def emptying(self, now: float) -> Book:
+        """The book as if leases of parts without an end were over some time after everything that is known.
+
+        So an order of whole nodes that fits at no time that is known can be promised shared nodes, which then go to
+        nobody else: those with the fewest servers first. No person is told such a time.
+        """
+        endless = [k for k in self.leases if k.parts and k.end == FOREVER]
+        if not endless:
+            return self
+        servers = Counter(node for k in self.leases for node, _ in k.parts)
+        known = (k.end for k in (*self.leases, *self.promises, *self.reservations) if k.end != FOREVER)
+        last = max((now, *known))
+        ends = {k.name: last + EMPTYING * max(servers[n] for n in k.nodes) for k in endless}
+        return replace(
+            self, leases=tuple(replace(k, end=ends[k.name]) if k.name in ends else k for k in self.leases)
+        )
+
+    def endless(self, nodes: Collection[str]) -> bool:
+        """Whether somebody has parts of these nodes whose lease has no end."""
+        wanted = set(nodes)
+        return any(k.parts and k.end == FOREVER and wanted & set(k.nodes) for k in self.leases)
+
     def conflict(
-        self, nodes: Iterable[str], project: str, start: float, end: float, exclude_pod: str = ""
+        self,
+        nodes: Iterable[str],
+        project: str,
+        start: float,
+        end: float,
+        exclude_pod: str = "",
+        parts: bool = False,
     ) -> float | None:
-        """When the first of these nodes is booked or reserved for someone else in this window."""
+        """When the first of these nodes is booked or reserved for someone else in this window.
+
+        Args:
+            parts: only parts of the nodes are meant; bookings of other parts don't count.
+        """
         wanted = set(nodes)
         theirs = (
-            *(p for p in self.promises if p.name != exclude_pod),
+            *(p for p in self.promises if p.name != exclude_pod and not (parts and p.parts)),
             *(b for b in self.reservations if b.project != project),
         )
         found = [k.start for k in theirs if k.overlaps(start, end) and wanted & set(k.nodes)]

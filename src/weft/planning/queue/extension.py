@@ -8,6 +8,7 @@ from dataclasses import replace
 from weft.model.site import Site
 from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place.filters import carried, closed_leaves
+from weft.planning.place.room import clash
 from weft.planning.place.sharing import Terms
 from weft.planning.queue.book import Book, Keep, when
 
@@ -19,9 +20,11 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
         fabric: fabric that its nodes are on, or IPU-POD.
         lease: the current one.
     """
-    taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name)
+    taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name, bool(lease.parts))
     if taken is not None:
         return f"some of its nodes are booked by others from {when(taken)}"
+    if lease.parts and (why := _parts_taken(site, book, lease, until)):
+        return why
     if fabric not in (*site.fabrics, NO_FABRIC):
         return None
     topology = Topology.of(site, fabric)
@@ -43,6 +46,21 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
         for leaf in sorted(mine):
             if both.get(leaf, 0) > topology.uplinks.get(leaf, 0):
                 return f"the uplinks of leaf {leaf} are booked by others"
+    return None
+
+
+def _parts_taken(site: Site, book: Book, lease: Keep, until: float) -> str | None:
+    """Why what it has of shared nodes is somebody else's by then."""
+    longer = replace(lease, end=until)
+    others = [
+        k for k in (*book.leases, *book.promises) if k.name != lease.name and k.overlaps(lease.end, until)
+    ]
+    for name in sorted({n for n, _ in lease.parts}):
+        mine = [p for n, p in longer.parts_in(lease.end) if n == name]
+        theirs = [p for k in others for n, p in k.parts_in(lease.end) if n == name]
+        node = site.node_by_name.get(name)
+        if node is not None and (what := clash(node, mine, theirs)):
+            return f"some of its nodes are booked by others in part: {what} of {name}"
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Refusal
+from weft.model.placement import Occupancy, Part, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.place.slots import is_slot
@@ -59,6 +59,11 @@ def takes(plan: Plan) -> list[str]:
         *plan.placement.held,
         *(f"{space}/{number}" for space, number in numbers if is_slot(space)),
     ]
+
+
+def parts_of(plan: Plan) -> tuple[tuple[str, Part], ...]:
+    """Node and what a server has of it, for each on a shared node."""
+    return tuple((n.node, n.part) for n in plan.placement.nodes if n.part is not None)
 
 
 def _check_external(order: Resolved) -> None:

@@ -184,8 +184,8 @@ class Shape(Protocol):
         ...
 
     @property
-    def fits_now(self) -> Callable[[Resolved, Occupancy], bool] | None:
-        """For a shape without a timeline: whether an order fits now. None: it has one."""
+    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal] | None:
+        """For a shape without a timeline: where an order would go in an occupancy. None: it has one."""
         ...
 
     def queue(self, settings: QueueSettings) -> QueueSettings:

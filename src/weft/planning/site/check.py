@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import BOOTABLE, Link, Node, Site, Switch
-from weft.planning.fabric.topology import NO_BLOCK, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
 from weft.planning.site.fabrictypes import check_fabric_types
+from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.ranges import check_ranges
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
@@ -37,6 +38,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_dedicated(site),
         *_nodes(site),
         *_adapters(site),
+        *check_parts_of_nodes(site),
         *check_cables(site, links_needed),
         *_flavors(site),
         *check_ipus(site),
@@ -59,7 +61,8 @@ def hints(site: Site) -> tuple[str, ...]:
     bare = [n.name for n in site.nodes if n.role == "compute" and not n.hcas]
     if bare:
         found.append(
-            f"{len(bare)} compute nodes have no adapters and can't be ordered: {', '.join(bare[:3])} …"
+            f"{len(bare)} compute nodes have no adapters and can only be ordered with `fabric: none`: "
+            f"{', '.join(bare[:3])}{' …' if len(bare) > 3 else ''}"
         )
     for switch in site.switches:
         topology = Topology.of(site, switch.fabric) if switch.project is not None else None
@@ -130,6 +133,12 @@ def _canonical_link(link: Link) -> Link:
 
 def _clouds(site: Site) -> Iterator[WrongValue]:
     for name in site.fabrics:
+        if name == NO_FABRIC:
+            yield (
+                ("fabrics", name),
+                name,
+                f"another name: `fabric: {NO_FABRIC}` orders a pod without a fabric",
+            )
         if name in site.clouds:
             yield ("fabrics", name), name, "a fabric and a cloud can't have the same name"
     if len(site.clouds) > 1:

@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple
 from weft.model.errors import ConflictError, InputError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.ids import format_guid
 from weft.model.kinds import Home, kind_of
 from weft.model.mark import outside_name
 from weft.model.order import Order
-from weft.model.placement import Placement
+from weft.model.placement import Part, PlacedNode, Placement
 from weft.model.plan import Allotment
 from weft.model.resources import (
     FloatingIPSpec,
@@ -36,6 +37,7 @@ from weft.model.resources import (
 from weft.model.site import Cloud, Hca, Node, Site
 from weft.model.spaces import SEGMENT as SPACE
 from weft.model.spaces import VLAN
+from weft.planning.fabric.functions import guid_of, mac_of, parsed
 from weft.planning.fabric.segments import management_address, management_pool, rdma_address
 
 SEGMENT = "partition"
@@ -73,6 +75,8 @@ class Wanted(NamedTuple):
 
 MEMBERS: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.ACCESS}
 """Membership of a whole adapter in its pod's segment: all members reach each other."""
+SHARED: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.TRUNK}
+"""Membership of virtual functions: with ports of their own, or by their VLAN's tag on the adapter's port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +86,14 @@ class Member:
     Attributes:
         index: its number in the pod's subnets, from 0.
         name: used in names of its resources: the node, or `node/number` if it can have several servers.
+        functions: for shared adapters, the virtual function of each; else empty.
     """
 
     index: int
     node: Node
     hcas: tuple[Hca, ...]
     name: str
+    functions: tuple[str, ...] = ()
 
     @property
     def management_port(self) -> str:
@@ -96,11 +102,16 @@ class Member:
     def hca_ports(self) -> list[str]:
         return [f"port/{self.name}/{h.name}" for h in self.hcas]
 
+    def macs(self) -> list[str]:
+        """MAC address of each virtual function."""
+        by_name = {h.name: h for h in self.node.hcas}
+        return [mac_of(by_name[hca], number) for hca, number in map(parsed, self.functions)]
+
 
 def members(
-    order: Order, nodes: Sequence[str], site: Site, fabric: str, numbers: Allotment | None = None
+    order: Order, nodes: Sequence[PlacedNode], site: Site, fabric: str, numbers: Allotment | None = None
 ) -> tuple[Member, ...]:
-    """The pod's nodes, by name, with the adapters that the order uses.
+    """The pod's nodes with the adapters that the order uses.
 
     Args:
         numbers: None: not allotted yet.
@@ -108,10 +119,14 @@ def members(
     Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
     """
     found: list[Member] = []
-    for index, name in enumerate(nodes):
+    names = [n.node for n in nodes]
+    for index, (name, placed) in enumerate(zip(names, nodes, strict=True)):
         node = site.node_by_name.get(name)
         if node is None:
             raise ConflictError(f"node {name} of pod {order.name} is no longer in site {site.name}")
+        if order.nodes.sharing == "shared":
+            found.append(_sharing(order, index, node, placed.part, names[:index].count(name), fabric))
+            continue
         hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
         if order.fabric.rdma and len(hcas) < (order.fabric.hcas_per_node or 1):
             raise ConflictError(
@@ -120,9 +135,28 @@ def members(
         if numbers is not None:  # a node added later may have more than the subnet has addresses for
             hcas = hcas[: numbers.rails]
         number = numbers.hosts.get(name, index) if numbers else index
-        called = name if order.nodes.sharing == "dedicated" else f"{name}/{nodes[:index].count(name)}"
-        found.append(Member(number, node, hcas, called))
+        found.append(Member(number, node, hcas, name))
     return tuple(found)
+
+
+def _sharing(order: Order, index: int, node: Node, part: Part | None, before: int, fabric: str) -> Member:
+    """A server on a node that it shares.
+
+    Args:
+        before: servers of the pod on the node that have lower numbers.
+
+    Raises `ConflictError` if the node has an adapter no more that the server has a function of.
+    """
+    functions = part.vfs if part is not None and order.fabric.rdma else ()
+    by_name = {h.name: h for h in node.hcas_on(fabric)}
+    hcas: list[Hca] = []
+    for hca, number in map(parsed, functions):
+        if hca not in by_name or number >= by_name[hca].vfs:
+            raise ConflictError(
+                f"node {node.name} of pod {order.name} has no virtual function {hca}/{number} on fabric {fabric} now"
+            )
+        hcas.append(by_name[hca])
+    return Member(index, node, tuple(hcas), f"{node.name}/{before}", functions)
 
 
 def podgraph(
@@ -140,7 +174,7 @@ def podgraph(
     Raises `ConflictError` if a placed node isn't in the site, `InputError` if the order wants a router or a
     floating IP where the cloud has no external network.
     """
-    inside = members(order, [n.node for n in placement.nodes], site, fabric, allotment)
+    inside = members(order, placement.nodes, site, fabric, allotment)
     wanted: list[Wanted] = [
         *(_rdma(inside, allotment, site, fabric) if order.fabric.rdma else ()),
         *_management(order, allotment, site, cloud),
@@ -175,11 +209,8 @@ def wants_router(order: Order) -> bool:
 
 def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str) -> Iterator[Wanted]:
     """The segment, and the network and subnet of its adapters."""
-    # All adapters of the node on this fabric, also where the order uses fewer: the node is the pod's alone, and
-    # Nova, not we, picks which of the physical functions each port gets.
     kind = site.fabrics[fabric].type
-    ids = sorted(h.port_id for m in inside for h in m.node.hcas_on(fabric))
-    members = tuple(Membership(port=one, mode=MEMBERS[kind]) for one in ids)
+    members = tuple(sorted(_memberships(inside, kind, fabric), key=lambda m: m.port))
     number = allotment.numbers[SPACE + fabric]
     yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members))
     rdma = NetworkSpec(
@@ -191,6 +222,27 @@ def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: st
     # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
     without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
     yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
+
+
+def _memberships(inside: Sequence[Member], kind: FabricKind, fabric: str) -> Iterator[Membership]:
+    """What of the pod's nodes is in its segment.
+
+    All adapters of a whole node on this fabric, also where the order uses fewer: the node is the pod's alone, and Nova,
+    not we, picks which of the physical functions each port gets. The same of virtual functions: on InfiniBand each has
+    a port of its own wherever it is, on Ethernet its VLAN is on every adapter that it may be behind.
+    """
+    done: set[str] = set()
+    for m in inside:
+        ids = [h.port_id for h in m.node.hcas_on(fabric) if h.vfs or not m.functions]
+        if m.functions and kind is FabricKind.INFINIBAND:
+            for mac in m.macs():
+                yield Membership(port=format_guid(guid_of(mac)), mode=SHARED[kind], behind=tuple(sorted(ids)))
+            continue
+        mode = SHARED[kind] if m.functions else MEMBERS[kind]
+        for one in ids:
+            if one not in done:
+                done.add(one)
+                yield Membership(port=one, mode=mode)
 
 
 def _management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[Wanted]:
@@ -250,12 +302,15 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
         )
         needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
         yield Wanted(m.management_port, management, needs, m.node.name)
+        macs = m.macs()
         for number, key in enumerate(m.hca_ports()):
             rdma = PortSpec(
                 network=RDMA_NETWORK,
                 subnet=RDMA_SUBNET,
                 address=rdma_address(allotment.rdma_cidr, m.index, number, rails),
-                vnic_type="direct-physical",
+                mac=macs[number] if macs else None,
+                vnic_type="direct" if macs else "direct-physical",
+                function=m.functions[number] if macs else None,
                 host=m.node.nova_host,
             )
             yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)

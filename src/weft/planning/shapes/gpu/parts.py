@@ -17,9 +17,10 @@ from weft.planning.words import some
 
 
 class PartsShape(GpuShape):
-    """Like whole nodes, except for the placement of servers, and without bookings."""
+    """Like whole nodes, except for the placement of servers and what of a node each has."""
 
     name = "parts"
+    units = "servers"
     changeable = frozenset(
         {"access.ssh_from", "access.floating_ip", "network.router", "lease.end", "lease.duration"}
     )
@@ -28,11 +29,11 @@ class PartsShape(GpuShape):
         return order.nodes.sharing == "shared"
 
     @property
-    def fits_now(self) -> Callable[[Resolved, Occupancy], bool]:
-        return _fits
+    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal]:
+        return _places
 
     def is_full(self, refusal: Refusal) -> bool:
-        return False  # when parts will be free is not in the book
+        return bool(refusal.explanation.filters)
 
     def crew(
         self,
@@ -73,5 +74,5 @@ class PartsShape(GpuShape):
 PARTS = PartsShape()
 
 
-def _fits(order: Resolved, occupancy: Occupancy) -> bool:
-    return isinstance(place(request_of(order), order.site, occupancy), Placement)
+def _places(order: Resolved, occupancy: Occupancy) -> Placement | Refusal:
+    return place(request_of(order), order.site, occupancy)

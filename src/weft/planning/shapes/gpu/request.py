@@ -16,7 +16,7 @@ def boot_key(cloud: str, project: str, image: str, flavor: str) -> str:
 
 
 def least_hcas(order: Order) -> int:
-    """Adapters on the fabric that each node must have."""
+    """Adapters on the fabric that each node must have; of shared ones, those that a server has a function of."""
     return (order.fabric.hcas_per_node or 1) if order.fabric.rdma else 0
 
 
@@ -60,4 +60,11 @@ def _share(resolved: Resolved) -> Share | None:
     if flavor.accelerators is None:
         allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none"
         raise InputError("nodes.flavor", resolved.flavor, allowed)
-    return Share(cores=flavor.cores, memory_mib=flavor.memory_mib, one_numa=flavor.one_numa)
+    return Share(
+        cores=flavor.cores,
+        memory_mib=flavor.memory_mib,
+        dedicated=flavor.dedicated_cores,
+        numa=flavor.numa,
+        affinity=flavor.affinity,
+        vfs=(order.fabric.hcas_per_node or 1) if order.fabric.rdma else 0,
+    )

@@ -10,7 +10,7 @@ from weft.model.fabric import Capabilities
 from weft.model.fabrictypes import FABRIC_TYPES
 from weft.model.ids import moment
 from weft.model.order import Level, Order
-from weft.model.placement import Explanation, Occupancy, Refusal
+from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec, SegmentSpec
 from weft.model.site import AcceleratorCount, Node, Site
@@ -55,6 +55,7 @@ SAYS = Sayings(
         "fabric.bisection_gbps: {n} instead of {n}",
         "fabric.hcas_per_node: {n} instead of {n}",
         "fabric.hcas: dedicated (whole adapters, one server per node)",
+        "nodes.sharing: shared",
     ),
 )
 
@@ -97,7 +98,7 @@ class GpuShape:
         return book.timeline(site, name, health, now)
 
     @property
-    def fits_now(self) -> Callable[[Resolved, Occupancy], bool] | None:
+    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal] | None:
         return None
 
     def queue(self, settings: QueueSettings) -> QueueSettings:
@@ -119,13 +120,13 @@ class GpuShape:
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
         # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
-        refused = _not_possible(asked, fabric, capabilities.get(fabric))
+        refused = _not_possible(order, capabilities.get(fabric))
         if refused is not None:
             return refused
         placement = place(request_of(order), site, occupancy)
         if isinstance(placement, Refusal):
             return placement
-        inside = members(asked, [n.node for n in placement.nodes], site, fabric)
+        inside = members(asked, placement.nodes, site, fabric)
         rails = max(len(m.hcas) for m in inside)
         numbered = fabric if asked.fabric.rdma else None
         allotment = allot(site, cloud, numbered, asked.network, used, len(inside), rails)
@@ -248,22 +249,24 @@ def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
     return sum(a.type == accelerators.type for a in node.accelerators) >= accelerators.count
 
 
-def _not_possible(order: Order, fabric: str, can: Capabilities | None) -> Refusal | None:
-    """What the fabric's manager can't do, as it reports."""
+def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | None:
+    """What the fabric's manager can't do, as it reports, or the site doesn't have."""
+    order, fabric = resolved.order, resolved.fabric
     if order.fabric.hcas != "shared":
         return None
+    change = "fabric.hcas: dedicated (whole adapters, one server per node)"
     if can is None:
         why = "what its manager can do is not known"
     elif not can.virtual_functions:
         why = can.why_no_virtual_functions
-    else:
+    elif not any(h.vfs for n in resolved.site.nodes for h in n.hcas_on(fabric)):
         why = "the site describes no virtual functions"
+    elif order.nodes.sharing == "dedicated":
+        why, change = "whole nodes have whole adapters", "nodes.sharing: shared"
+    else:
+        return None
     reason = f"shared adapters are not possible on fabric {fabric}: {why}"
-    return Refusal(
-        reason=reason,
-        explanation=Explanation(considered=0, chosen=reason),
-        would_fit=("fabric.hcas: dedicated (whole adapters, one server per node)",),
-    )
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(change,))
 
 
 def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:

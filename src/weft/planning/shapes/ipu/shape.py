@@ -48,7 +48,7 @@ class IpuShape:
     name = "ipus"
     units = "IPU-Machines"
     changeable = CHANGEABLE
-    fits_now = None
+    places = None
     says = SAYS
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
 

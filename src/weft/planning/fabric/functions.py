@@ -1,0 +1,64 @@
+"""Virtual functions of adapters (SR-IOV): their names, addresses and GUIDs, and which adapter one is of. Pure.
+
+weft counts the functions of an adapter from 0 and calls them `mlx5_0/3`. That isn't the index on the host: Nova takes
+any free function of the physical network for a port. What weft fixes is the function's identity, the MAC address that
+the port asks for; on InfiniBand the GUID follows from it, so that a segment has its member before there is a function.
+
+Sources: SR-IOV 1.1 §2.1.2 (routing ids), networking-mlnx (MAC to GUID: two zero bytes in the middle).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from weft.model.ids import format_guid
+from weft.model.site import MOST_VFS, Hca, Node
+
+_LOCAL = 0x02
+"""First byte of a locally administered unicast MAC address (IEEE 802-2014 §8.4)."""
+
+
+def named(hca: Hca, number: int) -> str:
+    """What weft calls a function."""
+    return f"{hca.name}/{number}"
+
+
+def parsed(name: str) -> tuple[str, int]:
+    """Name of the adapter and number of a function."""
+    hca, _, number = name.rpartition("/")
+    return hca, int(number)
+
+
+def first_mac(hca: Hca) -> int:
+    """MAC address of its function 0; the others follow one by one."""
+    if hca.vf_mac is not None:
+        return int(hca.vf_mac.replace(":", ""), 16)
+    digest = hashlib.sha256(format_guid(hca.port_guid).encode()).digest()
+    return int.from_bytes(bytes((_LOCAL, *digest[:4])), "big") * MOST_VFS
+
+
+def mac_of(hca: Hca, number: int) -> str:
+    """MAC address of a function."""
+    return ":".join(f"{byte:02x}" for byte in (first_mac(hca) + number).to_bytes(6, "big"))
+
+
+def guid_of(mac: str) -> int:
+    """Port GUID of an InfiniBand function with this MAC address."""
+    whole = bytes.fromhex(mac.replace(":", ""))
+    return int.from_bytes((*whole[:3], 0, 0, *whole[3:]), "big")
+
+
+def adapter_at(node: Node, slot: str) -> str | None:
+    """Name of the adapter that has the function at this PCI address; None: the site doesn't say."""
+    address = routing_id(slot)
+    for hca in node.hcas:
+        if hca.vf_pci is not None and 0 <= address - routing_id(hca.vf_pci) < hca.vfs:
+            return hca.name
+    return None
+
+
+def routing_id(pci: str) -> int:
+    """domain:bus:slot.function as one number, which the functions of an adapter count up."""
+    domain, bus, rest = pci.split(":")
+    slot, function = rest.split(".")
+    return int(domain, 16) << 16 | int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)

@@ -1,0 +1,168 @@
+"""Orders for parts of nodes in time: who starts now, who is promised when, on which parts. Pure.
+
+The rules are those of `weft.planning.queue.queue`: promised ones first, then fair share, then as they came; the head
+that doesn't fit is promised its earliest start, and others go first only where that leaves every promise untouched.
+There is no engine with bit masks: a window is an occupancy, and what fits in it is asked of placement itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.model.placement import Occupancy, Placement, Refusal
+from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import Terms
+from weft.planning.queue.book import Book, Keep, when
+from weft.planning.queue.queue import QueueSettings
+
+MOST_MOMENTS = 16
+"""Ends of leases and promises that are tried for a start after the first one at which the leases alone leave room."""
+
+Places = Callable[[Occupancy], Placement | Refusal]
+"""Where an order would go, for all that it asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """An order for parts that waits.
+
+    Attributes:
+        pod: its id; `name` for people.
+        duration: seconds; `until`: when it ends at the latest, however late it starts.
+        fixed: its start was promised when it was ordered.
+    """
+
+    pod: str
+    project: str
+    name: str
+    places: Places
+    submitted: float
+    duration: float
+    until: float = FOREVER
+    not_before: float = 0.0
+    fixed: bool = False
+
+    def end(self, start: float) -> float:
+        return min(start + self.duration, self.until)
+
+
+@dataclass(slots=True)
+class Shown:
+    """What one look gave.
+
+    Attributes:
+        start: who starts now; then the rest says nothing.
+        why: pod -> why it goes on waiting; `place`: its place in the queue, from 1, unless its start was promised with
+            the order.
+        promises: pod -> what is kept for it.
+    """
+
+    start: str | None = None
+    why: dict[str, str] = field(default_factory=dict[str, str])
+    place: dict[str, int] = field(default_factory=dict[str, int])
+    promises: dict[str, Keep] = field(default_factory=dict[str, Keep])
+
+
+def look(
+    book: Book,
+    sharers: Sequence[Sharer],
+    health: Occupancy,
+    settings: QueueSettings,
+    used: Mapping[str, float],
+    now: float,
+) -> Shown:
+    """One look at everybody who waits for parts.
+
+    Args:
+        book: with the promises of all; `health`: what is out of order.
+        used: project -> node-seconds, older ones counted less.
+    """
+    found = Shown()
+    promises = {p.name: p for p in book.promises}
+    ranked = _ranked(sharers, promises, settings, used)
+    found.place = {s.pod: n for n, s in enumerate((s for s in ranked if not s.fixed), start=1)}
+    floating = 0
+    for one in ranked:
+        if one.until <= now:
+            found.why[one.pod] = "its lease has ended"
+            continue
+        kept = promises.get(one.pod)
+        due = one.not_before <= now and (not one.fixed or kept is None or kept.start <= now)
+        if due and _fits(one, book, health, now, now) is not None:
+            found.start = one.pod
+            return found
+        if kept is None or _broken(kept, health):
+            allowed = one.fixed or floating < settings.promises
+            again = earliest(one, book, health, max(now, one.not_before), now) if allowed else None
+            kept = again or kept
+            if kept is None:
+                found.why[one.pod] = "no time is known at which it fits" if allowed else "waiting for capacity"
+                continue
+            book = replace(book, promises=(*(p for p in book.promises if p.name != one.pod), kept))
+        floating += not one.fixed
+        found.promises[one.pod] = kept
+        found.why[one.pod] = _why(one, kept, now)
+    return found
+
+
+def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: float) -> Keep | None:
+    """The first start from `begin` that leaves every promise untouched, with the parts; None: not as far as is known.
+
+    Only ends can make room. Those after which the leases alone still leave none are passed over by bisection.
+    """
+    ends = {k.gone(now) for k in book.leases} | {k.end for k in (*book.promises, *book.reservations)}
+    moments = sorted(m for m in {begin, *ends} if begin <= m < one.until and m != FOREVER)
+    alone = replace(book, promises=(), reservations=())
+
+    def has_room(at: float) -> bool:
+        return _fits(one, alone, health, at, now, at_end=True) is not None
+
+    first = bisect_left(moments, True, key=has_room)
+    for at in moments[first : first + MOST_MOMENTS]:
+        if (placed := _fits(one, book, health, at, now, at_end=at > now)) is not None:
+            return _keep(one, at, placed)
+    return None
+
+
+def _fits(
+    one: Sharer, book: Book, health: Occupancy, at: float, now: float, at_end: bool = False
+) -> Placement | None:
+    """Where it would go from then on; `at_end`: leases that end at that moment are over."""
+    present = -1.0 if at_end else now  # what is late counts only for a start now
+    occupancy = book.occupancy(health, one.project, present, at, one.end(at), one.pod)
+    placed = one.places(occupancy)
+    return placed if isinstance(placed, Placement) else None
+
+
+def _keep(one: Sharer, at: float, placed: Placement) -> Keep:
+    parts = tuple((n.node, n.part) for n in placed.nodes if n.part is not None)
+    return Keep(one.pod, one.project, placed.held, at, one.end(at), one.name, Terms(one.project), parts=parts)
+
+
+def _broken(kept: Keep, health: Occupancy) -> bool:
+    """Whether a node of a promise is out of order."""
+    return any(n in health.down or n in health.quarantined for n in kept.nodes)
+
+
+def _ranked(
+    sharers: Iterable[Sharer],
+    promises: Mapping[str, Keep],
+    settings: QueueSettings,
+    used: Mapping[str, float],
+) -> list[Sharer]:
+    def rank(one: Sharer) -> tuple[int, float, float, str]:
+        if one.pod in promises:
+            return 0, promises[one.pod].start, one.submitted, one.pod
+        score = used.get(one.project, 0.0) / settings.shares.get(one.project, 1.0) if settings.shares else 0.0
+        return 1, score, one.submitted, one.pod
+
+    return sorted(sharers, key=rank)
+
+
+def _why(one: Sharer, kept: Keep, now: float) -> str:
+    if kept.start <= now:
+        return "due to start, but its nodes are not released yet"
+    how = "starts at" if one.fixed else "waiting for capacity; starts by"
+    return f"{how} {when(kept.start)}, servers booked: {len(kept.parts)}"

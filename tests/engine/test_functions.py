@@ -1,0 +1,244 @@
+"""Virtual functions of adapters on shared nodes, from order to receipt, on Ethernet and InfiniBand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_ethernet_life import ethernet
+from weft.app.shown import shown
+from weft.engine.audit import Auditor
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.errors import PermanentError, RefusedError
+from weft.model.fabrictypes import Mode
+from weft.model.ids import format_guid
+from weft.model.order import Order
+from weft.model.placement import Part
+from weft.model.pod import PodState
+from weft.model.resources import PortSpec, SegmentSpec
+from weft.model.site import Site
+from weft.planning.fabric.functions import guid_of
+from weft.ports.fabric import FabricDriver
+from weft.testing.ethernet import FakeEthernet
+from weft.testing.fabric import FakeFabric
+
+pytestmark = pytest.mark.database
+
+VFS = 4
+
+
+def with_functions(site: Site, vfs: int = VFS) -> Site:
+    """Each adapter of a compute node has so many, at PCI addresses of their own."""
+    document = site.model_dump(mode="json")
+    for node in document["nodes"]:
+        if node["role"] == "compute":
+            for i, hca in enumerate(node["hcas"]):
+                hca |= {"vfs": vfs, "vf_pci": f"0000:d{i}:00.2"}
+    return Site.model_validate(document)
+
+
+def slots(site: Site, node: str, vfs: int = VFS) -> list[str]:
+    """PCI addresses of a host's functions, by adapter."""
+    return [f"0000:d{i}:00.{2 + n}" for i, _ in enumerate(site.node_by_name[node].hcas) for n in range(vfs)]
+
+
+def small(name: str, count: int = 1, **fabric: Any) -> Order:
+    nodes = {"count": count, "flavor": "gpu1", "image": "tiny", "sharing": "shared"}
+    return Order.model_validate({"name": name, "nodes": nodes, "fabric": {"hcas": "shared", **fabric}})
+
+
+def furnished(house: House, site: Site, make: Callable[[Site], FabricDriver]) -> House:
+    house.site, fabric = site, make(site)
+    house.world = replace(
+        house.world, resources={**house.world.resources, "ib0": fabric}, fabrics={"ib0": fabric}
+    )
+    house.store.apply_site(site, "test")
+    for node in site.nodes:
+        if node.role == "compute":
+            house.cloud.offers.functions[node.nova_host] = slots(site, node.name)
+    return house
+
+
+@pytest.fixture(params=["ethernet", "infiniband"])
+def house(database: Database, database_url: str, request: pytest.FixtureRequest) -> Generator[House]:
+    house = House(database, database_url)
+    if request.param == "ethernet":
+        site = with_functions(ethernet(house.site))
+        furnished(house, site, lambda site: FakeEthernet(site, "ib0", virtual_functions=True))
+    else:
+        site = with_functions(house.site)
+        furnished(house, site, lambda site: FakeFabric(site, "ib0", virtual_functions=True))
+    yield house
+    house.close()
+
+
+def part(pod: PodRecord, server: int = 0) -> Part:
+    found = pod.plan.placement.nodes[server].part
+    assert found is not None
+    return found
+
+
+def port(pod: PodRecord) -> PortSpec:
+    """The first virtual function's."""
+    found = [r.spec for r in pod.plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.function]
+    return found[0]
+
+
+def segment(pod: PodRecord) -> SegmentSpec:
+    return next(r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec))
+
+
+def held(house: House) -> dict[str, str | None]:
+    """node:function -> slot, of everybody."""
+    rows = house.store.capacity().parts
+    return {f"{r['node']}:{vf}": slot for r in rows for vf, slot in r["functions"].items()}
+
+
+def test_two_pods_share_a_host_with_functions_of_their_own_and_give_them_back(house: House) -> None:
+    """Each in its own segment with exactly its members; the receipt reads them gone while the other goes on."""
+    one = house.run(house.order(small("one")), PodState.READY)
+    two = house.run(house.order(small("two")), PodState.READY)
+    assert one.nodes == two.nodes and part(one).vfs != part(two).vfs
+    spec = port(one)
+    assert (spec.vnic_type, spec.function) == ("direct", part(one).vfs[0]) and spec.mac != port(two).mac
+    fabric = house.world.fabric("ib0")
+    assert segment(one).number != segment(two).number
+    for pod in (one, two):
+        spec = segment(pod)
+        assert fabric.snapshot().ports_in[spec.number] == spec.ports
+        assert not fabric.check(spec, fabric.snapshot()).problems
+    assert Auditor(house.store, house.world, house.site, house.clock).check().findings == ()
+    house.release(one)
+    house.run(one, PodState.RELEASED)
+    signed = house.store.receipt(one.id)
+    assert signed is not None and signed.receipt.clean
+    assert segment(one).number not in fabric.snapshot().ports_in
+    assert [k.partition(":")[2] for k in held(house)] == [part(two).vfs[0]]
+    assert fabric.snapshot().ports_in[segment(two).number] == segment(two).ports
+
+
+def test_members_are_the_functions_own_ports_or_the_tag_on_every_adapter(house: House) -> None:
+    pod = house.order(small("p"))
+    node = house.site.node_by_name[pod.nodes[0]]
+    physical = sorted(h.port_id for h in node.hcas_on("ib0"))
+    members = segment(pod).members
+    if house.site.fabrics["ib0"].type == "ethernet":
+        assert [(m.port, m.mode, m.behind) for m in members] == [(p, Mode.TRUNK, ()) for p in physical]
+        return
+    mac = port(pod).mac
+    assert mac is not None
+    own = format_guid(guid_of(mac))
+    assert [(m.port, m.mode, m.behind) for m in members] == [(own, Mode.FULL, tuple(physical))]
+
+
+def test_the_slot_that_nova_has_bound_is_read_back(house: House) -> None:
+    """Counted at the adapter near the accelerator; Nova takes the last adapter's last function. Both are known then."""
+    first = house.order(small("p"))
+    (node,) = first.nodes
+    assert list(held(house).values()) == [None]
+    there = slots(house.site, node)
+    house.cloud.offers.functions[house.site.node_by_name[node].nova_host] = there[::-1]
+    house.run(first, PodState.READY)
+    assert held(house) == {f"{node}:{part(first).vfs[0]}": there[-1]}
+    book = house.store.capacity().book()
+    ((_, kept),) = next(k.parts for k in book.leases)
+    assert kept.slots == {part(first).vfs[0]: there[-1]}
+
+
+def test_tenants_learn_neither_slots_nor_functions_of_others(house: House) -> None:
+    pod = house.run(house.order(small("p")), PodState.READY)
+    told = shown(house.service.show_pod(house.request(), "p")).model_dump_json()
+    assert not any(slot in told for slot in slots(house.site, pod.nodes[0]))
+    assert shown(house.service.show_pod(house.request(), "p")).placed[0].part is None
+
+
+def test_as_many_servers_as_functions_and_no_more(house: House) -> None:
+    """Each host has 2 adapters of 4: its 8 accelerators go with 8 functions; with two each only 4 servers fit."""
+    adapters = len(house.site.node_by_name["gpu01"].hcas_on("ib0"))
+    each = min(8, adapters * VFS // 2)
+    pod = house.order(small("p", each, hcas_per_node=2))
+    assert len(pod.nodes) == 1 and len(held(house)) == 2 * each
+    assert all(len({vf.split("/")[0] for vf in part(pod, i).vfs}) == 2 for i in range(each))
+    other = house.order(small("q", hcas_per_node=2))
+    assert other.nodes != pod.nodes
+
+
+def test_many_at_once_never_have_one_function_twice(house: House) -> None:
+    requests = [house.request() for _ in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        views = list(pool.map(lambda i: house.service.create_pod(requests[i], small(f"p{i}")), range(16)))
+    assert len(views) == 16 == len(held(house))
+    macs = [port(house.store.find_pod(v.id, None)).mac for v in views]
+    assert len(set(macs)) == 16
+
+
+def test_the_database_itself_gives_no_function_and_no_slot_twice(house: House) -> None:
+    one, two = house.order(small("one")), house.order(small("two"))
+    (node,) = one.nodes
+    for statement in ("function", "slot"):
+        with pytest.raises(PermanentError), house.database.transaction() as tx:
+            if statement == "function":
+                tx.run("hold_function", node=node, function=part(one).vfs[0], pod_id=two.id, server=0)
+                continue
+            for pod in (one, two):
+                key = next(r.key for r in pod.plan.graph.resources if r.spec == port(pod))
+                tx.run("bind_function", pod_id=pod.id, key=key, slot="0000:d0:00.2")
+
+
+def test_who_was_read_last_has_the_slot(house: House) -> None:
+    """Two ports can't be bound at one function: the other one's is out of date, and is read again."""
+    one = house.run(house.order(small("one")), PodState.READY)
+    before = held(house)
+    ((_, slot),) = before.items()
+    two = house.order(small("two"))
+    (node,) = two.nodes
+    host = house.site.node_by_name[node].nova_host
+    house.cloud.offers.functions[host] = [s for s in slots(house.site, node) if s != slot]
+    for thing in house.cloud.things():
+        if thing.facts.get("pci_slot") == slot:
+            thing.facts["pci_slot"] = None  # its server was stopped, say, and has given it back
+    house.cloud.offers.functions[host] = slots(house.site, node)
+    house.run(two, PodState.READY)
+    assert held(house) == {f"{node}:{part(one).vfs[0]}": None, f"{node}:{part(two).vfs[0]}": slot}
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("manager", "the switches' driver puts whole ports into VLANs|OpenSM has no virtual ports"),
+        ("site", "the site describes no virtual functions"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_its_reason(house: House, why: str, reason: str) -> None:
+    is_ethernet = house.site.fabrics["ib0"].type == "ethernet"
+    site = with_functions(house.site, 0 if why == "site" else VFS)
+    if why == "site":
+        document = site.model_dump(mode="json")
+        for hca in (h for n in document["nodes"] for h in n["hcas"]):
+            hca["vf_pci"] = None
+        site = Site.model_validate(document)
+    able = why == "site"
+    furnished(
+        house,
+        site,
+        lambda site: (
+            FakeEthernet(site, "ib0", virtual_functions=able)
+            if is_ethernet
+            else FakeFabric(site, "ib0", virtual_functions=able)
+        ),
+    )
+    with pytest.raises(RefusedError, match=f"shared adapters are not possible on fabric ib0: ({reason})"):
+        house.order(small("p"))
+
+
+def test_whole_nodes_have_whole_adapters(house: House) -> None:
+    order = small("p")
+    whole = order.model_copy(update={"nodes": order.nodes.model_copy(update={"sharing": "dedicated"})})
+    with pytest.raises(RefusedError, match="whole nodes have whole adapters"):
+        house.order(whole)
