@@ -186,7 +186,9 @@ def _shares(
             return one
         kept = seen.promises.get(pod)
         expected = max(kept.start, now) if kept else None
-        found.notes[one.id] = Note(seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept)
+        found.notes[one.id] = Note(
+            seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept
+        )
     due = [p.start for p in seen.promises.values() if p.start > now]
     due += [w.not_before for w in sharers if w.not_before > now]
     found.next_at = min(found.next_at, *due) if due else found.next_at

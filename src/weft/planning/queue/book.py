@@ -156,9 +156,7 @@ class Book:
         for node, part in (p for k in (*held, *later) for p in k.parts_in(start, now)):
             parts[node] = (*parts.get(node, ()), part)
         shared = {
-            n: f"booked in part for pod {k.label} from {when(k.start)}"
-            for k in later
-            for n, _ in k.parts
+            n: f"booked in part for pod {k.label} from {when(k.start)}" for k in later for n, _ in k.parts
         }
         return health.model_copy(
             update={

@@ -98,7 +98,9 @@ def look(
             again = earliest(one, book, health, max(now, one.not_before), now) if allowed else None
             kept = again or kept
             if kept is None:
-                found.why[one.pod] = "no time is known at which it fits" if allowed else "waiting for capacity"
+                found.why[one.pod] = (
+                    "no time is known at which it fits" if allowed else "waiting for capacity"
+                )
                 continue
             book = replace(book, promises=(*(p for p in book.promises if p.name != one.pod), kept))
         floating += not one.fixed
