@@ -23,6 +23,7 @@ from weft.model.placement import Part
 from weft.model.pod import PodState
 from weft.model.resources import PortSpec, SegmentSpec
 from weft.model.site import Site
+from weft.model.views import PartsRowView
 from weft.planning.fabric.functions import guid_of
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet
@@ -242,3 +243,18 @@ def test_whole_nodes_have_whole_adapters(house: House) -> None:
     whole = order.model_copy(update={"nodes": order.nodes.model_copy(update={"sharing": "dedicated"})})
     with pytest.raises(RefusedError, match="whole nodes have whole adapters"):
         house.order(whole)
+
+
+def test_capacity_counts_free_functions(house: House) -> None:
+    """A row without a fabric, and one on the fabric with what is left of its virtual functions."""
+
+    def row() -> PartsRowView:
+        found = house.service.capacity(house.operator).parts
+        assert {r.fabric for r in found} == {"none", "ib0"}
+        return next(r for r in found if r.fabric == "ib0")
+
+    empty = row()
+    house.run(house.order(small("one")), PodState.READY)
+    taken = row()
+    assert empty.functions is not None and taken.functions == empty.functions - 1
+    assert (taken.free, taken.shared) == (empty.free - 1, 1)

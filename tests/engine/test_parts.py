@@ -18,6 +18,7 @@ from weft.model.order import FabricOrder, Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import ProjectLimits, QueuePolicy
+from weft.model.views import PartsRowView
 
 pytestmark = pytest.mark.database
 
@@ -209,3 +210,25 @@ def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason
 def test_what_is_for_whole_nodes_alone_is_refused_when_it_is_read(more: dict[str, object], what: str) -> None:
     with pytest.raises(ValidationError, match=f"omit {what}"):
         small("p", 2, **more)
+
+
+def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
+    """The largest order that is told fits; one server more is refused."""
+
+    def row() -> PartsRowView:
+        (found,) = house.service.capacity(house.operator).parts
+        return found
+
+    empty = row()
+    assert (empty.fabric, empty.accelerator, empty.free) == ("none", "h100", empty.total)
+    assert (empty.shared, empty.functions) == (0, None)
+    ready(house, "train", 3)
+    taken = row()
+    assert (taken.free, taken.shared, taken.nodes) == (empty.total - 3, 1, empty.nodes)
+    (one,) = [x for x in taken.largest if x.accelerators == 1]
+    with pytest.raises(RefusedError):
+        house.order(small("too-many", one.count + 1))
+    house.run(house.order(small("rest", one.count)), PodState.READY)
+    full = row()
+    assert full.free == full.total - 3 - one.count
+    assert [x.count for x in full.largest if x.accelerators == 1] == [0]

@@ -100,6 +100,12 @@ def _text(found: Json) -> list[str]:
         where = f"fabric {row['fabric']}, cloud {row['cloud']}"
         lines += ["", f"{each} ({where}): {row['free']} of {row['nodes']} nodes are free"]
         lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
+    for row in found["parts"]:
+        where = "no fabric" if row["fabric"] == "none" else f"fabric {row['fabric']}"
+        free = f"{row['free']} of {row['total']} are free on {row['nodes']} nodes, {row['shared']} of them shared"
+        more = f"; {row['functions']} virtual functions are free" if row["functions"] is not None else ""
+        lines += ["", f"{row['accelerator']} in parts of nodes ({where}, cloud {row['cloud']}): {free}{more}"]
+        lines += table(("flavor", "accelerators", "servers"), _servers(row), "  ")
     for pod in found["ipus"]:
         free = f"{pod['free']} of {pod['machines']} IPU-Machines are free"
         hosts = f"Poplar servers with capacity: {pod['poplar_servers']}"
@@ -110,6 +116,10 @@ def _text(found: Json) -> list[str]:
         lines = ["", "no node can be ordered"]
     queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "the queue is empty"
     return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
+
+
+def _servers(row: Json) -> list[dict[str, Any]]:
+    return [{**one, "servers": one["count"]} for one in row["largest"]]
 
 
 def _levels(row: Json) -> list[dict[str, Any]]:

@@ -292,6 +292,30 @@ class CapacityRowView(Document):
     )
 
 
+class LargestPartsView(Document):
+    """The largest order of servers on shared nodes that fits now."""
+
+    flavor: str
+    accelerators: int = Field(description="Accelerators of each server.")
+    count: int = Field(description="Servers; 0: none.")
+
+
+class PartsRowView(Document):
+    """One type of accelerator on nodes that can be shared."""
+
+    fabric: str = Field(description="Fabric with virtual functions, or `none`: pods without a fabric.")
+    cloud: str
+    accelerator: str = Field(description="Type of the accelerators.")
+    total: int = Field(description="Accelerators of that type.")
+    free: int = Field(description="Those that can be ordered for that long.")
+    nodes: int = Field(description="Nodes that have them.")
+    shared: int = Field(description="Nodes that are partly in use.")
+    functions: int | None = Field(
+        default=None, description="Free virtual functions on these nodes; none without a fabric."
+    )
+    largest: tuple[LargestPartsView, ...]
+
+
 class LargestIpusView(Document):
     """The largest order of IPUs that fits now."""
 
@@ -326,6 +350,9 @@ class CapacityView(Document):
     at: datetime
     duration: str = Field(description="How long an order must be able to run.")
     rows: tuple[CapacityRowView, ...]
+    parts: tuple[PartsRowView, ...] = Field(
+        default=(), description="Parts of nodes (`nodes.sharing: shared`), unless a level is given."
+    )
     ipus: tuple[IpuCapacityView, ...] = Field(
         default=(), description="IPU-PODs; omitted if a level is given."
     )

@@ -13,7 +13,7 @@ from weft.model.order import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
 from weft.model.views import LargestView
-from weft.planning.fabric.topology import NO_BLOCK
+from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
@@ -71,7 +71,12 @@ def capacity(
     rows: list[CapacityRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):
-            kind = Kind(cloud, 1, wanted.type if wanted else None, wanted.count if wanted else 0)
+            kind = Kind(
+                cloud,
+                int(fabric != NO_FABRIC),
+                wanted.type if wanted else None,
+                wanted.count if wanted else 0,
+            )
             rows.append(_row(line, Ask("capacity", 1, project, kind), wanted, now, duration))
     return Capacity(fabric=fabric, rows=tuple(r for r in rows if r.nodes))
 

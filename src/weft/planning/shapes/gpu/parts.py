@@ -10,6 +10,7 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.placement import place
+from weft.planning.shapes.gpu.partscapacity import parts_rows
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
 from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
@@ -56,19 +57,16 @@ class PartsShape(GpuShape):
             f"(required {plan.order.locality.required})."
         )
 
-    # -- capacity is told in whole nodes
-
-    def accelerators(self, site: Site) -> frozenset[str]:
-        return frozenset()
+    # -- capacity
 
     def needs(self, site: Site, cloud: str) -> Needs:
         return Needs()
 
     def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
-        return False
+        return level is None and super().shows(site, accelerator, level)
 
     def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
-        return {}
+        return {"parts": tuple(parts_rows(asked))}
 
 
 PARTS = PartsShape()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.model.errors import InputError
 from weft.model.order import Order
 from weft.model.placement import PlacementRequest, Share
+from weft.model.site import Flavor
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import check_uplinks
 from weft.planning.shapes.shape import Resolved
@@ -60,11 +61,16 @@ def _share(resolved: Resolved) -> Share | None:
     if flavor.accelerators is None:
         allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none"
         raise InputError("nodes.flavor", resolved.flavor, allowed)
+    return share_of(flavor, least_hcas(order))
+
+
+def share_of(flavor: Flavor, functions: int) -> Share:
+    """What a server of a flavor takes, with so many virtual functions."""
     return Share(
         cores=flavor.cores,
         memory_mib=flavor.memory_mib,
         dedicated=flavor.dedicated_cores,
         numa=flavor.numa,
         affinity=flavor.affinity,
-        vfs=(order.fabric.hcas_per_node or 1) if order.fabric.rdma else 0,
+        vfs=functions,
     )

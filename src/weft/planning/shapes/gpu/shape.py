@@ -273,9 +273,12 @@ def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
     """A row for each type of node on each fabric."""
     site, level = asked.site, asked.level
     times = asked.now, asked.duration, asked.project
+    bare = any(
+        n.role == "compute" and not n.hcas for n in site.nodes
+    )  # can be ordered without a fabric alone
     found = [
         (fabric, row)
-        for fabric in sorted(site.fabrics)
+        for fabric in (*sorted(site.fabrics), *([NO_FABRIC] if bare else []))
         for row in capacity(site, asked.health, asked.book, fabric, *times).rows
         if asked.accelerator is None or (row.accelerators and row.accelerators.type == asked.accelerator)
     ]

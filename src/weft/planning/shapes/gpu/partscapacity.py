@@ -1,0 +1,79 @@
+"""What could be ordered in parts of nodes: accelerators that are left, and the most servers of each flavor. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.placement import Occupancy, PlacementRequest
+from weft.model.site import AcceleratorCount, Flavor, Site
+from weft.model.views import LargestPartsView, PartsRowView
+from weft.planning.fabric.topology import NO_FABRIC, Topology
+from weft.planning.place import filters
+from weft.planning.place.room import Room
+from weft.planning.place.shares import rooms_of
+from weft.planning.shapes.gpu.request import share_of
+from weft.planning.shapes.shape import CapacityAsked
+
+
+def parts_rows(asked: CapacityAsked) -> Iterator[PartsRowView]:
+    """A row for each type of accelerator of each cloud, without a fabric and on each with virtual functions."""
+    site, end = asked.site, asked.now + asked.duration
+    occupancy = asked.book.occupancy(asked.health, asked.project, asked.now, asked.now, end)
+    for fabric in (NO_FABRIC, *sorted({h.fabric for n in site.nodes for h in n.hcas if h.vfs})):
+        for cloud in sorted(site.clouds):
+            by_type: dict[str, dict[str, Flavor]] = {}
+            for name, flavor in sorted(site.clouds[cloud].flavors.items()):
+                if flavor.accelerators is not None:
+                    by_type.setdefault(flavor.accelerators.type, {})[name] = flavor
+            for type_, flavors in sorted(by_type.items()):
+                if asked.accelerator in (None, type_):
+                    yield _row(site, occupancy, asked.project, fabric, cloud, type_, flavors)
+
+
+def _row(
+    site: Site,
+    occupancy: Occupancy,
+    project: str,
+    fabric: str,
+    cloud: str,
+    type_: str,
+    flavors: dict[str, Flavor],
+) -> PartsRowView:
+    topology = Topology.of(site, fabric)
+    functions = int(fabric != NO_FABRIC)
+    numbers = {name: i for i, name in enumerate(topology.stands)}
+
+    def rooms(wanted: AcceleratorCount, flavor: Flavor) -> list[Room]:
+        share = share_of(flavor, functions)
+        request = PlacementRequest(
+            pod="capacity",
+            project=project,
+            count=1,
+            cloud=cloud,
+            fabric=fabric,
+            hcas_per_node=functions,
+            accelerators=wanted,
+            share=share,
+        )
+        nodes, _ = filters.eligible(request, site, topology, occupancy)
+        return rooms_of(wanted, share, fabric, occupancy, nodes, numbers)
+
+    largest: list[LargestPartsView] = []
+    for name, flavor in flavors.items():
+        assert flavor.accelerators is not None
+        count = sum(r.servers for r in rooms(flavor.accelerators, flavor))
+        largest.append(LargestPartsView(flavor=name, accelerators=flavor.accelerators.count, count=count))
+    one = AcceleratorCount(type=type_, count=1)
+    free = rooms(one, Flavor(accelerators=one))
+    kind, _ = filters.of_kind(site, fabric, cloud, functions, one)
+    return PartsRowView(
+        fabric=fabric,
+        cloud=cloud,
+        accelerator=type_,
+        total=sum(a.type == type_ for n in kind for a in n.accelerators),
+        free=sum(len(r.devices) for r in free),
+        nodes=len(kind),
+        shared=sum(n.name in occupancy.parts for n in kind),
+        functions=sum(r.free_functions for r in free) if functions else None,
+        largest=tuple(largest),
+    )
