@@ -40,6 +40,19 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="weft-serve-", dir=in_memory()) as path:
         Path(path).chmod(0o755)
         yield Path(path)
+        _stop_databases(Path(path))
+
+
+def _stop_databases(folder: Path) -> None:
+    """A server that was killed leaves its PostgreSQL running, as on a real machine; here nobody starts it again."""
+    for file in folder.rglob("postmaster.pid"):
+        process = int(file.read_text().split()[0])
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGINT)
+            for _ in range(600):
+                os.kill(process, 0)
+                time.sleep(0.05)
+            raise AssertionError(f"PostgreSQL {process} in {folder} doesn't stop")
 
 
 @pytest.fixture
