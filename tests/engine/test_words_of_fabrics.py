@@ -15,6 +15,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app/wiring.py": ("VipuDriver", "weft[vipu]", "V-IPU driver"),
     # Steps from documents of an earlier version.
     "engine/documents.py": ('"vipu_agent"',),
+    # Sentences in rows of an earlier version.
+    "app/sayings/before.py": ("P_Key {id} is on",),
+    "app/sayings/forms.py": ("segments say pkey", "segment|pkey"),
     # Fields of the site, by their names; formats of other tools' files.
     "app/siteverbs.py": ("h.guid, h.port_guid",),
     "app/placefiles.py": ("vendid|devid|sysimgguid",),
