@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.drivers.opensm.rigs import FABRIC, RealRig
+from tests.drivers.opensm.rigs import FABRIC
 from tests.fabricagent.test_agent import write_config
 from weft.app.livecheck import certificate_notes
-from weft.cli.main import main
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import read_config
 from weft.fabricagent.options import read_options
@@ -105,31 +102,6 @@ def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
     """A missing file is not taken for the defaults."""
     with pytest.raises(UnknownError, match="options_file"):
         read_options(tmp_path / "none", tmp_path / "p")
-
-
-@pytest.mark.fabric
-def test_site_check_asks_the_real_managers(
-    real: RealRig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`weft site check --live`: both managers, each setting with what it allows; exit code 1."""
-    path = tmp_path / "site.yaml"
-    document = real.site.model_dump(mode="json", exclude_none=True)
-    for ipu_pod in document["ipu_pods"].values():  # not what is checked here
-        ipu_pod["gateway"]["keys_in_clear"] = True
-    path.write_text(yaml.safe_dump(document))
-    assert main(["site", "check", str(path)]) == 0
-    capsys.readouterr()
-    assert main(["site", "check", str(path), "--live"]) == 1
-    said = capsys.readouterr().out
-    assert "2 subnet managers queried" in said and f"{FABRIC}, sm2: m_key is (not set)" in said
-    assert "P_Key table" in said
-    assert main(["site", "check", str(path), "--live", "--json"]) == 1
-    live = json.loads(capsys.readouterr().out)["live"]
-    assert live["managers"] == 2 and live["problems"] == []
-    assert {w["setting"] for w in live["weaknesses"]} >= UPSTREAM_LACKS
-    real.stop("agent-sm2")
-    assert main(["site", "check", str(path), "--live"]) == 1
-    assert "settings of sm2 can't be read" in capsys.readouterr().out
 
 
 def test_a_fakes_options_are_asked_like_the_real_ones() -> None:

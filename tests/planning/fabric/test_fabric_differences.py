@@ -68,7 +68,7 @@ def test_a_missing_cable(tmp_path: Path) -> None:
     """One of eight uplinks pulled out."""
     links = tuple(k for k in SITE.links if not (k.a == "leaf04" and k.a_port == 25))
     assert differences(SITE.model_copy(update={"links": links}), tmp_path) == [
-        "missing cable: the cable from leaf04 port 25 to spine01 port 25 is not there"
+        "missing cable: the cable from leaf04 port 25 to spine01 port 25 is missing"
     ]
 
 
