@@ -63,7 +63,7 @@ def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
         )
         assert operator.weft("audit", "--json").json["findings"] == []
         ninth = order(tenant, "ninth")
-        assert ninth.code == 1 and "there is room for 0" in ninth.err
+        assert ninth.code == 1 and "there is capacity for 0" in ninth.err
         assert order(tenant, "ninth", queue=True).code == 0
         (tenant.folder / "whole.yaml").write_text(WHOLE)
         assert tenant.weft("pod", "create", "-f", "whole.yaml", "--json").json["state"] == "PENDING"
