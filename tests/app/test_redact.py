@@ -103,10 +103,6 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
     [
         ("", ""),
         ("waiting for capacity", "waiting for capacity"),
-        (
-            "waiting for capacity on shared nodes that are kept for it, nodes booked: 2",
-            "waiting for capacity on shared nodes that are kept for it, nodes booked: 2",
-        ),
         ("it is held by pod secret", f"it can't be served as ordered ({sayings.OPERATORS})"),
         (
             "waiting for capacity; starts by 2026-11-21T16:01Z, nodes booked: 4",

@@ -219,8 +219,7 @@ def _queue(
     site: Site, book: Book, where: Where, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
     shape = shape_named(where.shape)
-    # Whole nodes that fit at no time that is known may be promised shared ones: else parts would starve them.
-    line = shape.timeline(book.emptying(now), site, where.name, health, now)
+    line = shape.timeline(book, site, where.name, health, now)
     queue = Queue(line, shape.queue(QueueSettings.of(site.queue)))
     holds: dict[str, int] = {}
     for lease in book.leases:
@@ -255,9 +254,6 @@ def _notes(
 ) -> dict[UUID, Note]:
     units = shape_named(where.shape).units
     expected = expected_starts(queue, now) if forecast else {}
-    known = max((k.end for k in book.leases if k.end != FOREVER), default=now)
-    if book.emptying(now) is not book:  # what is forecast beyond what is known is no time to tell anybody
-        expected = {pod: at for pod, at in expected.items() if at <= known}
     rank = {w.ask.pod: n for n, w in enumerate((w for w in queue.ranked(now) if not w.fixed), start=1)}
     notes: dict[UUID, Note] = {}
     for one in mine:
@@ -278,10 +274,6 @@ def _notes(
             one.name,
             entry.terms,
         )
-        if not one.fixed and book.endless(kept.nodes):
-            why = f"waiting for capacity on shared nodes that are kept for it, {booked(kept.nodes, units)}"
-            notes[one.id] = Note(why, position, None, kept)
-            continue
         if entry.start > now:
             why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(entry.start)}"
             why += f", {booked(kept.nodes, units)}"

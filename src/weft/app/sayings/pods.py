@@ -30,10 +30,6 @@ _REASONS = forms(
     "abandoned by {user}: …",
     "starts at {time}",
     *(f"starts at {{time}}, {shape.units} booked: {{n}}" for shape in SHAPES),
-    *(
-        f"waiting for capacity on shared nodes that are kept for it, {shape.units} booked: {{n}}"
-        for shape in SHAPES
-    ),
 )
 _EVENTS = forms(
     "PENDING: ordered",

@@ -6,9 +6,8 @@ since two projects may have pods with the same name).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
@@ -24,8 +23,6 @@ from weft.planning.queue.timeline import Timeline
 
 GIVING_BACK = 60.0
 """Assumed seconds until the nodes of a pod are free after its lease ended or its release was requested."""
-EMPTYING = 3600.0
-"""Assumed seconds per server until a shared node whose pods have no end is empty, where a booking depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,28 +165,6 @@ class Book:
                 "parts": parts,
             }
         )
-
-    def emptying(self, now: float) -> Book:
-        """The book as if leases of parts without an end were over some time after everything that is known.
-
-        So an order of whole nodes that fits at no time that is known can be promised shared nodes, which then go to
-        nobody else: those with the fewest servers first. No person is told such a time.
-        """
-        endless = [k for k in self.leases if k.parts and k.end == FOREVER]
-        if not endless:
-            return self
-        servers = Counter(node for k in self.leases for node, _ in k.parts)
-        known = (k.end for k in (*self.leases, *self.promises, *self.reservations) if k.end != FOREVER)
-        last = max((now, *known))
-        ends = {k.name: last + EMPTYING * max(servers[n] for n in k.nodes) for k in endless}
-        return replace(
-            self, leases=tuple(replace(k, end=ends[k.name]) if k.name in ends else k for k in self.leases)
-        )
-
-    def endless(self, nodes: Collection[str]) -> bool:
-        """Whether somebody has parts of these nodes whose lease has no end."""
-        wanted = set(nodes)
-        return any(k.parts and k.end == FOREVER and wanted & set(k.nodes) for k in self.leases)
 
     def conflict(
         self,
