@@ -318,7 +318,7 @@ class Auditor:
                 name,
                 name,
                 problem,
-                repair="the fabric's operator must look at it at it at it",
+                repair="the fabric's operator must look at it",
             )
         owned = {spec.number: (owner, spec.ports) for owner, spec in self._segments(name)}
         snapshot, words = wire.snapshot, self._site.fabrics[name].words

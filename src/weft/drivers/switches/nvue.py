@@ -77,7 +77,9 @@ class Nvue(Session):
         return None if number == self.limits.parking else number
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body))
+        revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body), None)
+        if revision is None:
+            raise self.unknown("begin a revision", "its answer names none")
         where = f"/revision/{quote(revision, safe='')}"
         self._ask(
             "PATCH", f"/?rev={quote(revision, safe='')}", self._tree(batch, before, after), "change VLANs"
