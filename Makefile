@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 export PYTHONUNBUFFERED := 1
+# Processes without bytecode compile everything that they import, which costs more than most commands and tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup check format test test-fast test-fabric test-cloud nightly bench demo docs lock clean
 

@@ -4,6 +4,7 @@
 # The lab is taken down at the end, whatever happens.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
 lab=$(mktemp -d /tmp/weft-test-XXXXXX)
 chmod 755 "$lab"
