@@ -34,7 +34,7 @@ test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL 
 
 test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
-	$(PY) -m pytest -m "fabric and not cloud"
+	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud"
 
 test-cloud: setup ## Only what needs the lab's OpenStack
 	$(PY) -m pytest -m cloud

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -17,13 +15,12 @@ import pytest
 
 from tests.helpers.amounts import load_profile
 from tests.helpers.folders import in_memory
+from tests.helpers.turns import TEMPLATE, Turns, new_database
 from weft.engine.database import Database, embedded
 from weftlab.lab import Lab
 from weftlab.layout import free_ports
 
 load_profile()
-
-_number = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -55,39 +52,34 @@ def postgres() -> Generator[str]:
             for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[arg-type]
             connection.execute("SELECT pg_reload_conf()")
-            connection.execute("CREATE DATABASE template_weft")
-        Database(url.replace("/postgres?", "/template_weft?")).close()
+            connection.execute(f"CREATE DATABASE {TEMPLATE}".encode())
+        Database(url.replace("/postgres?", f"/{TEMPLATE}?")).close()
         yield url
 
 
-@contextmanager
-def _new_database(postgres: str) -> Generator[str]:
-    """A database of its own, with weft's tables in it."""
-    name = f"weft_{next(_number)}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template_weft STRATEGY FILE_COPY")  # type: ignore[arg-type]
-        yield postgres.replace("/postgres?", f"/{name}?")
-        # Whoever is still connected has forgotten to close what it opened; the next test must not meet it.
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+@pytest.fixture(scope="session")
+def _turns(postgres: str) -> Generator[Turns]:
+    turns = Turns(postgres)
+    yield turns
+    turns.close()
 
 
 @pytest.fixture
-def database_url(postgres: str) -> Generator[str]:
-    with _new_database(postgres) as url:
-        yield url
+def database(_turns: Turns) -> Generator[Database]:
+    """With weft's tables, and no rows but those of a new one."""
+    with _turns.one() as database:
+        yield database
 
 
 @pytest.fixture
-def database(database_url: str) -> Generator[Database]:
-    database = Database(database_url, connections=20)
-    yield database
-    database.close()
+def database_url(database: Database) -> str:
+    return database.url
 
 
 @pytest.fixture(scope="session")
 def shared_database(postgres: str) -> Generator[Database]:
     """One for all tests that change nothing in it."""
-    with _new_database(postgres) as url:
+    with new_database(postgres) as url:
         database = Database(url, connections=20)
         yield database
         database.close()

@@ -48,7 +48,7 @@ def served(tmp_path: Path) -> Iterator[AgentConfig]:
     config = read_config(write_config(tmp_path))
     agent = Agent(config)
     server = Server(config, agent)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield config
     server.shutdown()

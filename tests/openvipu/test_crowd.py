@@ -28,7 +28,7 @@ from tests.openvipu.vipuhouse import (
     until,
 )
 
-SOON = 10.0
+SOON = 60.0
 """Seconds in which what waits for nobody is answered, on a machine with much else to do."""
 
 

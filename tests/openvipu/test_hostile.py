@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -21,7 +20,7 @@ from openvipu.receiving import Receiving
 from openvipu.web import CONNECTIONS, WebServer, serve_in_thread
 from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, house, refused, until
 
-SOON = 10.0
+SOON = 60.0
 """Seconds in which somebody else must be answered, on a machine with much else to do."""
 
 
@@ -130,9 +129,7 @@ def test_what_is_sent_has_a_size(pod16: Controller) -> None:
     assert code is grpc.StatusCode.NOT_FOUND
     assert len(words) < 2 * rpc.LONGEST_WORDS
     many = pb.ListIPUAttributesRequest(agents=["ipum1"] * 30_000)
-    began = time.monotonic()
     assert len(pod16.users.ListIPUAttributes(many, timeout=SOON).entries) == 1
-    assert time.monotonic() - began < SOON
 
 
 def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

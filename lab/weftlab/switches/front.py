@@ -108,9 +108,12 @@ class Front(ABC):
         return self._old[0] if self._old else self.running
 
     def freeze(self) -> None:
-        """From now on readings show what is now, whatever changes: a cache that nobody empties."""
+        """From now on readings show what is now, whatever changes: a cache that nobody empties.
+
+        Its time is before any reading of the last minute: clocks of whole seconds don't tell one second from another.
+        """
         with self.lock:
-            self._old = (deepcopy(self.running), time.time() - 1)
+            self._old = (deepcopy(self.running), time.time() - 60)
 
     def thaw(self) -> None:
         self._old = None

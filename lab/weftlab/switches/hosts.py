@@ -19,6 +19,9 @@ CLONE_NEWNET = 0x40000000
 EXPERIMENT = 0x88B5
 """EtherType for local experiments, IEEE Std 802-2014 clause 9.2.4."""
 BROADCAST = "ff:ff:ff:ff:ff:ff"
+PATIENCE = 20.0
+LONGEST = 2.0
+"""Seconds that one ping of those that must be answered is waited for: a busy machine takes its time."""
 
 Pair = tuple[str, str]
 
@@ -30,7 +33,7 @@ class Hosts:
         self._ovs, self._plan = ovs, plan
         self.by_name: Mapping[str, HostPlan] = {h.name: h for h in plan.hosts}
 
-    def reached(self, pairs: Iterable[Pair], seconds: int = 1) -> set[Pair]:
+    def reached(self, pairs: Iterable[Pair], seconds: float = 1.0) -> set[Pair]:
         """Which of the pairs (from, to) a ping was answered for; nobody's ARP cache helps: it is emptied before."""
         wanted = list(pairs)
         for name in {n for pair in wanted for n in pair}:
@@ -40,13 +43,14 @@ class Hosts:
 
     def await_reach(self, pairs: Iterable[Pair], seconds: float = 20.0) -> None:
         """Wait until every pair is reached: a spanning tree, or a bond, takes a while. Raises `LabError` if not."""
-        left, end = set(pairs), time.monotonic() + seconds
+        left, end, patience = set(pairs), time.monotonic() + seconds, 0.1
         while left:
-            left -= self.reached(left)
+            left -= self.reached(left, patience)
             if left and time.monotonic() > end:
                 raise LabError(f"no answer within {seconds:.0f} s: {sorted(left)}")
+            patience = min(2 * patience, LONGEST)
 
-    def _ping(self, pair: Pair, seconds: int) -> subprocess.Popen[bytes]:
+    def _ping(self, pair: Pair, seconds: float) -> subprocess.Popen[bytes]:
         here, there = pair
         space, address = self._ovs.space(here), self.by_name[there].address
         argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-W", str(seconds), address]
@@ -59,14 +63,24 @@ class Hosts:
         frames: Iterable[bytes],
         mark: bytes,
         seconds: float = 1.0,
+        by: Collection[str] = (),
     ) -> set[str]:
-        """Who of `listeners` gets a frame with `mark` in it when `sender` sends these frames."""
+        """Who of `listeners` gets a frame with `mark` in it when `sender` sends these frames.
+
+        Args:
+            by: those who must hear it: as long as one hasn't, the frames are sent again. A busy machine loses some.
+        """
+        end = time.monotonic() + PATIENCE
         with contextlib.ExitStack() as open_ones:
             ears = {n: open_ones.enter_context(self._socket(n)) for n in listeners}
             mouth = open_ones.enter_context(self._socket(sender))
-            for frame in frames:
-                mouth.send(frame)
-            return _hear(ears, mark, seconds)
+            sent, found = list(frames), set[str]()
+            while True:
+                for frame in sent:
+                    mouth.send(frame)
+                found |= _hear(ears, mark, seconds)
+                if found.issuperset(by) or time.monotonic() > end:
+                    return found
 
     def _socket(self, name: str) -> socket.socket:
         """A raw socket on a host's eth0. A socket stays in the namespace that it was opened in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 from weftlab.processes import leader
@@ -36,11 +37,13 @@ class SwitchLab:
         return frozenset(e.number for e in self.plan.ends() if e.switch == switch)
 
     def kill(self, name: str) -> None:
-        """End a service as a crash does."""
+        """End a service as a crash does; when this returns it is gone, and not just about to go."""
         record = self.supervisor.record(name)
         process = leader(record) if record else None
-        assert process is not None
+        assert record is not None and process is not None
         os.kill(process.pid, signal.SIGKILL)
+        while leader(record) is not None:
+            time.sleep(0.01)
 
     def close(self) -> None:
         self.supervisor.stop()

@@ -14,7 +14,7 @@ from weftlab.switches.bridge import Vlans
 from weftlab.switches.hosts import frame
 from weftlab.switches.openvswitch import SWITCHES, Ovs, run
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.xdist_group("switches")]
 
 
 def test_members_reach_each_other_and_nobody_else_does(switches: SwitchLab) -> None:
@@ -92,7 +92,9 @@ def test_a_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
     switches.hosts.await_reach({("host1", "host5"), ("host2", "host6")})
     source = switches.hosts.by_name["host1"].mac
     listeners = sorted(set(switches.hosts.by_name) - {"host1"})
-    honest = switches.hosts.heard("host1", listeners, [frame(source, mark=b"honest")], b"honest")
+    honest = switches.hosts.heard(
+        "host1", listeners, [frame(source, mark=b"honest")], b"honest", by=["host5"]
+    )
     assert honest == {"host5"}
     forged = [
         frame(source, mark=b"forged", tags=tags)
@@ -109,7 +111,7 @@ def test_a_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
     switches.hosts.await_reach({("host1", "host5"), ("host2", "host6")})
     many = [frame(f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}", mark=b"flood") for i in range(9000)]
     listeners = sorted(set(switches.hosts.by_name) - {"host1"})
-    assert switches.hosts.heard("host1", listeners, many, b"flood", 2.0) == {"host5"}
+    assert switches.hosts.heard("host1", listeners, many, b"flood", 2.0, by=["host5"]) == {"host5"}
     to_host6 = [frame(switches.hosts.by_name["host1"].mac, switches.hosts.by_name["host6"].mac, b"direct")]
     assert switches.hosts.heard("host1", listeners, to_host6, b"direct") <= {"host5"}
     switches.hosts.await_reach({("host2", "host6")})

@@ -1,0 +1,83 @@
+"""The database that tests have in turn: rows go, and whoever leaves more than rows has the next one get a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from tests.helpers.turns import Turns
+from weft.engine.database import Database
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def turns(postgres: str) -> Iterator[Turns]:
+    turns = Turns(postgres)
+    yield turns
+    turns.close()
+
+
+def do(database: Database, statement: str) -> None:
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def told(database: Database, query: str) -> object:
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        row = connection.execute(query.encode()).fetchone()
+        return row and row[0]
+
+
+def test_rows_of_one_test_are_not_there_for_the_next(turns: Turns) -> None:
+    """Few rows, many, changed ones that migrations make, and sequences."""
+    seen = "SELECT (SELECT count(*) FROM secret), (SELECT array_agg(q)::text FROM queue q)"
+    with turns.one() as first:
+        before = told(first, f"SELECT t::text FROM ({seen}) t")
+        do(
+            first,
+            "INSERT INTO secret SELECT 'many' || n, decode(md5(n::text), 'hex') FROM generate_series(1, 9000) n",
+        )
+        do(first, "UPDATE queue SET next_at = now() + interval '1 day'")
+    with turns.one() as second:
+        assert second is first
+        assert told(second, f"SELECT t::text FROM ({seen}) t") == before
+    assert turns.replaced == []
+
+
+def _column(database: Database) -> None:
+    do(database, "ALTER TABLE pod ADD COLUMN strange text")
+
+
+def _setting(database: Database) -> None:
+    name = database.url.partition("?")[0].rpartition("/")[2]
+    do(database, f"ALTER DATABASE {name} SET work_mem = '8MB'")
+
+
+def _statistics(database: Database) -> None:
+    do(database, "ANALYZE queue")
+
+
+def _closed(database: Database) -> None:
+    database.close()
+
+
+@pytest.mark.parametrize("spoil", [_column, _setting, _statistics, _closed])
+def test_more_than_rows_costs_a_new_database(turns: Turns, spoil: Callable[[Database], None]) -> None:
+    with turns.one() as first:
+        spoil(first)
+    with turns.one() as second:
+        assert second is not first and second.url != first.url
+        assert second.now()
+    assert len(turns.replaced) == 1
+
+
+def test_a_transaction_that_goes_on_costs_a_new_database(turns: Turns) -> None:
+    with turns.one() as first:
+        left = psycopg.connect(first.url)
+        left.execute("SELECT 1 FROM queue")
+    with turns.one() as second:
+        assert second is not first
+    left.close()

@@ -1,0 +1,150 @@
+"""One database that tests have in turn: emptied after each, replaced after one that leaves more than rows behind.
+
+A database of its own costs each test more of PostgreSQL's time than the test itself: its files, and each connection
+learns its catalogue anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from weft.engine.database import Database
+
+TEMPLATE = "template_weft"
+_LARGE = 256 << 10
+"""Octets of a table that is truncated, which costs more than deleting a few rows, and leaves no dead ones."""
+_SCHEMA = """
+    SELECT (SELECT jsonb_agg(ARRAY[oid::bigint, relnatts, greatest(reltuples, 0)::bigint] ORDER BY oid)
+            FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind <> 'S' AND relname !~ '^pg_toast'),
+           (SELECT jsonb_agg(relname ORDER BY oid) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+           (SELECT jsonb_agg(ARRAY[attrelid::text, attname] ORDER BY attrelid, attnum) FROM pg_attribute
+            WHERE attrelid >= 16384),
+           (SELECT sum(oid::bigint) FROM pg_constraint), (SELECT sum(oid::bigint) FROM pg_trigger),
+           (SELECT sum(oid::bigint) FROM pg_proc WHERE oid >= 16384), (SELECT sum(oid::bigint) FROM pg_attrdef),
+           (SELECT jsonb_agg(setconfig) FROM pg_db_role_setting),
+           (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')
+"""
+"""What a test may leave behind beside rows: tables, columns, statistics, constraints, triggers, settings, locks."""
+_number = itertools.count()
+
+
+@contextmanager
+def new_database(postgres: str) -> Generator[str]:
+    """A database of its own, with weft's tables in it."""
+    name = f"weft_{next(_number)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")  # type: ignore[arg-type]
+        yield postgres.replace("/postgres?", f"/{name}?")
+        # Whoever is still connected has forgotten to close what it opened; the next test must not meet it.
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
+class Turns:
+    """See the module's docstring. `with turns.one() as database`."""
+
+    def __init__(self, postgres: str) -> None:
+        self._postgres = postgres
+        self._kept: tuple[Any, Database, Emptying] | None = None
+        self.replaced: list[str] = []
+
+    @contextmanager
+    def one(self) -> Generator[Database]:
+        """For one test."""
+        if self._kept is None:
+            context = new_database(self._postgres)
+            database = Database(context.__enter__(), connections=20)
+            self._kept = context, database, Emptying(database.url)
+        _, database, emptying = self._kept
+        threads = set(threading.enumerate())
+        try:
+            yield database
+        finally:
+            if why := self._remains(database, threads) or emptying.empty():
+                self.replaced.append(why)
+                self.close()
+
+    def _remains(self, database: Database, before: set[threading.Thread]) -> str:
+        """Why another test must not have this database, or nothing."""
+        database.clock = None
+        pool = database._pool  # pyright: ignore[reportPrivateUsage]
+        stats = pool.get_stats()
+        if pool.closed or stats["pool_available"] != stats["pool_size"] or stats.get("requests_waiting"):
+            return "its pool is closed or in use"
+        pool.check()
+        if others := [t.name for t in set(threading.enumerate()) - before if not _waits(t)]:
+            return f"threads go on: {others}"
+        return ""
+
+    def close(self) -> None:
+        if self._kept is not None:
+            context, database, emptying = self._kept
+            self._kept = None
+            emptying.close()
+            database.close()
+            context.__exit__(None, None, None)
+
+
+def _waits(thread: threading.Thread) -> bool:
+    """Whether it does only what somebody gives it: an executor's, the pool's own, or a server's that tests share."""
+    target = getattr(thread, "_target", None)
+    return getattr(target, "__module__", "") == "concurrent.futures.thread" or thread.name.startswith(
+        ("pool-", "AnyIO worker thread")
+    )
+
+
+class Emptying:
+    """A connection of its own that puts a new database's rows back."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+        tables = self._column(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename"
+        )
+        self._tables = [t for t in tables if t != "migration"]
+        self._sequences = self._column("SELECT sequencename FROM pg_sequences WHERE schemaname = 'public'")
+        self._first = {t: rows for t in self._tables if (rows := self._copied(t))}
+        self._schema = self._connection.execute(_SCHEMA.encode()).fetchone()
+
+    def empty(self) -> str:
+        """Why that is impossible, or nothing."""
+        try:
+            if others := self._column(
+                "SELECT application_name || query FROM pg_stat_activity WHERE datname = current_database() "
+                "AND pid <> pg_backend_pid() AND state <> 'idle'"
+            ):
+                return f"connections are at work: {others}"
+            self._empty()
+            if self._connection.execute(_SCHEMA.encode()).fetchone() != self._schema:
+                return "its tables aren't what they were"
+        except psycopg.Error as error:
+            return str(error)
+        return ""
+
+    def _empty(self) -> None:
+        sizes = "SELECT relname FROM pg_class WHERE oid = ANY(%s::regclass[]) AND pg_relation_size(oid) > %s"
+        large = self._column(sizes, self._tables, _LARGE)
+        # As a replica no trigger is called and no reference asked for.
+        todo = ["SET session_replication_role = replica", *(f"DELETE FROM {t}" for t in self._tables)]
+        todo += [f"TRUNCATE {', '.join(large)} CASCADE"] * bool(large)
+        todo += [f"SELECT setval('{s}', 1, false)" for s in self._sequences]
+        with self._connection.transaction():
+            self._connection.execute("; ".join(todo).encode())
+            for table, rows in self._first.items():
+                with self._connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                    copy.write(rows)
+
+    def _copied(self, table: str) -> bytes:
+        with self._connection.cursor().copy(f"COPY {table} TO STDOUT".encode()) as copy:
+            return b"".join(bytes(part) for part in copy)
+
+    def _column(self, query: str, *values: object) -> list[str]:
+        return [row[0] for row in self._connection.execute(query.encode(), values or None)]
+
+    def close(self) -> None:
+        self._connection.close()
