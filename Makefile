@@ -25,23 +25,22 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test: fast ones first, then contracts on the real components, then the lab end to end
+test: setup ## Every test but the nightly ones: fast ones first, then contracts on the real components, then the lab end to end
 	@tools/test.sh
 
 test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL and network namespaces
 	@tools/packages.sh iproute2
-	$(PY) -m pytest -n auto --dist worksteal -m "not fabric and not cloud"
+	$(PY) -m pytest -n auto --dist worksteal -m "not fabric and not cloud and not nightly"
 
 test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
-	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud"
+	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud and not nightly"
 
 test-cloud: setup ## Only what needs the lab's OpenStack
-	$(PY) -m pytest -m cloud
+	$(PY) -m pytest -m "cloud and not nightly"
 
-nightly: setup ## The fast tests with 50 times as many examples and random states, new ones each day
-	@tools/packages.sh iproute2
-	WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) $(PY) -m pytest -q -n auto --dist worksteal --durations=20 -m "not fabric and not cloud"
+nightly: setup ## Every test, also the long ones, with 50 times as many examples and random states, new ones each day
+	@WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) tools/test.sh nightly
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
 	$(PY) -m bench

@@ -1,11 +1,14 @@
 #!/bin/bash
-# Every test, in three parts; says what it is doing. All parts run, also after one has failed.
+# Every test but those of the night, in three parts; says what it is doing. All parts run, also after one has failed.
+# `test.sh nightly`: those too.
 # The lab starts and its tests run while the first two parts do: they wait for services, the others compute.
 # The lab is taken down at the end, whatever happens.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
+which=" and not nightly"
+[ "${1:-}" = nightly ] && which=""
 lab=$(mktemp -d /tmp/weft-test-XXXXXX)
 chmod 755 "$lab"
 end() {
@@ -27,7 +30,7 @@ on_the_lab() {
     local ports
     ports=$(.venv/bin/python -c 'from weftlab.layout import free_ports; print(free_ports())')
     if .venv/bin/weft lab up --state "$lab/lab" --ports "$ports" >"$lab/up.log" 2>&1; then
-        WEFT_TEST_LAB="$lab/lab" part "3 of 3: the lab: a real OpenStack, from order to receipt" -m cloud
+        WEFT_TEST_LAB="$lab/lab" part "3 of 3: the lab: a real OpenStack, from order to receipt" -m "cloud$which"
     else
         echo "== 3 of 3 FAILED: the lab did not start"
         tail -n 40 "$lab/up.log"
@@ -41,9 +44,9 @@ set -m # a process group of its own, which hears SIGINT
 on_the_lab >"$lab/cloud.log" 2>&1 &
 cloud=$!
 set +m
-part "1 of 3: pure functions, fakes, embedded PostgreSQL" -n auto --dist worksteal -m "not fabric and not cloud" || status=1
+part "1 of 3: pure functions, fakes, embedded PostgreSQL" -n auto --dist worksteal -m "not fabric and not cloud$which" || status=1
 # Each fabric is started by one process (`xdist_group`), and mostly waits.
-part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud" || status=1
+part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" || status=1
 wait "$cloud" || status=1
 cloud=
 cat "$lab/cloud.log"

@@ -142,7 +142,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
         response_deserializer=reply.FromString,
     )
 
-    @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
     @given(messages(method.input_type))
     def throw(request: Any) -> None:
         before = settle(target)

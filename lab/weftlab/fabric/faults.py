@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from weft.model.site import Site
@@ -113,6 +114,27 @@ class Faults:
         service = next(j for j in self._jobs if isinstance(j, Service) and j.name == name)
         self._supervisor.start(service)
         self._supervisor.await_ready(service)
+
+    def mend(self, patience: float = 30.0) -> None:
+        """Everything runs and is well afterwards. Raises `JobError` if that can't be had.
+
+        A manager that waits for a datagram which the simulator has lost does so for ever (`arrival`), and keeps the
+        others waiting: then all of the fabric is started again. Partitions stay, in the managers' files.
+        """
+        if self._ill(patience):
+            names = [j.name for j in self._jobs if isinstance(j, Service)]
+            self._supervisor.stop(names, giving_up=False)
+        self._supervisor.run(self._jobs)
+
+    def _ill(self, patience: float) -> bool:
+        """Whether something that runs isn't well for so many seconds."""
+        running = [j for j in self._jobs if isinstance(j, Service) and self._supervisor.alive(j.name)]
+        end = time.monotonic() + patience
+        while not all(state.up for state in self._supervisor.status(running)):
+            if time.monotonic() > end:
+                return True
+            time.sleep(0.2)
+        return False
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         record = self._supervisor.record(name)

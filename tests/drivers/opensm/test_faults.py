@@ -87,6 +87,22 @@ def test_manager_hangs(real: RealRig) -> None:
 
 @pytest.mark.fabric
 @pytest.mark.xdist_group("opensm")
+def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
+    """Both managers are there and neither goes on; what was configured is there again."""
+    wanted = partition(0x101, host_ports(real.site)[:2])
+    real.driver.create(scope(), [wanted], {})
+    until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
+    for name in ("opensm-sm1", "opensm-sm2"):
+        real.faults.freeze(name)
+    real.faults.mend(patience=1.0)
+    until("it is settled again", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
+    real.stop("opensm-sm2")
+    real.faults.mend()
+    assert real.driver.status().problems == ()
+
+
+@pytest.mark.fabric
+@pytest.mark.xdist_group("opensm")
 def test_datagrams_are_lost(real: RealRig) -> None:
     """The manager can't write one port's table: not settled, with the log's words; repaired when the port answers."""
     ports = host_ports(real.site)
