@@ -9,11 +9,13 @@ import os
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from tests.helpers.amounts import load_profile
+from tests.helpers.byrig import ByRig
 from tests.helpers.folders import in_memory
 from tests.helpers.turns import TEMPLATE, Turns, new_database
 from weft.engine.database import Database, embedded
@@ -21,6 +23,12 @@ from weftlab.lab import Lab
 from weftlab.layout import free_ports
 
 load_profile()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup`: by fabrics."""
+    return ByRig(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")

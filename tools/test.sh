@@ -45,7 +45,7 @@ on_the_lab >"$lab/cloud.log" 2>&1 &
 cloud=$!
 set +m
 part "1 of 3: pure functions, fakes, embedded PostgreSQL" -n auto --dist worksteal -m "not fabric and not cloud$which" || status=1
-# Each fabric is started by one process (`xdist_group`), and mostly waits.
+# Each fabric's tests are in one process (tests/helpers/byrig.py), and mostly wait.
 part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" || status=1
 wait "$cloud" || status=1
 cloud=

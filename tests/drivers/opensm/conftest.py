@@ -9,10 +9,7 @@ import pytest
 from tests.drivers.opensm.rigs import FakeRig, RealRig, Rig
 from tests.drivers.ufm.conftest import real_ufm, running_ufm
 
-__all__ = ["REAL", "real_ufm", "running_ufm"]
-
-REAL = [pytest.mark.fabric, pytest.mark.xdist_group("opensm")]
-"""Marks of tests on the real fabric: each rig is started by one process."""
+__all__ = ["real_ufm", "running_ufm"]
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +29,7 @@ def real(running: RealRig) -> RealRig:
     return running
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=REAL)])
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.fabric)])
 def rig(request: pytest.FixtureRequest) -> Rig:
     """The fake, then the real one: one suite for both."""
     return FakeRig() if request.param == "fake" else request.getfixturevalue("real")

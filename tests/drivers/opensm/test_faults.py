@@ -64,7 +64,6 @@ def test_latency_is_seeded() -> None:
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_manager_hangs(real: RealRig) -> None:
     """opensm is there and does not answer any more: unknown in bounded time; well when started again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
@@ -86,7 +85,6 @@ def test_manager_hangs(real: RealRig) -> None:
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
     """Both managers are there and neither goes on; what was configured is there again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
@@ -102,7 +100,6 @@ def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_datagrams_are_lost(real: RealRig) -> None:
     """The manager can't write one port's table: not settled, with the log's words; repaired when the port answers."""
     ports = host_ports(real.site)
@@ -126,7 +123,6 @@ def test_datagrams_are_lost(real: RealRig) -> None:
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_cable_moved_to_another_leaf_port(real: RealRig) -> None:
     """The member stays one at its new place, and the port it left loses the key."""
     ports = host_ports(real.site)

@@ -316,7 +316,6 @@ def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_a_leaf_that_does_not_answer_costs_its_own_ports_only(real: RealRig) -> None:
     """One leaf that loses datagrams must not make the whole fabric unknown: the others' ports are read."""
     ports = host_ports(real.site)

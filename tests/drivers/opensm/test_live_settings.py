@@ -14,7 +14,6 @@ from weft.cli.main import main
 
 
 @pytest.mark.fabric
-@pytest.mark.xdist_group("opensm")
 def test_site_check_asks_the_real_managers(
     real: RealRig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

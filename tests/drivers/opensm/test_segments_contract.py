@@ -14,10 +14,7 @@ from weft.model.errors import PermanentError, UnknownError
 from weft.model.problem import ProblemKind
 from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
 
-REAL = [
-    pytest.param(kind, marks=[pytest.mark.fabric, pytest.mark.xdist_group(kind)])
-    for kind in ("opensm", "ufm over opensm", *KINDS)
-]
+REAL = [pytest.param(kind, marks=pytest.mark.fabric) for kind in ("opensm", "ufm over opensm", *KINDS)]
 
 
 @pytest.fixture(

@@ -21,7 +21,7 @@ OTHERS = {("host3", "host6"), ("host6", "host3")}
 ACROSS = {("host1", "host3"), ("host3", "bonded"), ("host6", "host5"), ("host4", "host1"), ("host7", "host5")}
 
 
-@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in KINDS])
+@pytest.fixture(params=KINDS)
 def rig(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
     return switch_rigs(request.param)
 

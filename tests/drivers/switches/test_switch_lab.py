@@ -14,7 +14,7 @@ from weftlab.switches.bridge import Vlans
 from weftlab.switches.hosts import frame
 from weftlab.switches.openvswitch import SWITCHES, Ovs, run
 
-pytestmark = [pytest.mark.fabric, pytest.mark.xdist_group("switches")]
+pytestmark = pytest.mark.fabric
 
 
 def test_members_reach_each_other_and_nobody_else_does(switches: SwitchLab) -> None:

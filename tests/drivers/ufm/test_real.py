@@ -25,7 +25,7 @@ def rig(real_ufm: RealUfmRig) -> Iterator[RealUfmRig]:
     return real_ufm
 
 
-pytestmark = [pytest.mark.fabric, pytest.mark.xdist_group("ufm over opensm")]
+pytestmark = pytest.mark.fabric
 
 
 def status(rig: RealUfmRig, wanted: Resource) -> Status:

@@ -1,0 +1,28 @@
+"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time."""
+
+from __future__ import annotations
+
+import re
+
+from xdist.scheduler import LoadScopeScheduling
+
+_NAMED = re.compile(r"\[(opensm|ufm over opensm|eos|nvue|sonic|ovs|mixed)\b")
+_ROOMS = {
+    "tests/drivers/opensm/": "opensm",
+    "tests/drivers/ufm/": "ufm over opensm",
+    "tests/drivers/switches/": "switches",
+}
+
+
+def rig_of(nodeid: str) -> str:
+    """The fabric of a test: named by its parameter, or its room's; the test itself if it shares none."""
+    if named := _NAMED.search(nodeid):
+        return named[1]
+    return next((rig for room, rig in _ROOMS.items() if nodeid.startswith(room)), nodeid)
+
+
+class ByRig(LoadScopeScheduling):
+    """xdist's own groups (`xdist_group`) are lost with pytest 9: it no longer takes another name of a test."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return rig_of(nodeid)
