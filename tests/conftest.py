@@ -33,13 +33,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The lab with its default 16 nodes: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
+    """The lab, 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
     if state := os.environ.get("WEFT_TEST_LAB"):
         running = Lab(Path(state))
-        assert running.running, f"WEFT_TEST_LAB={state}: no lab is there; `weft lab up --state {state}`"
+        assert running.running, (
+            f"WEFT_TEST_LAB={state}: no lab is there; `weft lab up --fabric both --state {state}`"
+        )
         yield running
         return
-    ours = Lab(tmp_path_factory.mktemp("lab"), ports=free_ports(), say=print)
+    ours = Lab(tmp_path_factory.mktemp("lab"), ports=free_ports(), say=print, fabric="both")
     ours.up()
     try:
         yield ours

@@ -33,6 +33,19 @@ def add_commands(subparsers: Any) -> None:
         default="opensm",
         help="what weft speaks to: the fabric's OpenSMs (default), or a stand-in for NVIDIA UFM before them",
     )
+    up.add_argument(
+        "--fabric",
+        choices=["infiniband", "ethernet", "both"],
+        default="infiniband",
+        help="infiniband: simulated, with OpenSM (default); ethernet: switches by Open vSwitch, where frames move; "
+        "both: InfiniBand, and four more nodes on Ethernet",
+    )
+    up.add_argument(
+        "--switches",
+        choices=["mixed", "eos", "nvue", "sonic", "ovs"],
+        default="mixed",
+        help="what the Ethernet switches speak: Arista eAPI, NVUE, SONiC RESTCONF, OVSDB, or each another (default)",
+    )
     up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
     up.add_argument(
         "--liar",
@@ -96,13 +109,16 @@ def _up(args: argparse.Namespace) -> int:
         left_out=tuple(args.without),
         fabric_only=args.only == "fabric",
         fabric_manager=args.fabric_manager,
+        fabric=args.fabric,
+        switches=args.switches,
         liar=bool(args.liar),
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:
         print(f"the lab in {lab.state} is up already")
         return 0
-    lab.say(f"up: {lab.settings.nodes} nodes, {lab.settings.computes} of them in Nova")
+    nodes = [n for n in lab.site.nodes if n.role == "compute"]
+    lab.say(f"up: {len(nodes)} nodes, {sum(n.maintenance is None for n in nodes)} of them in Nova")
     where = f" --state {shlex.quote(str(lab.state))}" if args.state else ""
     print(f"site:        {lab.site_path}")
     if not lab.settings.fabric_only:

@@ -34,7 +34,7 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
     for node in config.compute_nodes(site):
         host = node.nova_host
-        (layout.etc / "nova" / f"{host}.conf").write_text(config.render(config.nova_host(layout, node)))
+        (layout.etc / "nova" / f"{host}.conf").write_text(config.render(config.nova_host(layout, site, node)))
         (layout.etc / "nova" / f"{host}.devices.json").write_text(json.dumps(config.devices(node)))
         data = layout.data / "nova" / host
         (data / "lock").mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
         (data / "compute_id").write_text(config.compute_id(host))
     _write_plan(layout, site)
     started_folder(layout).mkdir(parents=True, exist_ok=True)
-    rails = {n.nova_host: _mapped(n) for n in config.compute_nodes(site)}
+    rails = {n.nova_host: _mapped(site, n) for n in config.compute_nodes(site)}
     _hosts_path(layout).write_text(json.dumps(rails))
 
 
@@ -129,7 +129,8 @@ def _plan_path(layout: Layout) -> Path:
 
 def _write_plan(layout: Layout, site: Site) -> None:
     """What the fleet forks, see `programs/fleet.py`."""
-    guests = {n.nova_host for n in config.compute_nodes(site) if n.role != "compute"}
+    wired = any(f.manager.driver == "switches" for f in site.fabrics.values())
+    guests = {n.nova_host for n in config.compute_nodes(site) if n.role != "compute" or wired}
     children = [_child(layout, name, "nova.conf") for name in ("nova-conductor", "nova-scheduler")]
     for host in hosts(site):
         child = _child(layout, f"nova-compute@{host}", "nova-compute.conf", f"{host}.conf")
@@ -151,11 +152,14 @@ def _write_plan(layout: Layout, site: Site) -> None:
     _plan_path(layout).write_text(json.dumps(plan, indent=1))
 
 
-def _mapped(node: Node) -> dict[str, list[str]]:
+def _mapped(site: Site, node: Node) -> dict[str, list[str]]:
     """Physical network -> devices, as a host's SR-IOV agent has them."""
     if node.role == "poplar":
         return {ipu.PHYSICAL_NETWORK: ["rnic0"]}
-    return {"ibnet": [h.name for h in node.hcas]} if node.hcas else {}
+    found: dict[str, list[str]] = {}
+    for hca in node.hcas:
+        found.setdefault(site.fabrics[hca.fabric].physical_network, []).append(hca.name)
+    return found
 
 
 def _child(layout: Layout, name: str, *files: str) -> dict[str, Any]:

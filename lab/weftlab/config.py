@@ -16,6 +16,8 @@ from weftlab.layout import Layout
 
 SECRET = "weft-lab"
 REGION = "RegionOne"
+PRODUCTS = {"h100": "2330", "a100": "20b2"}
+"""GPU -> product id of its SXM board, as pci.ids has it."""
 POLICIES = Path(__file__).with_name("policies")
 DATABASES = ("keystone", "placement", "glance", "neutron", "nova_api", "nova", "nova_cell0")
 
@@ -170,7 +172,7 @@ def neutron(layout: Layout, env: Path) -> Sections:
         # Projects' own networks are VXLANs, and VLANs 2000 to 2999 when those are used up. The ranges that weft gives
         # out are in no pool of Neutron's: otherwise Neutron could give one of them to somebody else.
         "ml2_type_vxlan": {"vni_ranges": "1001:2000"},
-        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,datanet"},
+        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,rocenet,datanet"},
         "ml2_type_flat": {"flat_networks": "physext"},
         "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},
         "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},
@@ -223,7 +225,10 @@ def nova(layout: Layout, env: Path) -> Sections:
         "glance": {"endpoint_override": layout.url("glance")},
         "key_manager": {"backend": "nova.keymgr.conf_key_mgr.ConfKeyManager", "fixed_key": "0" * 64},
         "pci": {
-            "alias": '{"vendor_id":"10de","product_id":"2330","device_type":"type-PCI","name":"h100"}',
+            "alias": [
+                json.dumps({"vendor_id": "10de", "product_id": p, "device_type": "type-PCI", "name": name})
+                for name, p in PRODUCTS.items()
+            ],
         },
         "oslo_policy": {"policy_file": POLICIES / "nova.yaml", "policy_dirs": moves_path(layout).parent},
         "placement": _login(layout, "placement"),
@@ -251,13 +256,21 @@ def nova_compute(layout: Layout, env: Path) -> Sections:
     return sections
 
 
-def nova_host(layout: Layout, node: Node) -> Sections:
+def nova_host(layout: Layout, site: Site, node: Node) -> Sections:
     """One host: its name, folders, and which of its PCI devices may be given to servers."""
     host = node.nova_host
     data = layout.data / "nova" / host
-    gpus = {"vendor_id": "10de", "product_id": "2330"}
+    gpus = {
+        "vendor_id": "10de",
+        "product_id": PRODUCTS[node.accelerators[0].type if node.accelerators else "h100"],
+    }
     hcas = [
-        {"vendor_id": "15b3", "product_id": "1021", "address": h.pci, "physical_network": "ibnet"}
+        {
+            "vendor_id": "15b3",
+            "product_id": "1021",
+            "address": h.pci,
+            "physical_network": site.fabrics[h.fabric].physical_network,
+        }
         for h in node.hcas
     ]
     return {
@@ -302,7 +315,7 @@ def devices(node: Node) -> list[dict[str, object]]:
             "label": f"label_{vendor}_{product}",
         }
 
-    gpus = [device("10de", "2330", "type-PCI", a.pci, a.numa) for a in node.accelerators]
+    gpus = [device("10de", PRODUCTS[a.type], "type-PCI", a.pci, a.numa) for a in node.accelerators]
     return [
         *gpus,
         *({**device("15b3", "1021", "type-PF", h.pci, h.numa), "mac": h.mac} for h in node.hcas),

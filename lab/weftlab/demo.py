@@ -1,6 +1,7 @@
 """`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
-`make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`).
+`make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
+(`weftlab.rocedemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -81,31 +82,44 @@ class Demo:
         self.weft("audit", cloud="operator")
 
 
-def _demo(argv: list[str]) -> type[Demo]:
-    if argv:
+def _demo(name: str) -> type[Demo]:
+    if name == "ipu":
         from weftlab.ipudemo import IpuDemo
 
         return IpuDemo
+    if name == "roce":
+        from weftlab.rocedemo import RoceDemo
+
+        return RoceDemo
     return Demo
 
 
+LABS: dict[str, tuple[dict[str, Any], str]] = {
+    "": ({"ipus": 0}, "OpenSM over a simulated fabric"),
+    # The IPUs' demo needs no GPU node; one is the least that a lab has.
+    "ipu": ({"nodes": 4, "computes": 1}, "OpenSM over a simulated fabric, a simulated IPU-POD16"),
+    "roce": (
+        {"nodes": 8, "leaves": 2, "spines": 2, "ipus": 0, "fabric": "ethernet"},
+        "four Ethernet switches (Open vSwitch behind Arista's, NVIDIA's and SONiC's interfaces)",
+    ),
+}
+"""Name of a demo -> what it asks of the lab, and how to say so."""
+
+
 def main(argv: list[str]) -> int:
-    if argv not in ([], ["ipu"]):
-        print(f"DEMO={' '.join(argv)} is not allowed: ipu, or nothing", file=sys.stderr)
+    name = " ".join(argv)
+    if name not in LABS:
+        listed = ", ".join(n for n in LABS if n)
+        print(f"DEMO={name} is not allowed: {listed}, or nothing", file=sys.stderr)
         return 2
+    asked, has = LABS[name]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
-        # The IPUs' demo needs no GPU node; one is the least that a lab has.
-        asked: dict[str, Any] = {"nodes": 4, "computes": 1} if argv else {}
         lab = Lab(Path(folder) / "lab", ports=free_ports(), say=lambda line: print(line, flush=True), **asked)
-        also = ", a simulated IPU-POD16" if argv else ""
-        print(
-            f"== a whole AI cloud on this machine: OpenStack, OpenSM over a simulated fabric{also}, weft",
-            flush=True,
-        )
+        print(f"== a whole AI cloud on this machine: OpenStack, {has}, weft", flush=True)
         try:
             lab.up()
-            _demo(argv)(lab, Path(folder)).run()
+            _demo(name)(lab, Path(folder)).run()
         except (LabError, JobError) as error:
             print(f"weft demo: {error}", file=sys.stderr)
             return 1

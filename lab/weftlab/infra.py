@@ -58,7 +58,7 @@ def mariadb(layout: Layout, after: tuple[str, ...]) -> Service:
         cwd=layout.work / "mariadb",
         ready=checks.greets(layout.database_socket),
         after=after,
-        timeout=60,
+        timeout=180,
         stop=signal.SIGKILL,  # its data goes with the lab; a golden image is saved after an orderly end
         grace=60,
     )
@@ -101,7 +101,7 @@ def rabbitmq(layout: Layout) -> Service:
         cwd=layout.work / "rabbitmq",
         ready=checks.speaks_amqp(layout.port("rabbitmq")),
         after=("epmd",),
-        timeout=90,
+        timeout=300,
         # Its queues are worth nothing once the lab ends: an orderly end would only take long.
         stop=signal.SIGKILL,
     )

@@ -14,6 +14,8 @@ from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
 from weftlab.layout import LabError, Layout, Settings
 from weftlab.service import Job, Service, Step, without
+from weftlab.switches.jobs import lab_switch_jobs
+from weftlab.switches.labsite import lab_plan
 from weftlab.ufm.service import ufm_jobs
 
 POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its server
@@ -87,7 +89,9 @@ def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], No
 
 def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
     """The jobs for the settings."""
-    jobs: tuple[Job, ...] = fabric_jobs(layout, site)
+    jobs: tuple[Job, ...] = () if settings.fabric == "ethernet" else fabric_jobs(layout, site)
+    if settings.fabric != "infiniband":
+        jobs += lab_switch_jobs(layout, lab_plan(settings), cloud=not settings.fabric_only)
     for name, fabric in site.fabrics.items():
         if fabric.manager.driver == "ufm":
             jobs += ufm_jobs(layout, site, name)
@@ -114,6 +118,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
     clouds = layout.liar_clouds_yaml if liar else layout.clouds_yaml
     state = layout.data / "weft"
     agents = [f"agent-{a.name}" for fabric in site.fabrics.values() for a in fabric.manager.agents]
+    agents += ["switches" for fabric in site.fabrics.values() if fabric.manager.driver == "switches"]
     agents += ["ufm" for fabric in site.fabrics.values() if fabric.manager.driver == "ufm"]
     return Service(
         name="weft",

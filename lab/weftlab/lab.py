@@ -20,8 +20,9 @@ from weftlab.liar import Liar
 from weftlab.service import Job, Service
 from weftlab.site import make_site, settings, write_site
 from weftlab.supervisor import JobError, State, Supervisor
+from weftlab.switches import PACKAGES
 
-OWN = ("site", "etc", "data", "run", "work", "log", "tls", "clouds.yaml", "mysql.sock", "lab.json")
+OWN = ("site", "etc", "data", "ovs", "run", "work", "log", "tls", "clouds.yaml", "mysql.sock", "lab.json")
 FILLED = Path("/")
 """Stands for a golden image that is there, where the databases are in place already."""
 
@@ -36,7 +37,7 @@ class Lab:
         ports: first of its TCP ports.
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
-            `fabric_manager`, `liar`: `layout.Settings`.
+            `fabric_manager`, `fabric`, `switches`, `liar`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -138,7 +139,10 @@ class Lab:
             raise LabError(f"somebody listens on {listing}: end it, or give another --ports")
 
     def _start(self) -> None:
-        environment.install_packages(environment.FABRIC_PACKAGES, self.say)
+        if self.settings.fabric != "ethernet":
+            environment.install_packages(environment.FABRIC_PACKAGES, self.say)
+        if self.settings.fabric != "infiniband":
+            environment.install_packages(PACKAGES, self.say)
         self.layout.state.mkdir(parents=True, exist_ok=True)
         if self.settings.ipus:
             ipu.make_agents_tls(self.layout)

@@ -34,6 +34,7 @@ PORT_OFFSETS = {
     "liar-glance": 33,
     "liar-neutron": 34,
     "liar-nova": 35,
+    **{f"switch-{n}": 39 + n for n in range(1, 19)},
 }
 
 
@@ -66,6 +67,8 @@ class Settings:
         fabric_only: no OpenStack at all.
         fabric_manager: what weft speaks to: the fabric's `opensm`s, or a stand-in for `ufm` before them.
         liar: weft talks to OpenStack through the liar.
+        fabric: `infiniband`, `ethernet` (switches by Open vSwitch), or `both`, with four nodes more.
+        switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
     """
 
     nodes: int
@@ -79,6 +82,8 @@ class Settings:
     fabric_only: bool = False
     fabric_manager: str = "opensm"
     liar: bool = False
+    fabric: str = "infiniband"
+    switches: str = "mixed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from weft.model.site import (
 )
 from weftlab import ipu
 from weftlab.layout import LabError, Layout, Settings
+from weftlab.switches import labsite
 from weftlab.ufm.service import ufm_manager
 
 FABRIC = "ib0"
@@ -43,9 +44,6 @@ GPUS = 8
 CORES, MEMORY_MIB = 128, 2048 * 1024
 """Of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
 SUBNET_MANAGERS = ("sm1", "sm2")
-
-NO_COMPUTE = "this lab runs no nova-compute for it"
-"""Why nodes beyond `--computes` can't be ordered: they are in the fabric only."""
 
 LEAF_GUID = 0x0002C90300100000
 SPINE_GUID = 0x0002C90300200000
@@ -92,34 +90,55 @@ def settings(
         )
     if leaves < 2:
         raise LabError(f"--leaves {leaves} is not allowed: the two subnet managers are on different leaves")
-    return Settings(
+    found = Settings(
         nodes=nodes, leaves=leaves, spines=spines, hcas=hcas, computes=computes, ipus=ipus, **rest
     )
+    labsite.check(found)
+    return found
 
 
 def make_site(settings: Settings, layout: Layout) -> Site:
     """The whole site. Equal settings and layout give an equal site."""
-    nodes = [*_gpu_nodes(settings), *_sm_nodes(settings)]
+    fabrics: dict[str, Fabric] = {}
+    racks: list[Rack] = []
+    switches: list[Switch] = []
+    links: list[Link] = []
+    nodes: list[Node] = []
+    if settings.fabric != "ethernet":
+        fabrics[FABRIC] = _fabric(layout, settings)
+        racks += [Rack(name="core"), *(Rack(name=_rack(i)) for i in range(settings.leaves))]
+        nodes += [*_gpu_nodes(settings), *_sm_nodes(settings)]
+        switches += _switches(settings)
+        links += _links(settings, nodes)
+    if settings.fabric != "infiniband":
+        plan = labsite.lab_plan(settings)
+        fabrics[labsite.FABRIC] = labsite.lab_fabric(layout, plan)
+        racks += labsite.lab_racks(plan)
+        nodes += labsite.lab_nodes(settings, plan, CLOUD)
+        switches += labsite.lab_switches(plan)
     cloud_nodes = () if settings.fabric_only or not settings.ipus else ipu.nodes()
     there = bool(cloud_nodes)
     return Site(
         name="lab",
-        clouds={CLOUD: _cloud()},
-        fabrics={FABRIC: _fabric(layout, settings)},
-        racks=(
-            Rack(name="core"),
-            *(Rack(name=_rack(i)) for i in range(settings.leaves)),
-            *((Rack(name=ipu.RACK),) if there else ()),
-        ),
-        switches=tuple(_switches(settings)),
-        links=tuple(_links(settings, nodes)),
+        clouds={CLOUD: _cloud({a.type for n in nodes for a in n.accelerators})},
+        fabrics=fabrics,
+        racks=(*racks, *((Rack(name=ipu.RACK),) if there else ())),
+        switches=tuple(switches),
+        links=tuple(links),
         nodes=(*nodes, *cloud_nodes),
         ipu_pods={ipu.IPU_POD: ipu.ipu_pod(layout, settings.ipus, "cpu1", "tiny")} if there else {},
         ipu_machines=ipu.machines(layout, settings.ipus) if there else (),
     )
 
 
-def _cloud() -> Cloud:
+def _cloud(gpus: set[str]) -> Cloud:
+    """Args: gpus: types that its nodes have; flavors with others are left out."""
+    flavors = {
+        "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
+        "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024),
+        "a100x8": Flavor(accelerators=AcceleratorCount(type=labsite.GPU, count=8)),
+        "cpu1": Flavor(),
+    }
     return Cloud(
         profile="weft",
         management=ManagementNetwork(
@@ -129,13 +148,7 @@ def _cloud() -> Cloud:
         ),
         external_network="public",
         rdma_addresses=IPv4Network("10.128.0.0/12"),
-        flavors={
-            "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
-            "gpu1": Flavor(
-                accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024
-            ),
-            "cpu1": Flavor(),
-        },
+        flavors={n: f for n, f in flavors.items() if f.accelerators is None or f.accelerators.type in gpus},
     )
 
 
@@ -188,7 +201,7 @@ def _gpu_nodes(settings: Settings) -> list[Node]:
             name=f"gpu{index + 1:0{width}d}",
             rack=_rack(_leaf_of(settings, index)),
             cloud=CLOUD,
-            maintenance=None if settings.fabric_only or index < settings.computes else NO_COMPUTE,
+            maintenance=None if settings.fabric_only or index < settings.computes else labsite.NO_COMPUTE,
             hcas=tuple(
                 _hca(f"mlx5_{h}", NODE_GUID + (index * 16 + h) * 0x10, 0x40 + h, 2 * h // settings.hcas)
                 for h in range(settings.hcas)

@@ -79,12 +79,13 @@ def test_the_subnet_managers_are_on_two_leaves() -> None:
 
 def test_a_host_of_nova_is_the_node_of_the_site() -> None:
     """Nova's host has exactly the node's devices at the node's PCI addresses, and gives away no others."""
-    node = site_of().node_by_name["gpu03"]
+    site = site_of()
+    node = site.node_by_name["gpu03"]
     found = {d["address"]: d for d in devices(node)}
     assert set(found) == {a.pci for a in node.accelerators} | {h.pci for h in node.hcas}
     assert {found[h.pci]["mac"] for h in node.hcas} == {h.mac for h in node.hcas}
     assert {found[h.pci]["dev_type"] for h in node.hcas} == {"type-PF"}
-    text = render(nova_host(Layout(Path("/lab"), Path("/cache"), 21000), node))
+    text = render(nova_host(Layout(Path("/lab"), Path("/cache"), 21000), site, node))
     assert "host = gpu03\n" in text
     assert all(f'"address": "{h.pci}", "physical_network": "ibnet"' in text for h in node.hcas)
 

@@ -10,6 +10,7 @@ import base64
 import email.utils
 import hmac
 import json
+import pickle
 import ssl
 import threading
 import time
@@ -72,12 +73,19 @@ class Front(ABC):
 
     content_type = "application/json"
 
-    def __init__(self, plan: SwitchPlan, bridge: Bridge | None, links: frozenset[int]) -> None:
-        """Args: bridge: None: nothing forwards. links: ports to other switches, at first trunks of nothing."""
+    def __init__(
+        self, plan: SwitchPlan, bridge: Bridge | None, links: frozenset[int], startup: Path | None = None
+    ) -> None:
+        """Args:
+        bridge: None: nothing forwards.
+        links: ports to other switches, at first trunks of nothing.
+        startup: file of the saved configuration, which this process's successor starts with; None: none.
+        """
         self.plan, self.faults = plan, Faults()
-        self._bridge, self._links = bridge, links
+        self._bridge, self._links, self._startup = bridge, links, startup
         self.lock = threading.RLock()
-        self.running: Any = self.factory()
+        kept = pickle.loads(startup.read_bytes()) if startup and startup.exists() else None
+        self.running: Any = self.factory() if kept is None else kept
         self.saved: Any = deepcopy(self.running)
         self.changed = False  # by the last request
         self._old: tuple[Any, float] | None = None
@@ -143,6 +151,10 @@ class Front(ABC):
         if self.faults.refuse_save:
             return False
         self.saved = deepcopy(self.running)
+        if self._startup is not None:
+            new = self._startup.with_suffix(".new")
+            new.write_bytes(pickle.dumps(self.saved))
+            new.replace(self._startup)
         return True
 
     def take(self, candidate: Any) -> None:

@@ -26,8 +26,19 @@ class Fronts:
         ca, credentials: files for weft.
     """
 
-    def __init__(self, folder: Path, plan: FabricPlan, ovs: Ovs | None) -> None:
-        """Args: ovs: None: nothing forwards."""
+    def __init__(
+        self,
+        folder: Path,
+        plan: FabricPlan,
+        ovs: Ovs | None,
+        ports: Mapping[str, int] | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Args:
+        ovs: None: nothing forwards.
+        ports: TCP port of each switch's interface; None: any that is free.
+        keep: saved configurations are in `folder`, and are what switches start with.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         make_certificates(folder, {"switches": ["127.0.0.1"]})
         self.ca, self.credentials = folder / "ca.pem", folder / "switches.json"
@@ -46,8 +57,10 @@ class Fronts:
             if switch.speaks == "ovs":
                 self.urls[switch.name] = f"unix:{ovs.socket if ovs else folder / 'db.sock'}"
                 continue
-            front = KINDS[switch.speaks](switch, self.bridges.get(switch.name), links)
-            server = Server(front, folder / "agent-switches.pem", folder / "agent-switches.key")
+            startup = folder / f"{switch.name}.startup" if keep else None
+            front = KINDS[switch.speaks](switch, self.bridges.get(switch.name), links, startup)
+            port = (ports or {}).get(switch.name, 0)
+            server = Server(front, folder / "agent-switches.pem", folder / "agent-switches.key", port)
             self._servers.append(server)
             self.by_name[switch.name] = front
             self.urls[switch.name] = server.url

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 
 from weftlab.layout import LabError
 from weftlab.switches.openvswitch import Ovs
@@ -26,35 +26,80 @@ LONGEST = 2.0
 Pair = tuple[str, str]
 
 
+class Reach:
+    """Pings from one namespace to an address."""
+
+    def __init__(self, ovs: Ovs) -> None:
+        self._ovs = ovs
+
+    def answered(self, pairs: Iterable[Pair], seconds: float = 1.0) -> set[Pair]:
+        """Which of the pairs (from, address) a ping was answered for; no ARP cache helps: it is emptied before."""
+        wanted = list(pairs)
+        for name in {here for here, _ in wanted}:
+            self._ovs.inside(name, ["ip", "neigh", "flush", "all"])
+        running = {pair: self._ping(pair, seconds) for pair in wanted}
+        return {pair for pair, child in running.items() if child.wait() == 0}
+
+    def awaited(self, pairs: Iterable[Pair], seconds: float = 20.0) -> set[Pair]:
+        """Those that are answered at last: a spanning tree, or a bond, takes a while."""
+        wanted = set(pairs)
+        left, end, patience = set(wanted), time.monotonic() + seconds, 0.1
+        while left:
+            left -= self.answered(left, patience)
+            if left and time.monotonic() > end:
+                break
+            patience = min(2 * patience, LONGEST)
+        return wanted - left
+
+    @contextlib.contextmanager
+    def taken(self, addresses: Mapping[str, str]) -> Generator[None]:
+        """While it lasts namespaces are up and have addresses that nobody gave them, as root on a machine can.
+
+        Args:
+            addresses: namespace -> address/prefix.
+        """
+
+        def change(verb: str) -> None:
+            for name, address in addresses.items():
+                line = f"address {verb} {address} dev eth0"
+                up = ["link set dev eth0 up"] if verb == "replace" else []
+                self._ovs.inside(name, ["ip", "-batch", "-"], "\n".join([*up, line]))
+
+        change("replace")
+        try:
+            yield
+        finally:
+            change("delete")
+
+    def _ping(self, pair: Pair, seconds: float) -> subprocess.Popen[bytes]:
+        space = self._ovs.space(pair[0])
+        argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-W", str(seconds), pair[1]]
+        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 class Hosts:
     """The hosts of one lab's fabric, by name."""
 
     def __init__(self, ovs: Ovs, plan: FabricPlan) -> None:
         self._ovs, self._plan = ovs, plan
+        self._reach = Reach(ovs)
         self.by_name: Mapping[str, HostPlan] = {h.name: h for h in plan.hosts}
 
     def reached(self, pairs: Iterable[Pair], seconds: float = 1.0) -> set[Pair]:
-        """Which of the pairs (from, to) a ping was answered for; nobody's ARP cache helps: it is emptied before."""
-        wanted = list(pairs)
-        for name in {n for pair in wanted for n in pair}:
-            self._ovs.inside(name, ["ip", "neigh", "flush", "all"])
-        running = {pair: self._ping(pair, seconds) for pair in wanted}
-        return {pair for pair, child in running.items() if child.wait() == 0}
+        """Which of the pairs of hosts (from, to) a ping was answered for; both begin without an ARP cache."""
+        wanted = {(here, self.by_name[there].address): (here, there) for here, there in pairs}
+        for _, there in wanted.values():
+            self._ovs.inside(there, ["ip", "neigh", "flush", "all"])
+        return {wanted[pair] for pair in self._reach.answered(wanted, seconds)}
 
     def await_reach(self, pairs: Iterable[Pair], seconds: float = 20.0) -> None:
-        """Wait until every pair is reached: a spanning tree, or a bond, takes a while. Raises `LabError` if not."""
+        """Wait until every pair is reached. Raises `LabError` if not."""
         left, end, patience = set(pairs), time.monotonic() + seconds, 0.1
         while left:
             left -= self.reached(left, patience)
             if left and time.monotonic() > end:
                 raise LabError(f"no answer within {seconds:.0f} s: {sorted(left)}")
             patience = min(2 * patience, LONGEST)
-
-    def _ping(self, pair: Pair, seconds: float) -> subprocess.Popen[bytes]:
-        here, there = pair
-        space, address = self._ovs.space(here), self.by_name[there].address
-        argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-W", str(seconds), address]
-        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def heard(
         self,

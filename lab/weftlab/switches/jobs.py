@@ -7,7 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+from weftlab import checks
+from weftlab.layout import Layout
 from weftlab.service import Job, Service, Step
+from weftlab.switches.labsite import lab_ovs, ports_of, switches_folder
 from weftlab.switches.openvswitch import SWITCHES, Ovs
 from weftlab.switches.plan import FabricPlan
 from weftlab.switches.wiring import is_wired, wire
@@ -63,6 +66,40 @@ def switch_jobs(ovs: Ovs, plan: FabricPlan, logs: Path) -> tuple[Job, ...]:
         ),
         Step("wiring", run=lambda: wire(ovs, plan), done=lambda: is_wired(ovs, plan), after=("vswitchd",)),
     )
+
+
+def lab_switch_jobs(layout: Layout, plan: FabricPlan, cloud: bool) -> tuple[Job, ...]:
+    """`switch_jobs`, then the switches' management interfaces (`switches`), and with a cloud the servers' `nics`."""
+    folder, ports = switches_folder(layout), ports_of(layout, plan)
+    arguments = (str(layout.state), str(layout.cache), str(layout.ports))
+    jobs: list[Job] = [
+        *switch_jobs(lab_ovs(layout), plan, layout.log("switches").parent),
+        Service(
+            name="switches",
+            argv=(sys.executable, "-m", "weftlab.switches", *arguments),
+            log=layout.log("switches"),
+            cwd=layout.work / "switches",
+            ready=checks.all_of(
+                [
+                    checks.file_is_there(folder / "switches.json", "their credentials aren't there yet"),
+                    *(checks.answers_tcp("127.0.0.1", port) for port in ports.values()),
+                ]
+            ),
+            after=("wiring",),
+        ),
+    ]
+    if cloud:
+        jobs.append(
+            Service(
+                name="nics",
+                argv=(sys.executable, "-m", "weftlab.switches.nics", *arguments),
+                env={"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml), "OS_CLOUD": "operator"},
+                log=layout.log("nics"),
+                cwd=layout.work / "nics",
+                after=("wiring", "keystone", "neutron"),
+            )
+        )
+    return tuple(jobs)
 
 
 def _initialise(ovs: Ovs) -> None:

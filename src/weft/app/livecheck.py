@@ -1,10 +1,11 @@
-"""`weft site check`: what only the site's own hosts can check, certificates and subnet manager settings."""
+"""`weft site check`: what only the site's own hosts can check: certificates, managers' settings, switches' ports."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from weft.drivers.opensm import OpenSm
+from weft.drivers.switches import open_fabric
 from weft.drivers.ufm import Ufm
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.base import Document
@@ -41,21 +42,41 @@ def check_live(site: Site) -> LiveCheck:
     found: list[Weakness] = []
     problems: list[str] = []
     managers = 0
-    for name in sorted(n for n, f in site.fabrics.items() if f.manager.driver in ("opensm", "ufm")):
-        if site.fabrics[name].manager.driver == "ufm":
+    for name, fabric in sorted(site.fabrics.items()):
+        if fabric.manager.driver == "ufm":
             managers += 1
             _check_ufm(site, name, found, problems)
-            continue
-        driver = OpenSm(site, name, NoLedger())
-        for manager, options in driver.options().items():
-            managers += 1
-            if isinstance(options, WeftError):
-                problems.append(f"{name}: the settings of {manager} can't be read: {options}")
-                continue
-            problems += [f"{name}: {manager}: {p}" for p in options.problems]
-            found += weaknesses(name, manager, options.options)
-        problems += _troubles(name, driver.status())
+        elif fabric.manager.driver == "opensm":
+            managers += _check_opensm(site, name, found, problems)
+        elif fabric.manager.switching is not None:
+            managers += _check_switches(site, name, problems)
     return LiveCheck(managers=managers, weaknesses=tuple(found), problems=tuple(problems))
+
+
+def _check_opensm(site: Site, name: str, found: list[Weakness], problems: list[str]) -> int:
+    """The number of subnet managers."""
+    driver = OpenSm(site, name, NoLedger())
+    settings = driver.options()
+    for manager, options in settings.items():
+        if isinstance(options, WeftError):
+            problems.append(f"{name}: the settings of {manager} can't be read: {options}")
+            continue
+        problems += [f"{name}: {manager}: {p}" for p in options.problems]
+        found += weaknesses(name, manager, options.options)
+    problems += _troubles(name, driver.status())
+    return len(settings)
+
+
+def _check_switches(site: Site, name: str, problems: list[str]) -> int:
+    """The number of switches. Each must let weft in, and have the ports that the site names."""
+    driver = open_fabric(site, name, NoLedger())
+    try:
+        status = driver.status()
+        problems += _troubles(name, status)
+        problems += [f"{name}: {p}" for p in driver.missing_ports()]
+        return len(status.managers)
+    finally:
+        driver.close()
 
 
 def _check_ufm(site: Site, name: str, found: list[Weakness], problems: list[str]) -> None:

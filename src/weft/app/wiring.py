@@ -19,6 +19,7 @@ from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.ufm import Ufm
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
@@ -56,7 +57,7 @@ def build_world(
     fabrics = {
         name: _FABRICS[fabric.manager.driver](site, name, ledger(name, fabric.words))
         for name, fabric in site.fabrics.items()
-        if fabric.manager.driver in _FABRICS
+        if fabric.manager.driver != "switches" or fabric.manager.switching is not None
     }
     clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
     machines = _machines(site, keys)
@@ -70,7 +71,11 @@ def build_world(
     )
 
 
-_FABRICS: Mapping[str, Callable[[Site, str, Ledger], OpenSm | Ufm]] = {"opensm": OpenSm, "ufm": Ufm}
+_FABRICS: Mapping[str, Callable[[Site, str, Ledger], OpenSm | Ufm | EthernetFabric]] = {
+    "opensm": OpenSm,
+    "ufm": Ufm,
+    "switches": open_fabric,
+}
 
 
 def profile_of(site: Site, cloud: str, given: str | None) -> str:

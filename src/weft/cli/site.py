@@ -94,7 +94,7 @@ def _check(args: argparse.Namespace) -> int:
 def _tell_live(live: LiveCheck) -> None:
     wrong = len(live.weaknesses)
     say(
-        f"live: {live.managers} subnet managers queried, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
+        f"live: {live.managers} managers queried, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
     )
     for problem in live.problems:
         say(f"  problem: {problem}")

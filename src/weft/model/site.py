@@ -223,7 +223,7 @@ class FabricManager(Document):
     driver: Literal["opensm", "ufm", "switches"] = Field(
         description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
         "ufm: NVIDIA UFM Enterprise, through its REST API. "
-        "switches: the switches of an Ethernet fabric; weft can plan on it, but can't configure it yet."
+        "switches: the switches of an Ethernet fabric, each through its own API (`switching`)."
     )
     agents: tuple[FabricAgent, ...] = Field(
         default=(),

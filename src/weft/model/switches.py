@@ -40,6 +40,12 @@ class SwitchLink(Document):
     a: SwitchPort = Field(description="One end, such as leaf01/Ethernet49.")
     b: SwitchPort = Field(description="The other end.")
     peer: bool = Field(default=False, description="It is the peer link of an MLAG pair.")
+    rate_gbps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Line rate in Gb/s, of all links of an aggregation together. Default: that of the fabric's fastest "
+        "adapter.",
+    )
 
 
 class Bundle(Document):
@@ -59,7 +65,7 @@ class Switching(Document):
     parking: int = Field(
         ge=2,
         le=4094,
-        description="VLAN of ports that are in no pod's, outside of the fabric's range; it is carried by no link.",
+        description="VLAN of ports that are in no pod's VLAN, outside of the fabric's range; no link carries it.",
     )
     credentials: str | None = Field(
         default=None,

@@ -27,7 +27,7 @@ def test_site_check_asks_the_real_managers(
     capsys.readouterr()
     assert main(["site", "check", str(path), "--live"]) == 1
     said = capsys.readouterr().out
-    assert "2 subnet managers queried" in said and f"{FABRIC}, sm2: m_key is (not set)" in said
+    assert "2 managers queried" in said and f"{FABRIC}, sm2: m_key is (not set)" in said
     assert "P_Key table" in said
     assert main(["site", "check", str(path), "--live", "--json"]) == 1
     live = json.loads(capsys.readouterr().out)["live"]

@@ -68,6 +68,18 @@ class EthernetFabric:
         """The session of one switch, for tools and tests."""
         return self._sessions[switch]
 
+    def missing_ports(self) -> tuple[str, ...]:
+        """Ports that the site names and that switches don't have, one sentence each; unread switches aren't judged."""
+        try:
+            snapshot = self.snapshot(STATUS_SECONDS)
+        except UnknownError:
+            return ()  # the status says so
+        return tuple(
+            f"switch {switch} has no port {port}, which the site names"
+            for switch, state in sorted(snapshot.states.items())
+            for port in sorted(self.cabling.ports(switch) - state.ports.keys())
+        )
+
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
     def status(self) -> FabricStatus:

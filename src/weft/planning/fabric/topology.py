@@ -1,6 +1,6 @@
 """Location of each node on one fabric: leaf, block (group of leaves), rack.
 
-The site's links are the only source: a node is on the leaf that its HCAs connect to. On a rail-wired fabric, where
+The site's cables are the only source: a node is on the leaf that its HCAs connect to. On a rail-wired fabric, where
 HCA i of every node of a group connects to leaf i, the group's leaves are one domain, named after the
 first (`weft.planning.fabric.rails`).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
@@ -208,15 +208,37 @@ class Topology:
         return "building" if "building" in levels and len({s.building for s in stands}) == 1 else "site"
 
 
+def cables(site: Site, fabric: str) -> Iterator[tuple[str, str, int | None]]:
+    """Both ends of each cable of a fabric, as switch or `node/adapter`, and its rate in Gb/s if it is given.
+
+    From the table `links`, or, where the switches are described port by port, from `switch_port` of the adapters and
+    the links of `manager.switching`. Peer links of MLAG pairs carry no traffic while both switches are up.
+    """
+    switches = {s.name for s in site.switches if s.fabric == fabric}
+    for link in site.links:
+        if link.a in switches or link.b in switches:
+            yield link.a, link.b, link.rate_gbps
+    switching = site.fabrics[fabric].manager.switching
+    if switching is None:
+        return
+    for node in site.nodes:
+        for hca in node.hcas_on(fabric):
+            if hca.switch_port is not None:
+                yield f"{node.name}/{hca.name}", hca.switch_port.partition("/")[0], hca.rate_gbps
+    for link in switching.links:
+        if not link.peer:
+            yield link.a.partition("/")[0], link.b.partition("/")[0], link.rate_gbps
+
+
 def _uplinks(site: Site, fabric: str) -> dict[str, int]:
     """Leaf -> Gb/s of its cables to other switches of this fabric."""
     level = {s.name: s.level for s in site.switches if s.fabric == fabric}
     fastest = max((h.rate_gbps for n in site.nodes for h in n.hcas_on(fabric)), default=0)
     found = {name: 0 for name, kind in level.items() if kind == "leaf"}
-    for link in site.links:
-        for one, other in ((link.a, link.b), (link.b, link.a)):
+    for a, b, rate in cables(site, fabric):
+        for one, other in ((a, b), (b, a)):
             if one in found and other in level:
-                found[one] += link.rate_gbps or fastest
+                found[one] += rate or fastest
     return found
 
 
@@ -224,8 +246,8 @@ def _leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:
     """`node/hca` -> the switch of this fabric at the other end of its cable."""
     switches = {s.name for s in site.switches if s.fabric == fabric}
     found: dict[str, str] = {}
-    for link in site.links:
-        for host, switch in ((link.a, link.b), (link.b, link.a)):
+    for a, b, _ in cables(site, fabric):
+        for host, switch in ((a, b), (b, a)):
             if "/" in host and switch in switches:
                 found.setdefault(host, switch)
     return found

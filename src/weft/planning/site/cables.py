@@ -103,9 +103,10 @@ def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
 
 def _without_leaf(site: Site) -> Iterator[WrongValue]:
     ends = {end for link in site.links for end in (link.a, link.b)}
+    by_port = {name for name, fabric in site.fabrics.items() if fabric.manager.switching is not None}
     for i, node in enumerate(site.nodes):
         for j, hca in enumerate(node.hcas):
-            if f"{node.name}/{hca.name}" not in ends:
+            if hca.fabric not in by_port and f"{node.name}/{hca.name}" not in ends:
                 path = ("nodes", i, "hcas", j, "name")
                 yield (
                     path,

@@ -17,6 +17,7 @@ from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.ranges import check_ranges
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
+from weft.planning.site.switching import check_switching
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
@@ -33,6 +34,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_ranges(site),
         *_agents(site),
         *check_fabric_types(site),
+        *check_switching(site),
         *_racks_and_switches(site),
         *_halls(site),
         *_dedicated(site),
@@ -50,9 +52,10 @@ def hints(site: Site) -> tuple[str, ...]:
     found: list[str] = []
     for name, fabric in sorted(site.fabrics.items()):
         if fabric.type is FabricKind.ETHERNET:
-            found.append(
-                f"fabric {name} is an Ethernet fabric: weft can plan on it, but can't configure it yet"
-            )
+            if fabric.manager.switching is None:
+                found.append(
+                    f"fabric {name} has no manager.switching: weft can plan on it, but can't configure its switches"
+                )
         elif fabric.manager.driver == "ufm":
             if not fabric.manager.agents:
                 found.append(f"fabric {name} has no agents: partitions are proved by UFM's own answers only")

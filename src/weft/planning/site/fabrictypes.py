@@ -79,5 +79,7 @@ def _switch_ports(site: Site) -> Iterator[WrongValue]:
             switch = site.switch_by_name.get(name)
             if switch is None or switch.fabric != hca.fabric:
                 yield path, given, f"a port of a switch of fabric {hca.fabric}"
+            elif switch.level != "leaf":
+                yield path, given, f"a port of a leaf: {name} is a {switch.level}"
             elif end in cabled and (end, name) not in leaves:
                 yield path, given, "a port of the switch that it is cabled to in the table links"

@@ -1,0 +1,179 @@
+"""An Ethernet fabric's description, port by port: what is wrong is told by path, value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.model.site import Site
+from weft.planning.fabric.topology import Topology
+from weft.planning.site.check import check_site, hints
+from weftlab.layout import LabError, Layout
+from weftlab.site import make_site, settings
+
+Document = dict[str, Any]
+
+
+def lab(**asked: Any) -> Site:
+    place = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
+    return make_site(settings(nodes=4, leaves=2, spines=2, ipus=0, fabric="ethernet", **asked), place)
+
+
+def switching(document: Document) -> Document:
+    return document["fabrics"]["roce"]["manager"]["switching"]
+
+
+def problems(change: Callable[[Document], object]) -> list[str]:
+    document = lab().model_dump(mode="json")
+    change(document)
+    found = check_site(Site.model_validate(document))
+    return [f"{'.'.join(map(str, path))}: {value!r}: {allowed}" for path, value, allowed in found]
+
+
+def test_a_labs_fabric_is_right_and_its_leaves_are_known() -> None:
+    site = lab()
+    assert check_site(site) == [] and hints(site) == ()
+    topology = Topology.of(site, "roce")
+    assert topology.leaves == {"tor01": ("roce01", "roce02"), "tor02": ("roce03", "roce04")}
+    assert topology.uplinks == {"tor01": 200, "tor02": 200}, "two links to spines, as fast as its adapters"
+
+
+def test_a_links_own_rate_counts() -> None:
+    document = lab().model_dump(mode="json")
+    for link in switching(document)["links"]:
+        link["rate_gbps"] = 400
+    assert Topology.of(Site.model_validate(document), "roce").uplinks == {"tor01": 800, "tor02": 800}
+
+
+def test_peer_links_are_no_uplinks() -> None:
+    document = lab().model_dump(mode="json")
+    switching(document)["links"].append({"a": "tor01/Ethernet39", "b": "tor02/swp39", "peer": True})
+    site = Site.model_validate(document)
+    assert check_site(site) == []
+    assert Topology.of(site, "roce").uplinks == {"tor01": 200, "tor02": 200}
+
+
+FIRST = "fabrics.roce.manager.switching"
+CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
+    "a switch without access": (
+        lambda d: switching(d)["switches"].pop(3),
+        [f"{FIRST}.switches: 3: every switch of fabric roce: agg02 missing"],
+    ),
+    "an unknown switch": (
+        lambda d: switching(d)["switches"][0].update(name="tor99"),
+        [
+            f"{FIRST}.switches.0.name: 'tor99': switches of fabric roce: agg01, agg02, tor01, tor02",
+            f"{FIRST}.switches: 4: every switch of fabric roce: tor01 missing",
+        ],
+    ),
+    "one address for two": (
+        lambda d: switching(d)["switches"][1].update(url="https://127.0.0.1:23040/"),
+        [
+            f"{FIRST}.switches.1.url: 'https://127.0.0.1:23040': a switch's address must be unique; "
+            "switch tor01 already has it"
+        ],
+    ),
+    "a link to a host's port": (
+        lambda d: switching(d)["links"][0].update(a="tor01/Ethernet1"),
+        [
+            f"{FIRST}.links.0.a: 'tor01/Ethernet1': a switch's port must be unique; "
+            "roce01/mlx5_0 already has it"
+        ],
+    ),
+    "a link that goes nowhere": (
+        lambda d: switching(d)["links"][0].update(b="core/Ethernet1"),
+        [f"{FIRST}.links.0.b: 'core/Ethernet1': a port of a switch of fabric roce"],
+    ),
+    "a link from a switch to itself": (
+        lambda d: switching(d)["links"][0].update(b="tor01/Ethernet40"),
+        [f"{FIRST}.links.0.b: 'tor01/Ethernet40': the two ends of a link must be on different switches"],
+    ),
+    "leaves that don't reach each other": (
+        lambda d: switching(d).update(links=[k for k in switching(d)["links"] if k["a"].startswith("tor01")]),
+        [f"{FIRST}.links: 'tor02': links from tor02 to tor01: a fabric must be connected"],
+    ),
+    "a bond that is nobody's": (
+        lambda d: switching(d).update(bundles=[{"ports": ["tor01/Port-Channel7", "tor02/bond7"]}]),
+        [
+            f"{FIRST}.bundles.0.ports: 'tor01/Port-Channel7, tor02/bond7': with exactly one end that is the "
+            "switch_port of an adapter; no adapter has any of these"
+        ],
+    ),
+    "a bond of two adapters": (
+        lambda d: switching(d).update(bundles=[{"ports": ["tor01/Ethernet1", "tor01/Ethernet2"]}]),
+        [
+            f"{FIRST}.bundles.0.ports: 'tor01/Ethernet1, tor01/Ethernet2': with exactly one end that is the "
+            "switch_port of an adapter; these are roce01/mlx5_0, roce01/mlx5_1's"
+        ],
+    ),
+    "a parking VLAN among the pods'": (
+        lambda d: switching(d).update(parking=300),
+        [f"{FIRST}.parking: 300: a VLAN outside of 257 to 382, which are for pods"],
+    ),
+    "more cables than ports": (
+        lambda d: d["switches"][0].update(ports=5),
+        ["switches.0.ports: 5: at least 6: so many ports of it are cabled"],
+    ),
+    "an adapter on a spine": (
+        lambda d: d["nodes"][0]["hcas"][0].update(switch_port="agg02/agg02p30"),
+        ["nodes.0.hcas.0.switch_port: 'agg02/agg02p30': a port of a leaf: agg02 is a spine"],
+    ),
+    "a cable said twice": (
+        lambda d: d.update(links=[{"a": "tor01", "a_port": 9, "b": "agg01", "b_port": 9}]),
+        [
+            "links.0.a: 'tor01': not in the table links: cables of fabric roce are in manager.switching and "
+            "switch_port"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_is_said(case: str) -> None:
+    change, wanted = CASES[case]
+    assert problems(change) == wanted
+
+
+def test_a_description_of_switches_is_for_switches_alone() -> None:
+    document = lab().model_dump(mode="json")
+    description = switching(document)
+    place = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
+    other = make_site(settings(nodes=4), place).model_dump(mode="json")
+    other["fabrics"]["ib0"]["manager"]["switching"] = description
+    found = check_site(Site.model_validate(other))
+    assert [(path, allowed) for path, _, allowed in found] == [
+        (("fabrics", "ib0", "manager", "switching"), "nothing: only a manager of driver switches has it")
+    ]
+
+
+def test_without_a_description_it_can_only_be_planned_on() -> None:
+    document = lab().model_dump(mode="json")
+    document["fabrics"]["roce"]["manager"]["switching"] = None
+    [hint] = hints(Site.model_validate(document))
+    assert (
+        hint == "fabric roce has no manager.switching: weft can plan on it, but can't configure its switches"
+    )
+
+
+def test_a_lab_with_both_fabrics() -> None:
+    place = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
+    site = make_site(settings(nodes=4, ipus=0, fabric="both"), place)
+    assert check_site(site) == []
+    assert set(site.fabrics) == {"ib0", "roce"}
+    assert len(Topology.of(site, "roce").stands) == 4 and "gpu01" in Topology.of(site, "ib0").stands
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [
+        ({"switches": "junos"}, "--switches junos is not allowed: one of eos, nvue, sonic, ovs, mixed"),
+        ({"leaves": 18}, "18 leaves and 2 spines are not allowed on an Ethernet fabric: 18 switches at most"),
+        ({"fabric_manager": "ufm"}, "--fabric-manager is not allowed with --fabric ethernet"),
+    ],
+)
+def test_a_lab_that_cant_be_is_refused(asked: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(LabError, match=wrong):
+        settings(**{"nodes": 40, "leaves": 2, "spines": 2, "fabric": "ethernet", **asked})
