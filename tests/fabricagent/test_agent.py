@@ -62,7 +62,7 @@ def client(config: AgentConfig, certificate: str | None = "weft", ca: Path | Non
     if certificate:
         context.load_cert_chain(folder / f"{certificate}.pem", folder / f"{certificate}.key")
     url = f"https://127.0.0.1:{config.listen.port}/v1/"
-    return httpx.Client(base_url=url, verify=context, trust_env=False, timeout=10)
+    return httpx.Client(base_url=url, verify=context, trust_env=False, timeout=60)
 
 
 def change(digest: str, **more: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import psycopg
 
 from weft.engine.database import Database
 
-TEMPLATE = "template_weft"
+TEMPLATE, EMPTYING = "template_weft", "emptying"
 _LARGE = 256 << 10
 """Octets of a table that is truncated, which costs more than deleting a few rows, and leaves no dead ones."""
 _SCHEMA = """
@@ -102,7 +102,7 @@ class Emptying:
     """A connection of its own that puts a new database's rows back."""
 
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection = psycopg.connect(url, autocommit=True, application_name=EMPTYING)
         tables = self._column(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename"
         )
@@ -135,6 +135,7 @@ class Emptying:
         todo += [f"SELECT setval('{s}', 1, false)" for s in self._sequences]
         with self._connection.transaction():
             self._connection.execute("; ".join(todo).encode())
+            self._connection.execute("SELECT pg_stat_force_next_flush()")
             for table, rows in self._first.items():
                 with self._connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
                     copy.write(rows)

@@ -120,7 +120,8 @@ def test_the_fabric_alone_comes_and_goes(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stdout + first.stderr
     try:
         second = program(*up)
-        assert (second.returncode, second.stdout) == (0, f"the lab in {state} is up already\n")
+        said = f"the lab in {state} is up already\n"
+        assert (second.returncode, second.stdout) == (0, said), second.stderr
         shown = program("status", "--json", *words)
         assert shown.returncode == 0, shown.stdout
         services = json.loads(shown.stdout)["services"]

@@ -22,7 +22,7 @@ from weftlab.liar import LIES, Liar, LiarError, Route, running
 
 ROWS = [{"id": "1", "name": "mine"}, {"id": "2", "name": "sentinel"}]
 
-HTTP = httpx.Client(timeout=10, trust_env=False, verify=False)
+HTTP = httpx.Client(timeout=60, trust_env=False, verify=False)
 
 
 class Service(ThreadingHTTPServer):
@@ -310,7 +310,7 @@ def test_the_program(service: Service) -> None:
             liar = Liar(f"http://127.0.0.1:{base}")
             _until(lambda: liar.rules() == [])
             liar.tell("error500")
-            connection = http.client.HTTPConnection("127.0.0.1", base + 1, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", base + 1, timeout=60)
             connection.request("GET", "/things")
             assert connection.getresponse().status == 500
             connection.close()

@@ -21,7 +21,7 @@ def owner_of(host: str, port: int) -> str:
     """What an agent tells a stranger: its controller's id, and no more."""
     with channel(f"{host}:{port}") as link:
         agent = agent_pb2_grpc.AgentServiceStub(link)
-        return agent.GetOwner(agent_pb2.GetOwnerRequest(), timeout=10).controller_id
+        return agent.GetOwner(agent_pb2.GetOwnerRequest(), timeout=60).controller_id
 
 
 def test_cloud_init_applies_a_file(tmp_path: Path) -> None:

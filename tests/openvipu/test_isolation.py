@@ -297,13 +297,13 @@ def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, papers: tuple[P
 def _list(port: int, tls: Tls | None, metadata: tuple[tuple[str, str], ...] = ()) -> list[pb.Partition]:
     with channel(f"127.0.0.1:{port}", tls) as link:
         stub = pb_grpc.UserServiceStub(link)
-        reply = stub.ListPartitions(pb.ListPartitionsRequest(), timeout=10, metadata=metadata)
+        reply = stub.ListPartitions(pb.ListPartitionsRequest(), timeout=60, metadata=metadata)
         return list(reply.partitions)
 
 
 def _describe(host: str, port: int, tls: Tls | None) -> None:
     with channel(f"{host}:{port}", tls, "openvipu-agent") as link:
-        agent_pb2_grpc.AgentServiceStub(link).Describe(agent_pb2.DescribeRequest(), timeout=10)
+        agent_pb2_grpc.AgentServiceStub(link).Describe(agent_pb2.DescribeRequest(), timeout=60)
 
 
 def _add_over_tls(

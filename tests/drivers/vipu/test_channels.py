@@ -225,4 +225,4 @@ def test_the_same_seed_gives_the_same_keys() -> None:
         credentials = grpc.ssl_channel_credentials(second[TLS_AUTHORITY])
         options = (("grpc.ssl_target_name_override", podtls.SERVER_NAME),)
         with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, options=options) as link:
-            assert link.unary_unary("/a/b")(b"", timeout=10) == b""
+            assert link.unary_unary("/a/b")(b"", timeout=60) == b""
