@@ -19,6 +19,7 @@ from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import ProjectLimits, QueuePolicy
 from weft.model.views import PartsRowView
+from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
 
 pytestmark = pytest.mark.database
 
@@ -85,7 +86,7 @@ def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: 
     waits = house.order(small("waits", queue=True))
     house.worker._dispatcher.run()
     waits = house.store.find_pod(str(waits.id), None)
-    assert (waits.state, waits.reason) == (PodState.PENDING, "no time is known at which it fits")
+    assert (waits.state, waits.reason) == (PodState.PENDING, KEPT_FOR)
     house.release(last)
     house.run(last, PodState.RELEASED)
     house.worker._dispatcher.run()
@@ -106,6 +107,38 @@ def test_whole_nodes_wait_until_a_host_is_empty_and_keep_parts_off(house: House)
     assert len(house.run(waits, PodState.READY).nodes) == 16
     with pytest.raises(RefusedError):
         house.order(small("late"))
+
+
+def test_parts_and_a_whole_node_take_turns(house: House) -> None:
+    """As on the lab: who came first gets what is free first, and later orders nothing of what is kept for it."""
+
+    def state(pod: PodRecord) -> tuple[PodState, str]:
+        house.worker.tend_queue()
+        found = house.store.find_pod(str(pod.id), None)
+        return found.state, found.reason if found.state is PodState.PENDING else ""
+
+    def end(pod: PodRecord) -> None:
+        house.release(pod)
+        house.run(pod, PodState.RELEASED)
+
+    house.ready(whole("rest", 15))
+    seven, one = ready(house, "seven", 7), ready(house, "one")
+    ninth, host = house.order(small("ninth", queue=True)), house.order(whole("host", 1, queue=True))
+    assert state(ninth) == (PodState.PENDING, KEPT_FOR)
+    assert state(host)[0] is PodState.PENDING
+    end(one)
+    assert state(ninth)[0] is PodState.PLACED
+    assert state(host) == (PodState.PENDING, KEPT_FOR)
+    (row,) = house.store.capacity().promises
+    assert (row["pod_id"], row["nodes"], row["came"]) == (host.id, list(seven.held), host.created_at)
+    end(seven)
+    late = house.order(small("late", queue=True))
+    with pytest.raises(RefusedError, match="there is capacity for 0"):
+        house.order(small("now"))
+    assert state(late) == (PodState.PENDING, KEPT_OFF)
+    end(house.run(ninth, PodState.READY))
+    assert state(host)[0] is PodState.PLACED
+    assert not house.store.capacity().promises or state(late)[1] != KEPT_OFF
 
 
 def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> None:

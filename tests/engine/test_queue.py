@@ -28,6 +28,7 @@ from weft.engine.store import Store
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
+from weft.planning.queue.queue import KEPT_FOR
 
 pytestmark = pytest.mark.database
 
@@ -113,12 +114,12 @@ def test_a_promise_moves_earlier_when_a_pod_ends_early(house: House) -> None:
 
 
 def test_a_pod_without_an_end_gives_no_expected_start(house: House) -> None:
-    """Nobody knows when it ends: the order waits and says so."""
+    """Nobody knows when it ends: the order waits, nodes are kept for it without a time, and it says so."""
     house.ready(make("endless", 16))
     pod = queue(house, "next", 2)
     house.worker.tend_queue()
     waiting = look(house, pod)
-    assert waiting.reason == "no time is known at which it fits" and waiting.expected_start is None
+    assert waiting.reason == KEPT_FOR and waiting.expected_start is None
     assert waiting.position == 1
 
 

@@ -22,10 +22,12 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import Book, Keep, booked, names, when
+from weft.planning.queue.book import Book, Keep, booked, entry, names, when
 from weft.planning.queue.forecast import expected_starts
-from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.queue import Queue, QueueSettings
 from weft.planning.queue.shares import Sharer, look
+from weft.planning.queue.turns import Candidate, Turns
+from weft.planning.queue.waiting import Waiting
 from weft.planning.shapes.resolve import resolve, shape_named
 from weft.planning.shapes.shape import Resolved, Where
 
@@ -63,9 +65,13 @@ class Waiter:
             row["expected_start"],
         )
 
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
+
     def window(self, now: float) -> Window:
         """Its window if it starts now."""
-        return window_of(self.order, now, now, str(self.id))
+        return replace(window_of(self.order, now, now, str(self.id)), came=self.created_at.timestamp())
 
 
 def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
@@ -83,7 +89,7 @@ class Note:
     Attributes:
         position: in the queue, from 1; None: it has a booking, or can't be judged now.
         expected: when it is expected to start; POSIX time.
-        promise: nodes that are booked for it from then.
+        promise: nodes that are booked for it from then, or kept for it without a time.
     """
 
     reason: str
@@ -136,18 +142,31 @@ def agenda(
         except InputError as error:
             found.impossible[one.id] = str(error)
     promises = {p.name: p for p in book.promises}
+    able = {str(i) for i in asked if i not in denied}
+    stay = able | {str(w.id) for w in waiting if w.fixed}
+    book = replace(
+        book,
+        promises=tuple(k for k in book.promises if k.name in stay),
+        open=tuple(k for k in book.open if k.name in able),
+    )
     for one in waiting:
         if one.id in denied:
             kept = promises.get(str(one.id)) if one.fixed else None
             found.notes[one.id] = Note(denied[one.id], None, None, kept)
-    for where in sorted({where for where, _ in asked.values()}):
-        mine = [w for w in waiting if w.id in asked and asked[w.id][0] == where]
+    turns = Turns(QueueSettings.of(site.queue), used)
+    could: list[Candidate] = []
+    groups: dict[Where, list[Waiter]] = {}
+    for one in waiting:
+        if one.id in asked:
+            groups.setdefault(asked[one.id][0], []).append(one)
+    queues = {w: [c.candidate for c in mine if str(c.id) in able] for w, mine in sorted(groups.items())}
+    for where, wait in turns.order(queues, book):
+        mine = groups[where]
         places = shape_named(where.shape).places
         if places is not None:
-            able = [w for w in mine if w.id not in denied]
-            found.start = _shares(site, book, places, able, health, used, now, found)
-            if found.start is not None:
-                return found
+            sharers = [w for w in mine if w.id not in denied]
+            if (start := _shares(site, book, places, sharers, health, used, now, found, wait)) is not None:
+                could.append(start.candidate)
             book = _with_promises(book, mine, found.notes)
             continue
         queue = _queue(site, book, where, health, used, now)
@@ -156,14 +175,16 @@ def agenda(
                 _enter(queue, one, asked[one.id][1], promises.get(str(one.id)), now)
             elif not one.fixed:
                 queue.timeline.cancel(str(one.id))
-        started = queue.run(now)
+        started = queue.run(now, wait)
         if started:
-            first = started[0].waiting.ask.pod
-            found.start = next(w for w in mine if str(w.id) == first)
-            return found
+            pod = started[0].waiting.ask.pod
+            could.append(next(c for c in queues[where] if c.pod == pod))
+            continue
         found.notes |= _notes(queue, book, where, [w for w in mine if w.id not in denied], now, forecast)
         book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
+    if (chosen := turns.first(could, promises)) is not None:
+        found.start = next(w for w in waiting if str(w.id) == chosen.pod)
     return found
 
 
@@ -176,20 +197,21 @@ def _shares(
     used: Mapping[str, float],
     now: float,
     found: Agenda,
+    wait: frozenset[str],
 ) -> Waiter | None:
     """Who starts now of a shape without timeline; else notes of all of them."""
     sharers = [_sharer(one, resolve(one.order, one.project, site), places, now) for one in mine]
-    seen = look(book, sharers, health, QueueSettings.of(site.queue), used, now)
+    seen = look(book, sharers, health, QueueSettings.of(site.queue), used, now, wait)
     for one in mine:
         pod = str(one.id)
         if pod == seen.start:
             return one
         kept = seen.promises.get(pod)
-        expected = max(kept.start, now) if kept else None
+        expected = max(kept.start, now) if kept and kept.came is None else None
         found.notes[one.id] = Note(
             seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept
         )
-    due = [p.start for p in seen.promises.values() if p.start > now]
+    due = [p.start for p in seen.promises.values() if p.start > now and p.came is None]
     due += [w.not_before for w in sharers if w.not_before > now]
     found.next_at = min(found.next_at, *due) if due else found.next_at
     return None
@@ -219,8 +241,11 @@ def _queue(
     site: Site, book: Book, where: Where, health: Occupancy, used: Mapping[str, float], now: float
 ) -> Queue:
     shape = shape_named(where.shape)
-    line = shape.timeline(book, site, where.name, health, now)
+    line = shape.timeline(replace(book, open=()), site, where.name, health, now)
     queue = Queue(line, shape.queue(QueueSettings.of(site.queue)))
+    for keep in book.open:
+        if keep.came is not None and (bits := line.engine.numbers.masks(keep.nodes)):
+            queue.openings.add(entry(keep, bits), keep.came)
     holds: dict[str, int] = {}
     for lease in book.leases:
         holds[lease.project] = holds.get(lease.project, 0) + lease.counted
@@ -260,33 +285,42 @@ def _notes(
         pod = str(one.id)
         position = rank.get(pod)
         why = queue.why.get(pod, "waiting for capacity")
+        if opening := queue.openings.of(pod):
+            came, kept = opening
+            nodes = names(queue.timeline, kept.bits)
+            promise = Keep(pod, one.project, nodes, kept.start, kept.end, one.name, kept.terms, came=came)
+            notes[one.id] = Note(why, position, None, promise)
+            continue
         entries = queue.timeline.reservations.of(pod)
         if pod not in queue.promised or not entries:
             notes[one.id] = Note(why, position, expected.get(pod))
             continue
-        entry = entries[0]
+        booking = entries[0]
         kept = Keep(
             pod,
             one.project,
-            names(queue.timeline, entry.bits),
-            entry.start,
-            entry.end,
+            names(queue.timeline, booking.bits),
+            booking.start,
+            booking.end,
             one.name,
-            entry.terms,
+            booking.terms,
         )
-        if entry.start > now:
-            why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(entry.start)}"
+        if booking.start > now:
+            why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(booking.start)}"
             why += f", {booked(kept.nodes, units)}"
-        notes[one.id] = Note(why, position, max(entry.start, now), kept)
+        notes[one.id] = Note(why, position, max(booking.start, now), kept)
     return notes
 
 
 def _with_promises(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
     """The future book: a node may be on several fabrics, and must not be booked on two of them."""
     names = {str(w.id) for w in mine}
-    others = (p for p in book.promises if p.name not in names)
-    kept = (note.promise for w in mine if (note := notes.get(w.id)) and note.promise)
-    return replace(book, promises=(*others, *kept))
+    kept = [note.promise for w in mine if (note := notes.get(w.id)) and note.promise]
+    return replace(
+        book,
+        promises=(*(p for p in book.promises if p.name not in names), *(k for k in kept if k.came is None)),
+        open=(*(p for p in book.open if p.name not in names), *(k for k in kept if k.came is not None)),
+    )
 
 
 def _next(queue: Queue, now: float) -> float:

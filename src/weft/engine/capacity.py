@@ -32,7 +32,7 @@ class Capacity:
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
         promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
-            and the pod's constraints on leaves.
+            came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw go within the last `GONE_FOR`.
@@ -94,8 +94,14 @@ class Capacity:
             for pod, row in rows.items()
         ]
         promises = [_keep(r, str(r["pod_id"]), r["pod"], _terms(r)) for r in self.promises]
+        opened = tuple(k for k in promises if k.came is not None)
         blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
-        return Book(tuple(sorted(leases, key=lambda k: k.name)), tuple(promises), tuple(blocks))
+        return Book(
+            tuple(sorted(leases, key=lambda k: k.name)),
+            tuple(k for k in promises if k.came is None),
+            tuple(blocks),
+            opened,
+        )
 
 
 def seconds_of(moment: datetime | None) -> float:
@@ -106,7 +112,8 @@ def seconds_of(moment: datetime | None) -> float:
 def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
     start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
     parts = promised_parts(row) if "parts" in row else ()
-    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts)
+    came = row["came"].timestamp() if row.get("came") else None
+    return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts, came)
 
 
 def _terms(row: Row) -> Terms:

@@ -22,7 +22,7 @@ from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, gather, health
 from weft.engine.partholds import promised_parts
 from weft.engine.store import Store
-from weft.engine.waiting import time_of, write_promise
+from weft.engine.waiting import EPOCH, time_of, write_promise
 from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
@@ -218,8 +218,9 @@ class Dispatcher:
                 self._say(tx, pod_id, "state", f"FAILED: {reason}")
                 self._say(tx, pod_id, "alarm", f"FAILED: {reason}")
             for pod_id, note in look.agenda.notes.items():
-                told = note if note.promise else replace(note, expected=expected.get(pod_id))
-                self._note(tx, look.waiting[pod_id], told, promised.get(pod_id))
+                booked = note.promise is not None and note.promise.came is None
+                said = note if booked else replace(note, expected=expected.get(pod_id))
+                self._note(tx, look.waiting[pod_id], said, promised.get(pod_id))
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
@@ -291,5 +292,6 @@ def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
 
 
 def _differs(keep: Keep, row: Row) -> bool:
-    same = (list(keep.nodes), time_of(keep.start), time_of(keep.end), keep.parts)
-    return same != (row["nodes"], row["start_at"], row["end_at"], promised_parts(row))
+    start, opened = max(keep.start, EPOCH), keep.came is not None
+    same = (list(keep.nodes), time_of(start), time_of(keep.end), keep.parts, opened)
+    return same != (row["nodes"], row["start_at"], row["end_at"], promised_parts(row), bool(row["came"]))

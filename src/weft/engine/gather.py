@@ -17,6 +17,7 @@ from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
+from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.advice import advise
 from weft.planning.queue.book import Book, when
 from weft.planning.queue.shares import Sharer, earliest
@@ -38,6 +39,7 @@ class Window:
         end: `FOREVER` if the lease has none.
         until: the end if it is absolute: a later start doesn't move it.
         pod: its own booking is ignored.
+        came: when the order was submitted; open bookings of later orders don't bind it.
     """
 
     now: float
@@ -45,6 +47,7 @@ class Window:
     end: float
     until: float
     pod: str = ""
+    came: float = FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,9 @@ class PlanningInput:
         Raises `InputError` for names that the site doesn't know.
         """
         book, health = capacity.book(), self.health(capacity)
-        occupancy = book.occupancy(health, project, window.now, window.start, window.end, window.pod)
+        occupancy = book.occupancy(
+            health, project, window.now, window.start, window.end, window.pod, window.came
+        )
         used = with_segments(self.site, capacity.used, self.told, self.segments)
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)

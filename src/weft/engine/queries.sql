@@ -117,8 +117,8 @@ WHERE kind = 'server' AND state = 'absent' AND finished_at > %(since)s AND outsi
 
 -- name: promises
 -- Which nodes orders that wait will have.
-SELECT r.pod_id, r.nodes, r.start_at, r.end_at, r.parts, p.name AS pod, p.project_id,
-    nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
+SELECT r.pod_id, r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came,
+    p.name AS pod, p.project_id, nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
 FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
 
 -- name: reservations
@@ -251,9 +251,10 @@ UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, position =
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: promise
-INSERT INTO promise (pod_id, nodes, start_at, end_at, parts) VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s, %(parts)s)
+INSERT INTO promise (pod_id, nodes, start_at, end_at, parts, open)
+VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s, %(parts)s, %(open)s)
 ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.start_at, end_at = excluded.end_at,
-    parts = excluded.parts;
+    parts = excluded.parts, open = excluded.open;
 
 -- name: drop_promise
 DELETE FROM promise WHERE pod_id = %(pod_id)s;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from weft.engine.capacity import Capacity, seconds_of
@@ -24,6 +24,9 @@ from weft.planning.queue.book import Keep, booked, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.resolve import resolve, shape_of
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+"""The first time that a row can have: an open booking without any known end counts from there."""
 
 
 def time_of(seconds: float) -> datetime | None:
@@ -73,8 +76,9 @@ def write_promise(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
         "promise",
         pod_id=pod_id,
         nodes=list(keep.nodes),
-        start=time_of(keep.start),
+        start=time_of(max(keep.start, EPOCH)),
         end=time_of(keep.end),
+        open=keep.came is not None,
         parts=parts_document(keep.parts),
     )
 

@@ -15,8 +15,9 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
 from weft.planning.queue.forecast import expected_starts
-from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.queue import Queue, QueueSettings
 from weft.planning.queue.timeline import Start, Timeline
+from weft.planning.queue.waiting import Waiting
 
 LEVELS: tuple[Level, ...] = ("leaf", "block", "site")
 

@@ -15,10 +15,11 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Calendar, Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
-from weft.planning.queue.queue import Queue, QueueSettings, Waiting
+from weft.planning.queue.queue import Queue, QueueSettings
 from weft.planning.queue.simulate import TraceOrder, simulate
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.trace import at_load, nearest_level
+from weft.planning.queue.waiting import Waiting
 
 HOUR = 3600.0
 

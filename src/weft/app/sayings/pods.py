@@ -20,6 +20,8 @@ _REASONS = forms(
     "release requested",
     "in the queue",
     "waiting for capacity",
+    "waiting for capacity on nodes that are kept for it",
+    "waiting for capacity: the free nodes are kept for an order that came before",
     "waiting for fewer leaves",
     "its lease has ended",
     "due to start, but its nodes are not released yet",

@@ -6,8 +6,9 @@ since two projects may have pods with the same name).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
@@ -35,6 +36,7 @@ class Keep:
         label: the pod's name for people.
         terms: its constraints on leaves; without them only the project is known.
         parts: (node, part of a server) for shared nodes; empty for whole ones.
+        came: of an open booking: when its order was submitted; None: anything else.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Keep:
     label: str = ""
     terms: Terms = NO_TERMS
     parts: tuple[tuple[str, Part], ...] = ()
+    came: float | None = None
 
     @property
     def asks(self) -> Terms:
@@ -93,11 +96,14 @@ class Book:
         leases: what pods hold now; without an end, forever.
         promises: bookings of pods that haven't started.
         reservations: nodes reserved for a project.
+        open: open bookings: nodes that are kept, whole, for orders whose start isn't known, from `start` on. They
+            bind only orders that were submitted later.
     """
 
     leases: tuple[Keep, ...] = ()
     promises: tuple[Keep, ...] = ()
     reservations: tuple[Keep, ...] = ()
+    open: tuple[Keep, ...] = ()
 
     @classmethod
     def of(cls, occupancy: Occupancy, ends: Mapping[str, float] | None = None) -> Book:
@@ -121,9 +127,54 @@ class Book:
             )
         )
 
-    def kept(self, project: str, start: float, end: float, exclude_pod: str = "") -> dict[str, str]:
+    def with_booking(self, pod: str, kept: Keep | None) -> Book:
+        """The book with this booking of a waiting pod, open or not, in place of what it has; None: with none."""
+        promises = tuple(p for p in self.promises if p.name != pod)
+        others = tuple(k for k in self.open if k.name != pod)
+        if kept is None:
+            return replace(self, promises=promises, open=others)
+        if kept.came is None:
+            return replace(self, promises=(*promises, kept), open=others)
+        return replace(self, promises=promises, open=(*others, kept))
+
+    def binding(self, came: float, exclude_pod: str = "") -> tuple[Keep, ...]:
+        """The open bookings that bind an order submitted at this time."""
+        return tuple(k for k in self.open if k.came is not None and k.came < came and k.name != exclude_pod)
+
+    def emptied(self, now: float) -> Book:
+        """The book as if each node that is held without an end were free after everything that is known to end.
+
+        Those with the fewest pods first, one a second: the times only rank the nodes.
+        """
+        endless = [k for k in self.leases if k.end == FOREVER]
+        if not endless:
+            return self
+        pods = Counter(node for k in endless for node in k.nodes)
+        known = (k.end for k in (*self.leases, *self.promises, *self.reservations) if k.end != FOREVER)
+        last = max((now, *known))
+        ended = (
+            replace(k, nodes=(n,), parts=tuple(p for p in k.parts if p[0] == n), end=last + pods[n])
+            for k in endless
+            for n in k.nodes
+        )
+        return replace(self, leases=(*(k for k in self.leases if k.end != FOREVER), *ended))
+
+    def known_end(self, nodes: Iterable[str], now: float) -> float:
+        """The last end that is known of leases on these nodes; 0: none is."""
+        wanted = set(nodes)
+        ends = (k.gone(now) for k in self.leases if k.end != FOREVER and wanted & set(k.nodes))
+        return max(ends, default=0.0)
+
+    def kept(
+        self, project: str, start: float, end: float, exclude_pod: str = "", came: float = FOREVER
+    ) -> dict[str, str]:
         """Node -> for whom it is kept in this window: booked whole by a pod other than `exclude_pod`, or reserved."""
         found: dict[str, str] = {}
+        for keep in self.binding(came, exclude_pod):
+            if keep.overlaps(start, end):
+                found.update(
+                    dict.fromkeys(keep.nodes, f"kept for pod {keep.label}, which was ordered before")
+                )
         for keep in self.promises:
             if keep.name != exclude_pod and not keep.parts and keep.overlaps(start, end):
                 found.update(
@@ -135,23 +186,36 @@ class Book:
         return found
 
     def occupancy(
-        self, health: Occupancy, project: str, now: float, start: float, end: float, exclude_pod: str = ""
+        self,
+        health: Occupancy,
+        project: str,
+        now: float,
+        start: float,
+        end: float,
+        exclude_pod: str = "",
+        came: float = FOREVER,
     ) -> Occupancy:
         """What is unavailable in a window: held, booked or reserved, or out of order.
 
         A lease that should end before the window still counts if the window begins now.
+
+        Args:
+            came: when the order was submitted; open bookings of later ones don't count.
         """
         held = [k for k in self.leases if start <= now or k.end > start]
         busy = {n: k.label for k in held for n in k.nodes}
-        kept = self.kept(project, start, end, exclude_pod)
-        later = [k for k in self.promises if k.name != exclude_pod and k.overlaps(start, end)]
+        kept = self.kept(project, start, end, exclude_pod, came)
+        booked = (*self.promises, *self.binding(came, exclude_pod))
+        later = [k for k in booked if k.name != exclude_pod and k.overlaps(start, end)]
         there = [k for k in self.reservations if k.overlaps(start, end)]
         reserved = [k for k in there if k.project != project]
         neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *reserved))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
         parts: dict[str, tuple[Part, ...]] = {}
+        whole = {n for k in held if not k.parts for n in k.nodes}  # nobody can join before that ends
         for node, part in (p for k in (*held, *later) for p in k.parts_in(start, now)):
-            parts[node] = (*parts.get(node, ()), part)
+            if node not in whole:
+                parts[node] = (*parts.get(node, ()), part)
         shared = {
             n: f"booked in part for pod {k.label} from {when(k.start)}" for k in later for n, _ in k.parts
         }
@@ -190,7 +254,7 @@ class Book:
 
     def starts(self, project: str, after: float) -> list[float]:
         """Starts of what the project can't have, latest first."""
-        theirs = (*self.promises, *(b for b in self.reservations if b.project != project))
+        theirs = (*self.promises, *self.open, *(b for b in self.reservations if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
     def timeline(self, site: Site, fabric: str, health: Occupancy, now: float) -> Timeline:
@@ -221,6 +285,9 @@ class Book:
         for promise in self.promises:
             if bits := masks(promise.nodes):
                 line.reservations.add(entry(promise, bits))
+        for keep in self.open:
+            if bits := masks(keep.nodes):
+                line.reservations.add(entry(keep, bits))
         for keep in self.reservations:
             line.set_aside(keep.project, keep.nodes, keep.start, keep.end)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.planning.place.calendar import FOREVER, Entry
-from weft.planning.queue.queue import Queue, Waiting
+from weft.planning.queue.queue import Queue
+from weft.planning.queue.waiting import Waiting
 
 MOST = 200
 WINDOWS = 5000
@@ -22,8 +23,9 @@ def expected_starts(queue: Queue, now: float, most: int = MOST, windows: int = W
         ask = waiting.ask
         if line.looked > enough:
             break
-        if ask.pod in queue.promised:
+        if ask.pod in queue.promised or ask.pod in queue.openings.pods:
             continue
+        queue.openings.face(waiting.submitted)
         begin = max(now, waiting.not_before, floors.under(waiting))
         start = line.earliest(ask, waiting.duration, begin, waiting.until, now) if begin < FOREVER else None
         if waiting.not_before <= now:

@@ -4,6 +4,9 @@ time.
 An order at the head that doesn't fit gets a booking of its earliest start, on named nodes. Orders behind it may only
 start first if that leaves every booking untouched (backfill). Bookings only move earlier. An order that would fit, but
 on more leaves than necessary, may wait for a better placement for at most `patience`.
+
+An order whose start isn't known, since pods without an end are in its way, gets an open booking: nodes without a time,
+which orders that came later may not have (`weft.planning.queue.opening`).
 """
 
 from __future__ import annotations
@@ -15,10 +18,15 @@ from typing import Self
 from weft.model.errors import ConflictError
 from weft.model.ids import span
 from weft.model.site import QueuePolicy
-from weft.planning.place.ask import Ask
-from weft.planning.place.calendar import FOREVER, Entry
+from weft.planning.place.calendar import Entry
 from weft.planning.place.decision import Decision
+from weft.planning.queue.opening import Openings
 from weft.planning.queue.timeline import Start, Timeline
+from weft.planning.queue.waiting import Waiting
+
+KEPT_FOR = "waiting for capacity on nodes that are kept for it"
+UNKNOWN = "no time is known at which it fits"
+KEPT_OFF = "waiting for capacity: the free nodes are kept for an order that came before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class QueueSettings:
 
     Attributes:
         patience: seconds that an order may wait for the fewest leaves it could have; 0: it starts wherever it fits.
-        promises: how many waiting orders get a booking.
+        promises: how many waiting orders get a booking, open ones included.
         quotas: project -> maximum nodes; projects that aren't listed have no limit.
         shares: project -> its relative share, default 1; empty: first come, first served.
         half_life: half-life of a project's past usage, in seconds.
@@ -53,28 +61,6 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """An order in the queue.
-
-    Attributes:
-        duration: seconds, the longest it may run.
-        until: when it ends at the latest, however late it starts.
-        not_before: when it may start at the earliest.
-        fixed: its start was booked with the order; it doesn't count as one of the queue's `promises`.
-    """
-
-    ask: Ask
-    duration: float
-    submitted: float
-    until: float = FOREVER
-    not_before: float = 0.0
-    fixed: bool = False
-
-    def end(self, start: float) -> float:
-        return min(start + self.duration, self.until)
-
-
-@dataclass(frozen=True, slots=True)
 class Started:
     """An order that starts now."""
 
@@ -97,9 +83,11 @@ class Queue:
         self.settings = settings or QueueSettings()
         self.waiting: dict[str, Waiting] = {}
         self.promised: dict[str, float] = {}
+        self.openings = Openings(timeline)
         self.why: dict[str, str] = {}
         self._uses: dict[str, _Use] = {}
         self._running: dict[str, Waiting] = {}
+        self._wait: frozenset[str] = frozenset()
         self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.numbers.every), reverse=True)
 
     def submit(self, waiting: Waiting) -> None:
@@ -124,18 +112,26 @@ class Queue:
         self._used(waiting.ask.project, now, -waiting.ask.counted)
         self.timeline.end(pod)
 
-    def run(self, now: float) -> list[Started]:
-        """Start what can start now, in order of rank; renew the bookings."""
+    def run(self, now: float, wait: frozenset[str] = frozenset()) -> list[Started]:
+        """Start what can start now, in order of rank; renew the bookings.
+
+        Args:
+            wait: orders that get no new booking: another queue's turn is before theirs.
+        """
         started: list[Started] = []
-        failed: dict[tuple[object, ...], list[tuple[int, float]]] = {}
+        failed: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
+        self._wait = wait
         self.why.clear()
         self._improve_promises(now)
         for waiting in self.ranked(now):
             ask = waiting.ask
+            self.openings.face(waiting.submitted)
             if waiting.until <= now:
                 self.why[ask.pod] = "its lease has ended"
+                self.openings.drop(ask.pod)
                 continue
             if self._over_quota(waiting):
+                self.openings.drop(ask.pod)
                 continue
             if ask.pod in self.promised:
                 if self.promised[ask.pod] <= now and (begun := self._begin(waiting, now)) is not None:
@@ -144,12 +140,15 @@ class Queue:
             if waiting.not_before > now:
                 self._promise(waiting, now)
                 continue
-            if any(ask.held >= n and waiting.duration >= d for n, d in failed.get(ask.alike, ())):
+            before = failed.get(ask.alike, ())
+            if any(
+                ask.held >= n and waiting.duration >= d and waiting.submitted >= came for n, d, came in before
+            ):
                 self._promise(waiting, now)
                 continue
             decision = self.timeline.decide(ask, now, waiting.end(now))
             if decision is None:
-                failed.setdefault(ask.alike, []).append((ask.held, waiting.duration))
+                failed.setdefault(ask.alike, []).append((ask.held, waiting.duration, waiting.submitted))
                 self._promise(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
                 self.why[ask.pod] = "waiting for fewer leaves"
@@ -163,6 +162,7 @@ class Queue:
 
     def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
         ask = waiting.ask
+        self.openings.drop(ask.pod)
         self.timeline.engine.commit(decision)
         self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits, ask.terms))
         del self.waiting[ask.pod]
@@ -185,15 +185,29 @@ class Queue:
 
     def _promise(self, waiting: Waiting, now: float) -> None:
         pod = waiting.ask.pod
-        floating = sum(not self.waiting[p].fixed for p in self.promised)
-        if not waiting.fixed and floating >= self.settings.promises:
-            self.why[pod] = "waiting for capacity"
+        others = (w for p in (*self.promised, *self.openings.pods) if p != pod and (w := self.waiting.get(p)))
+        floating = sum(not w.fixed for w in others)
+        booked = waiting.fixed or pod in self.openings.pods
+        if not booked and (floating >= self.settings.promises or pod in self._wait):
+            self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else "waiting for capacity"
             return
         start = self._earliest(waiting, now)
-        if start is None:
-            self.why[pod] = "no time is known at which it fits"
-            return
-        self._hold(waiting, start.at, start.decision.bits)
+        if start is not None:
+            self.openings.drop(pod)
+            self._hold(waiting, start.at, start.decision.bits)
+        elif self.openings.renew(waiting, now):
+            self.why[pod] = KEPT_FOR
+        else:
+            self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else UNKNOWN
+
+    def _kept_off(self, waiting: Waiting, now: float) -> bool:
+        """Whether it waits only since nodes are kept for an order that came before."""
+        if not self.openings.facing or waiting.not_before > now:
+            return False
+        self.openings.face(0.0)
+        found = self.timeline.decide(waiting.ask, now, waiting.end(now))
+        self.openings.face(waiting.submitted)
+        return found is not None
 
     def _earliest(self, waiting: Waiting, now: float) -> Start | None:
         begin = max(now, waiting.not_before)
@@ -209,6 +223,7 @@ class Queue:
         blocked = self.timeline.engine.blocked_bits()
         for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
             waiting = self.waiting[pod]
+            self.openings.face(waiting.submitted)
             entry = self.timeline.reservations.of(pod)[0]
             mask = self.timeline.engine.view(waiting.ask).mask  # a leaf may have become another project's
             broken = sum(

@@ -8,14 +8,14 @@ There is no engine with bit masks: a window is an occupancy, and what fits in it
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
 from weft.planning.queue.book import Book, Keep, when
-from weft.planning.queue.queue import QueueSettings
+from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF, UNKNOWN, QueueSettings
 
 MOST_MOMENTS = 16
 """Ends of leases and promises that are tried for a start after the first one at which the leases alone leave room."""
@@ -72,18 +72,21 @@ def look(
     settings: QueueSettings,
     used: Mapping[str, float],
     now: float,
+    wait: Collection[str] = (),
 ) -> Shown:
     """One look at everybody who waits for parts.
 
     Args:
         book: with the promises of all; `health`: what is out of order.
         used: project -> node-seconds, older ones counted less.
+        wait: orders that get no new booking: another queue's turn is before theirs.
     """
     found = Shown()
     promises = {p.name: p for p in book.promises}
     ranked = _ranked(sharers, promises, settings, used)
     found.place = {s.pod: n for n, s in enumerate((s for s in ranked if not s.fixed), start=1)}
-    floating = 0
+    pods = {s.pod for s in sharers if not s.fixed}
+    floating = len(pods & {k.name for k in (*book.promises, *book.open)})
     for one in ranked:
         if one.until <= now:
             found.why[one.pod] = "its lease has ended"
@@ -93,17 +96,20 @@ def look(
         if due and _fits(one, book, health, now, now) is not None:
             found.start = one.pod
             return found
+        has = kept is not None or any(k.name == one.pod for k in book.open)
+        if not has and not one.fixed and (floating >= settings.promises or one.pod in wait):
+            found.why[one.pod] = (
+                KEPT_OFF if due and _kept_off(one, book, health, now) else "waiting for capacity"
+            )
+            continue
         if kept is None or _broken(kept, health):
-            allowed = one.fixed or floating < settings.promises
-            again = earliest(one, book, health, max(now, one.not_before), now) if allowed else None
-            kept = again or kept
+            again = earliest(one, book, health, max(now, one.not_before), now) or kept
+            kept = again or opening(one, book, health, now)
+            floating += (kept is not None) - has if not one.fixed else 0
+            book = book.with_booking(one.pod, kept)
             if kept is None:
-                found.why[one.pod] = (
-                    "no time is known at which it fits" if allowed else "waiting for capacity"
-                )
+                found.why[one.pod] = KEPT_OFF if due and _kept_off(one, book, health, now) else UNKNOWN
                 continue
-            book = replace(book, promises=(*(p for p in book.promises if p.name != one.pod), kept))
-        floating += not one.fixed
         found.promises[one.pod] = kept
         found.why[one.pod] = _why(one, kept, now)
     return found
@@ -128,14 +134,41 @@ def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: floa
     return None
 
 
+def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | None:
+    """Nodes to keep for an order whose start isn't known, by the rule of `weft.planning.queue.opening`.
+
+    They are kept whole: another part of one, given to somebody else, could be in the way as well.
+    """
+    begin, emptied, endless = max(now, one.not_before), book.emptied(now), replace(one, until=FOREVER)
+    found = earliest(endless, emptied, health, begin, now)
+    old = next((k for k in book.open if k.name == one.pod), None)
+    if old and not _broken(old, health):
+        after = max((k.end for k in emptied.leases if set(k.nodes) & set(old.nodes)), default=begin)
+        kept = book.kept(one.project, after, endless.end(after), one.pod, one.submitted)
+        if not kept.keys() & set(old.nodes) and (found is None or found.start >= after):
+            found = old
+    if found is None:
+        return None
+    # Until then others can't delay it: a lease that is known to last as long is in its way.
+    known = max(book.known_end(found.nodes, now), one.not_before)
+    if known >= one.until:
+        return None
+    return replace(found, start=known, end=FOREVER, parts=(), came=one.submitted)
+
+
 def _fits(
     one: Sharer, book: Book, health: Occupancy, at: float, now: float, at_end: bool = False
 ) -> Placement | None:
     """Where it would go from then on; `at_end`: leases that end at that moment are over."""
     present = -1.0 if at_end else now  # what is late counts only for a start now
-    occupancy = book.occupancy(health, one.project, present, at, one.end(at), one.pod)
+    occupancy = book.occupancy(health, one.project, present, at, one.end(at), one.pod, one.submitted)
     placed = one.places(occupancy)
     return placed if isinstance(placed, Placement) else None
+
+
+def _kept_off(one: Sharer, book: Book, health: Occupancy, now: float) -> bool:
+    """Whether it waits only since nodes are kept for an order that came before."""
+    return bool(book.open) and _fits(one, replace(book, open=()), health, now, now) is not None
 
 
 def _keep(one: Sharer, at: float, placed: Placement) -> Keep:
@@ -164,6 +197,8 @@ def _ranked(
 
 
 def _why(one: Sharer, kept: Keep, now: float) -> str:
+    if kept.came is not None:
+        return KEPT_FOR
     if kept.start <= now:
         return "due to start, but its nodes are not released yet"
     how = "starts at" if one.fixed else "waiting for capacity; starts by"

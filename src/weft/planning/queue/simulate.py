@@ -12,8 +12,9 @@ from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.state import Kind
-from weft.planning.queue.queue import Queue, QueueSettings, Waiting, least_leaves
+from weft.planning.queue.queue import Queue, QueueSettings, least_leaves
 from weft.planning.queue.timeline import Timeline
+from weft.planning.queue.waiting import Waiting
 
 
 @dataclass(frozen=True, slots=True)

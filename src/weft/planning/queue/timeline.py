@@ -153,7 +153,7 @@ class Timeline(Windows):
     ) -> Decision | None:
         """The best of the nodes that are left in a window; the order and its spares are placed together."""
         gang = replace(ask, count=ask.held, spare=0) if ask.spare else ask
-        gang = self._at_home(gang, start, end, lambda leaf: self._bits_of(left, leaf))
+        gang = self._at_home(gang, start, end, lambda leaf: self.bits_of(left, leaf))
         found = self._fitting(gang, view, left, self._besides(ask, start, end, present))
         return found._replace(size=ask.count) if found and ask.spare else found
 
@@ -195,7 +195,7 @@ class Timeline(Windows):
         unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
         if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, extra_load):
             return self._weighed(view, ask, left, units, extra_load)
-        bits = tuple((leaf, view.take(leaf, self._bits_of(left, leaf), n)) for leaf, n in takes)
+        bits = tuple((leaf, view.take(leaf, self.bits_of(left, leaf), n)) for leaf, n in takes)
         free = int(units.sum(dtype=np.int64))
         return engine.decided(view, ask, bits, cost, leftover, blocks, free, others=others)
 
@@ -204,7 +204,7 @@ class Timeline(Windows):
     ) -> Decision | None:
         """With preferences, halls and uplinks."""
         pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
-        return self.engine.weighed(view, pool, ask, lambda leaf: self._bits_of(left, leaf), extra_load)
+        return self.engine.weighed(view, pool, ask, lambda leaf: self.bits_of(left, leaf), extra_load)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the capacity, before anything slower is done."""

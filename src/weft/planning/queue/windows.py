@@ -5,8 +5,12 @@ Times are seconds of one clock, chosen by the caller; there is no clock here. A 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import replace
 from itertools import accumulate
+from typing import Self
 
 from weft.model.errors import InputError
 from weft.planning.place.ask import Ask
@@ -31,6 +35,39 @@ class Windows:
         self._aside: dict[str, Calendar] = {}
         self.looked = 0
         self._usable: dict[int, tuple[int, Words, Words]] = {}
+
+    def emptied(self, now: float) -> Self:
+        """The same as if each node that is held without an end were free after everything that is known to end.
+
+        Those with the fewest pods first, one a second: the times only rank the nodes. Reservations are those of the
+        original, also later on.
+        """
+        line, every = copy(self), self.engine.numbers.every
+        line.leases = Calendar(every)
+        known = [
+            e.end
+            for c in (self.leases, self.reservations, *self._aside.values())
+            for e in c
+            if e.end < FOREVER
+        ]
+        last = max((now, *known))
+        pods: Counter[tuple[int, int]] = Counter()
+        endless: list[Entry] = []
+        for lease in self.leases:
+            if lease.end < FOREVER:
+                line.leases.add(lease)
+            else:
+                endless.append(lease)
+                pods.update((leaf, bit) for leaf, bits in lease.bits for bit in _each(bits))
+        for lease in endless:
+            ends: dict[int, dict[int, int]] = {}
+            for leaf, bits in lease.bits:
+                for bit in _each(bits):
+                    of = ends.setdefault(pods[leaf, bit], {})
+                    of[leaf] = of.get(leaf, 0) | bit
+            for after, freed in ends.items():
+                line.leases.add(replace(lease, end=last + after, bits=tuple(freed.items())))
+        return line
 
     def set_aside(self, project: str, nodes: Iterable[str], start: float, end: float = FOREVER) -> None:
         """A block of nodes that only this project may have in this window."""
@@ -112,7 +149,7 @@ class Windows:
         moments = sorted(given)
         return moments, list(accumulate(given[m] for m in moments))
 
-    def _bits_of(self, words: Words, leaf: int) -> int:
+    def bits_of(self, words: Words, leaf: int) -> int:
         return int.from_bytes(words[leaf].tobytes(), "little")
 
     def _healthy(self, view: View) -> tuple[Words, Words]:
@@ -132,6 +169,13 @@ class Windows:
             if self.leases.words_per_leaf == 1:
                 self.engine.mirror = mirror
         return mirror
+
+
+def _each(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest
+        bits ^= lowest
 
 
 def _given_back(load: Load[int]) -> Load[int]:

@@ -101,7 +101,7 @@ class IpuTimeline(Timeline):
 
     def free(self, ipu_pod: str, left: Words) -> tuple[int, int]:
         """How many IPU-Machines of an IPU-POD, and how many Poplar servers for it, are among these bits."""
-        machines = self._bits_of(left, self._leaf[ipu_pod]).bit_count() if ipu_pod in self._leaf else 0
+        machines = self.bits_of(left, self._leaf[ipu_pod]).bit_count() if ipu_pod in self._leaf else 0
         mine = [n for n in self._poplars if n.ipu_pod in (None, ipu_pod)]
         return machines, sum(bool(h.free) for h in self._hosts(mine, left))
 
@@ -110,7 +110,7 @@ class IpuTimeline(Timeline):
         among: list[Row] = []
         for row in self._rows:
             if ask.ipu_pod in (None, row.ipu_pod):
-                bits = self._bits_of(left, self._leaf[row.ipu_pod]) if row.free else 0
+                bits = self.bits_of(left, self._leaf[row.ipu_pod]) if row.free else 0
                 machines = [m for i, m in enumerate(row.free.values()) if bits >> i & 1]
                 free = Row(row.ipu_pod, row.ring, {m.position: m for m in machines})
                 if any(len(s) >= ask.count for s in stretches(free)):
@@ -123,7 +123,7 @@ class IpuTimeline(Timeline):
     def _hosts(self, nodes: Sequence[Node], left: Words) -> list[Host]:
         found: list[Host] = []
         for node in nodes:
-            bits = self._bits_of(left, self._leaf[HOST + node.name])
+            bits = self.bits_of(left, self._leaf[HOST + node.name])
             found.append(Host(node, tuple(n for n in range(1, node.servers + 1) if bits >> (n - 1) & 1)))
         return found
 

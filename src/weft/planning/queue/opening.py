@@ -1,0 +1,100 @@
+"""Open bookings: nodes that are kept for orders whose start isn't known. Pure.
+
+Pods without an end may be in the way of an order for ever, if others take the place of each that ends. So nodes are
+chosen for it, those on which the fewest pods have to end, and orders that came later don't get them any more; those
+that came before do. No time is promised. The choice stays until it is out of order or fewer pods are in the way
+elsewhere, so that the pods in the way only become fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from weft.planning.place.calendar import FOREVER, Entry
+from weft.planning.queue.timeline import Timeline
+from weft.planning.queue.waiting import Waiting
+
+
+@dataclass(slots=True)
+class Openings:
+    """Those of one timeline: of its own orders, and of others that want some of the same nodes.
+
+    Attributes:
+        facing: pods whose open bookings are among the timeline's reservations now.
+    """
+
+    timeline: Timeline
+    facing: set[str] = field(default_factory=set[str])
+    _all: dict[str, tuple[float, Entry]] = field(default_factory=dict[str, tuple[float, Entry]])
+
+    @property
+    def pods(self) -> Collection[str]:
+        """Whose they are."""
+        return self._all.keys()
+
+    def of(self, pod: str) -> tuple[float, Entry] | None:
+        """When the pod was ordered, and its nodes."""
+        return self._all.get(pod)
+
+    def add(self, entry: Entry, came: float) -> None:
+        """Keep the nodes of an entry from orders that were submitted after `came`."""
+        self.drop(entry.pod)
+        self._all[entry.pod] = came, entry
+
+    def drop(self, pod: str) -> None:
+        """Keep nothing for a pod any more; fine if nothing is."""
+        if self._all.pop(pod, None) is not None and pod in self.facing:
+            self.facing.remove(pod)
+            self.timeline.cancel(pod)
+
+    def face(self, came: float) -> None:
+        """Make the timeline that of an order which was submitted at this time: what binds it is reserved."""
+        for pod, (since, entry) in self._all.items():
+            if since < came and pod not in self.facing:
+                self.timeline.reservations.add(entry)
+                self.facing.add(pod)
+            elif since >= came and pod in self.facing:
+                self.timeline.cancel(pod)
+                self.facing.remove(pod)
+
+    def renew(self, waiting: Waiting, now: float) -> bool:
+        """Choose nodes for an order, or keep those that it has; the timeline is that of this order.
+
+        False: it wouldn't fit either if all pods without an end were gone; nothing is kept for it then.
+        """
+        ask, begin = waiting.ask, max(now, waiting.not_before)
+        line, old = self.timeline.emptied(begin), self._all.get(ask.pod)
+        found = line.earliest(ask, waiting.duration, begin, now=now)
+        bits = found.decision.bits if found else None
+        if old and (after := self._still(line, waiting, old[1], begin)) is not None:
+            bits = bits if found and found.at < after else old[1].bits
+        # Until then others can't delay it: a lease that is known to last as long is in its way.
+        known = max(_last_end(self.timeline, bits, FOREVER) if bits else 0.0, waiting.not_before)
+        if bits is None or known >= waiting.until:
+            self.drop(ask.pod)
+            return False
+        self.add(Entry(known, ask.pod, FOREVER, bits, ask.terms), waiting.submitted)
+        return True
+
+    def _still(self, line: Timeline, waiting: Waiting, entry: Entry, begin: float) -> float | None:
+        """When a choice would be free in the emptied timeline; None: the order can't have it any more."""
+        ask = waiting.ask
+        if sum(bits.bit_count() for _, bits in entry.bits) != ask.held:
+            return None
+        after = max(begin, _last_end(line, entry.bits))
+        left, _ = line.left(ask, line.engine.view(ask), after, after + waiting.duration, present=False)
+        gone = any(bits & ~line.bits_of(left, leaf) for leaf, bits in entry.bits)
+        return None if gone else after
+
+
+def _last_end(line: Timeline, bits: tuple[tuple[int, int], ...], before: float | None = None) -> float:
+    wanted = dict(bits)
+    return max(
+        (
+            e.end
+            for e in line.leases
+            if (before is None or e.end < before) and any(wanted.get(leaf, 0) & b for leaf, b in e.bits)
+        ),
+        default=0.0,
+    )
