@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.model.hostneeds import HostNeeds, miscounted, too_small
-from weft.model.site import AcceleratorCount, Flavor
+from weft.model.hostneeds import HostNeeds, too_small
 
 IMAGE = {"name": "x", "trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden", "hw_architecture": "amd64"}
 FLAVOR = {
@@ -70,18 +69,3 @@ def test_a_flavor_that_is_too_small_for_an_image(image: dict[str, object], reaso
     assert too_small(image, "f", 2048, 10) == reason
     if "min_ram" not in (reason or ""):
         assert too_small(image, "f", 2048, 0) is None
-
-
-def test_a_flavor_that_the_site_counts_otherwise_than_nova_is_told() -> None:
-    """Devices by the alias, cores and memory where they are counted, and the NUMA policy."""
-    counted = Flavor(accelerators=AcceleratorCount(type="a100", count=2), cores=8, memory_mib=1024)
-    specs = {"pci_passthrough:alias": "a100:2"}
-    assert miscounted(counted, 8, 1024, specs) is None
-    assert "a100:1" in (miscounted(counted, 8, 1024, {"pci_passthrough:alias": "a100:1"}) or "")
-    assert "no PCI devices" in (miscounted(counted, 8, 1024, {}) or "")
-    assert "9 vcpus" in (miscounted(counted, 9, 1024, specs) or "")
-    assert "2048 MiB" in (miscounted(counted, 8, 2048, specs) or "")
-    strict = {**specs, "hw:pci_numa_affinity_policy": "required"}
-    assert "one_numa" in (miscounted(counted, 8, 1024, strict) or "")
-    assert miscounted(counted.model_copy(update={"one_numa": True}), 8, 1024, strict) is None
-    assert miscounted(counted.model_copy(update={"cores": 0, "memory_mib": 0}), 99, 99, specs) is None

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from weft.model.site import Flavor
-
 _TRAIT = "trait:"
 _SAME = {"amd64": "x86_64", "x86": "i686", "i386": "i686", "i486": "i686", "i586": "i686", "arm64": "aarch64"}
 """Aliases of architectures (`nova.objects.fields.Architecture.canonicalize`, and common ones)."""
@@ -88,33 +86,4 @@ def too_small(image: Mapping[str, Any], flavor: str, ram: int, disk: int) -> str
         return f"it needs {least} GiB of disk (min_disk), and flavor {flavor} has {disk}"
     if (size := int(image.get("size") or 0)) > disk << 30 > 0:
         return f"it has {size >> 20} MiB, and flavor {flavor} has {disk} GiB of disk"
-    return None
-
-
-NUMA_POLICY = "hw:pci_numa_affinity_policy"
-
-
-def accelerators_of(alias: str) -> int:
-    """How many PCI devices `pci_passthrough:alias` requests: `h100:8` and `a:4,b:4` are 8."""
-    counts = [part.rpartition(":")[2] for part in alias.split(",") if part]
-    return sum(int(c) for c in counts if c.isdecimal())
-
-
-def miscounted(counted: Flavor, vcpus: int, ram: int, extra_specs: Mapping[str, Any]) -> str | None:
-    """Where the site's flavor differs from Nova's in what a server uses of a shared node; None: nowhere.
-
-    Args:
-        counted: the flavor in the site; zero means not counted.
-        vcpus, ram, extra_specs: the flavor in Nova; MiB.
-    """
-    alias = str(extra_specs.get("pci_passthrough:alias", ""))
-    devices = counted.accelerators.count if counted.accelerators else 0
-    if accelerators_of(alias) != devices:
-        return f"Nova's has {alias or 'no PCI devices'} (pci_passthrough:alias), the site's {devices} accelerators"
-    if counted.cores and counted.cores != vcpus:
-        return f"Nova's has {vcpus} vcpus, the site's {counted.cores} cores"
-    if counted.memory_mib and counted.memory_mib != ram:
-        return f"Nova's has {ram} MiB of RAM, the site's {counted.memory_mib}"
-    if extra_specs.get(NUMA_POLICY) == "required" and not counted.one_numa:
-        return f"Nova's has {NUMA_POLICY} required, the site's no one_numa"
     return None

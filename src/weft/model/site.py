@@ -296,8 +296,9 @@ class Flavor(Document):
     )
     one_numa: bool = Field(
         default=False,
-        description="All accelerators of a server come from one NUMA node: the flavor has "
-        "`hw:pci_numa_affinity_policy: required`. Short for `numa_nodes: 1` and `pci_affinity: required`.",
+        description="All accelerators of a server come from one NUMA node. Short for `numa_nodes: 1` and "
+        "`pci_affinity: required`: the flavor has `hw:numa_nodes: 1`, without which Nova ignores "
+        "`hw:pci_numa_affinity_policy`.",
     )
     numa_nodes: int | None = Field(
         default=None,

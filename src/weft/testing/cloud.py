@@ -17,8 +17,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
-from weft.model.hostneeds import miscounted, too_small
+from weft.model.hostneeds import too_small
 from weft.model.kinds import Home, kinds_at
+from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota
 from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource
@@ -187,7 +188,8 @@ class FakeCloud(FakeNetworks):
             raise InputError("nodes.flavor", flavor, "the cloud has no such flavor")
         image, offered = order.nodes.image, self.offers.flavors[flavor]
         specs = {**offered.extra_specs, "pci_passthrough:alias": offered.alias or ""}
-        if counted and (why := miscounted(counted, offered.vcpus, offered.ram, specs)):
+        nova = NovaFlavor(offered.vcpus, offered.ram, specs, self.offers.image_properties.get(image, {}))
+        if counted and (why := miscounted(counted, nova)):
             raise InputError(
                 "nodes.flavor", flavor, f"a flavor whose entry in the site matches Nova's: {why}"
             )

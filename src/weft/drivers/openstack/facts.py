@@ -16,7 +16,8 @@ from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, UnknownError
-from weft.model.hostneeds import HostNeeds, accelerators_of, miscounted, too_small
+from weft.model.hostneeds import HostNeeds, too_small
+from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
@@ -59,7 +60,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
             raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
-        found = self._check_flavor(project, order, flavor, counted)
+        found = self._check_flavor(project, order, flavor, counted, image)
         if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
             raise InputError("nodes.image", order.nodes.image, why)
         wants_router = order.network.router or order.access.floating_ip != "none"
@@ -139,20 +140,20 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
         )
         return {row["host"]: _state(row) for row in rows}
 
-    def _check_flavor(self, project: Project, order: Order, name: str, counted: Flavor | None) -> Json:
+    def _check_flavor(
+        self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json
+    ) -> Json:
         flavor = self._lookups.flavor(project, name)
         if flavor is None:
             raise InputError("nodes.flavor", name, "the project has no flavor of that name")
-        if counted and (
-            why := miscounted(counted, flavor["vcpus"], flavor["ram"], flavor.get("extra_specs", {}))
-        ):
+        nova = NovaFlavor(flavor["vcpus"], flavor["ram"], flavor.get("extra_specs", {}), image)
+        if counted and (why := miscounted(counted, nova)):
             raise InputError("nodes.flavor", name, f"a flavor whose entry in the site matches Nova's: {why}")
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor
-        alias = str(flavor.get("extra_specs", {}).get("pci_passthrough:alias", ""))
-        if accelerators_of(alias) < ordered.count:
-            allowed = f"flavor {name} gives {alias or 'no PCI devices'} (pci_passthrough:alias)"
+        if accelerators_of(nova.alias) < ordered.count:
+            allowed = f"flavor {name} gives {nova.alias or 'no PCI devices'} (pci_passthrough:alias)"
             raise InputError("nodes.accelerators", f"{ordered.count} x {ordered.type}", allowed)
         return flavor
 
