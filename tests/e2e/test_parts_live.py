@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from tests.e2e.people import Answer, People, Person
+from tests.e2e.people import Answer, People, Person, connection
+from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
+from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
 
@@ -40,6 +42,19 @@ def until(person: Person, name: str, state: str, seconds: float = 180) -> list[s
         time.sleep(0.5)
 
 
+def test_a_flavor_that_nova_has_otherwise_is_refused(lab: Lab, people: People) -> None:
+    """NUMA nodes that Nova's flavor has and the site's doesn't: the order says both."""
+    admin, tenant = connection(lab, "operator"), people("team-b")
+    flavor = admin.compute.find_flavor("gpu1")
+    admin.compute.create_flavor_extra_specs(flavor, {"hw:numa_nodes": "1"})
+    try:
+        refused = order(tenant, "numa")
+    finally:
+        admin.compute.delete_flavor_extra_specs_property(flavor, "hw:numa_nodes")
+    assert refused.code == 2, refused.err
+    assert "nodes.flavor" in refused.err and "matches Nova's" in refused.err
+
+
 def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
     """Four pods on one host, one of four more; a ninth server is refused or waits, the whole host until it is empty."""
     tenant, operator = people("team-a"), people("operator")
@@ -70,11 +85,15 @@ def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
         assert tenant.weft("pod", "release", "part0").code == 0
         until(tenant, "part0", "RELEASED")
         assert until(tenant, "ninth", "READY") == [host]
+        # What is kept for the whole host goes to no later order, and the one that came before it has had its turn.
+        assert order(tenant, "late", queue=True).code == 0
         for name in [*names[1:], "four"]:
             assert tenant.weft("pod", "release", name).code == 0
         for name in [*names[1:], "four"]:
             until(tenant, name, "RELEASED")
-        assert tenant.weft("pod", "show", "whole", "--json").json["state"] == "PENDING"
+        whole, late = (tenant.weft("pod", "show", name, "--json").json for name in ("whole", "late"))
+        assert (whole["state"], whole["reason"]) == ("PENDING", KEPT_FOR)
+        assert (late["state"], late["reason"]) == ("PENDING", KEPT_OFF)
         assert tenant.weft("pod", "release", "ninth").code == 0
         until(tenant, "ninth", "RELEASED")
         for name in [*names, "four", "ninth"]:
@@ -83,5 +102,8 @@ def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
         assert until(tenant, "whole", "READY") == [host]
         assert tenant.weft("pod", "release", "whole").code == 0
         until(tenant, "whole", "RELEASED")
+        assert until(tenant, "late", "READY") == [host]
+        assert tenant.weft("pod", "release", "late").code == 0
+        until(tenant, "late", "RELEASED")
     finally:
         assert operator.weft("reservation", "delete", "parts").code == 0

@@ -15,11 +15,11 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
-from weft.engine.capacity import Capacity, read_capacity
+from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
-from weft.engine.gather import PlanningInput, gather, health
+from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.partholds import promised_parts
 from weft.engine.store import Store
 from weft.engine.waiting import EPOCH, time_of, write_promise
@@ -181,7 +181,7 @@ class Dispatcher:
 
     def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
         """The plan with which it starts now, or why it can't."""
-        window = one.window(now)
+        window = _window(one, capacity, now)
         try:
             made = given.plan(str(one.id), one.project, one.order, capacity, window)
         except InputError as error:
@@ -256,6 +256,17 @@ class Dispatcher:
             except WeftError as error:
                 found[cloud] = error
         return found
+
+
+def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
+    """The window in which it starts now.
+
+    If it is booked, it starts a little late: a booking right after it must not stop it, and neither must an open one.
+    """
+    window = one.window(now)
+    own = (r for r in capacity.promises if r["pod_id"] == one.id and r["came"] is None)
+    booked = next((seconds_of(r["end_at"]) for r in own), 0.0)
+    return replace(window, end=min(window.end, booked), came=0.0) if now < booked else window
 
 
 def _cloud(one: Waiter, site: Site) -> str:

@@ -171,11 +171,16 @@ class Queue:
         return Started(waiting, decision)
 
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
-        """An order whose booking is due; it keeps its nodes if they aren't released yet."""
+        """An order whose booking is due; it keeps its nodes if they aren't released yet.
+
+        It starts a little late, and its lease ends as much later: a booking right after its own must not stop it, and
+        neither must an open one.
+        """
         pod = waiting.ask.pod
+        self.openings.face(0.0)
         entry = self.timeline.reservations.of(pod)[0]
         self.timeline.cancel(pod)
-        decision = self.timeline.decide(waiting.ask, now, waiting.end(now))
+        decision = self.timeline.decide(waiting.ask, now, min(waiting.end(now), entry.end))
         if decision is None:
             self.timeline.reservations.add(entry)
             self.why[pod] = "due to start, but its nodes are not released yet"
@@ -229,7 +234,12 @@ class Queue:
             broken = sum(
                 (bits & (blocked.get(leaf, 0) | ~mask[leaf])).bit_count() for leaf, bits in entry.bits
             )
-            whole = not broken and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.held
+            lapsed = entry.end <= now  # its nodes weren't released in all of that time
+            whole = (
+                not lapsed
+                and not broken
+                and sum(bits.bit_count() for _, bits in entry.bits) == waiting.ask.held
+            )
             if whole and (at <= now or waiting.not_before > now):
                 continue
             self.timeline.cancel(pod)
@@ -238,7 +248,9 @@ class Queue:
                 start = Start(now, decision) if decision else None
             else:
                 start = self._earliest(waiting, now)
-            if start is None:
+            if start is None and lapsed:
+                del self.promised[pod]
+            elif start is None:
                 self.timeline.reservations.add(entry)
             else:
                 self._hold(waiting, start.at, start.decision.bits)

@@ -93,7 +93,9 @@ def look(
             continue
         kept = promises.get(one.pod)
         due = one.not_before <= now and (not one.fixed or kept is None or kept.start <= now)
-        if due and _fits(one, book, health, now, now) is not None:
+        if kept is not None and kept.end <= now:  # its nodes weren't released in all of that time
+            kept, book = None, book.with_booking(one.pod, None)
+        if due and _fits(one, book, health, now, now, booked=kept) is not None:
             found.start = one.pod
             return found
         has = kept is not None or any(k.name == one.pod for k in book.open)
@@ -139,9 +141,10 @@ def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | No
 
     They are kept whole: another part of one, given to somebody else, could be in the way as well.
     """
+    old = next((k for k in book.open if k.name == one.pod), None)
+    book = replace(book, open=())  # those of two orders may have the same nodes: they have no time
     begin, emptied, endless = max(now, one.not_before), book.emptied(now), replace(one, until=FOREVER)
     found = earliest(endless, emptied, health, begin, now)
-    old = next((k for k in book.open if k.name == one.pod), None)
     if old and not _broken(old, health):
         after = max((k.end for k in emptied.leases if set(k.nodes) & set(old.nodes)), default=begin)
         kept = book.kept(one.project, after, endless.end(after), one.pod, one.submitted)
@@ -157,11 +160,26 @@ def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | No
 
 
 def _fits(
-    one: Sharer, book: Book, health: Occupancy, at: float, now: float, at_end: bool = False
+    one: Sharer,
+    book: Book,
+    health: Occupancy,
+    at: float,
+    now: float,
+    at_end: bool = False,
+    booked: Keep | None = None,
 ) -> Placement | None:
-    """Where it would go from then on; `at_end`: leases that end at that moment are over."""
+    """Where it would go from then on.
+
+    Args:
+        at_end: leases that end at that moment are over.
+        booked: a booking that is due. It starts a little late, and a booking right after it must not stop it, nor an
+            open one.
+    """
+    end, came = one.end(at), one.submitted
+    if booked is not None:
+        end, came = min(end, booked.end), 0.0
     present = -1.0 if at_end else now  # what is late counts only for a start now
-    occupancy = book.occupancy(health, one.project, present, at, one.end(at), one.pod, one.submitted)
+    occupancy = book.occupancy(health, one.project, present, at, end, one.pod, came)
     placed = one.places(occupancy)
     return placed if isinstance(placed, Placement) else None
 
