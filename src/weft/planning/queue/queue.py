@@ -201,7 +201,7 @@ class Queue:
             self.openings.drop(pod)
             self._hold(waiting, start.at, start.decision.bits)
         elif self.openings.renew(waiting, now):
-            self.why[pod] = KEPT_FOR
+            self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else KEPT_FOR
         else:
             self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else UNKNOWN
 

@@ -113,7 +113,8 @@ def look(
                 found.why[one.pod] = KEPT_OFF if due and _kept_off(one, book, health, now) else UNKNOWN
                 continue
         found.promises[one.pod] = kept
-        found.why[one.pod] = _why(one, kept, now)
+        kept_off = kept.came is not None and due and _kept_off(one, book, health, now)
+        found.why[one.pod] = KEPT_OFF if kept_off else _why(one, kept, now)
     return found
 
 
