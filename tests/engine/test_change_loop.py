@@ -13,7 +13,7 @@ from tests.engine.timehouse import HandClock, look, make, messages
 from weft.engine.held import ChangedError, LostError
 from weft.engine.records import Change, PodRecord, RowState
 from weft.model.order import Order
-from weft.model.pod import Aspect, Phase, PodState
+from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
@@ -272,6 +272,8 @@ def test_a_new_server_that_breaks_costs_the_others_nothing(house: House) -> None
     assert now.state is PodState.DEGRADED
     assert "changing to generation 2: create" in now.reason
     assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "false"}
+    ready = find(now.conditions, Aspect.READY)
+    assert ready is not None and ready.message == now.reason
     assert before.items() <= servers(house).items()
     new = next(n for n in now.nodes if n not in pod.nodes)
     apply(house, sized(2), new)
@@ -310,6 +312,8 @@ def test_the_cloud_is_away_for_a_while(house: House) -> None:
     assert now.state is PodState.READY
     assert now.reason.startswith("changing to generation 2: ")
     assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "true"}
+    ready = find(now.conditions, Aspect.READY)
+    assert ready is not None and ready.message == "changing to generation 2"
     planted.lift()
     now = settle(house, pod)
     assert now.generation == 2

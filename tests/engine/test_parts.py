@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from tests.engine.house import House
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
+from weft.engine.membership import AWAY
 from weft.engine.records import PodRecord
 from weft.model.errors import InputError, PermanentError, RefusedError
 from weft.model.order import FabricOrder, Order
@@ -151,6 +152,31 @@ def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> N
     with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
     assert house.order(small("short", lease={"duration": "1h"})).nodes
+
+
+def test_the_hosts_of_pods_that_share_them_are_watched_for_each(house: House) -> None:
+    """A host that can't be read is unknown to both; a server that left it is its own pod's trouble alone."""
+
+    def visit(*pods: PodRecord) -> list[PodRecord]:
+        for pod in pods:
+            house.store.wake(pod.id)
+            house.worker.run_once()
+        return [house.store.find_pod(str(p.id), None) for p in pods]
+
+    one, two = ready(house, "one", 2), ready(house, "two")
+    (node,) = one.nodes
+    house.cloud.offers.unreadable.add(node)
+    for pod in visit(one, two):
+        assert pod.state is PodState.DEGRADED and "what is on its host is unknown" in pod.reason
+    house.cloud.offers.unreadable.clear()
+    assert [p.state for p in visit(one, two)] == [PodState.READY] * 2
+    server = house.cloud.thing(f"server/{node}/1")
+    server.fields["host"] = "gpu16"
+    away, fine = visit(one, two)
+    assert away.state is PodState.DEGRADED and f"node {node}: {AWAY}" in away.reason
+    assert fine.state is PodState.READY
+    server.fields["host"] = node
+    assert visit(one)[0].state is PodState.READY
 
 
 def test_many_at_once_never_have_one_accelerator_twice(house: House) -> None:

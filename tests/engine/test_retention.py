@@ -78,6 +78,25 @@ def test_generations_go_with_the_events_of_the_pod(house: House) -> None:
     assert house.service.show_pod(house.request(), str(pod.id)).generation == 2
 
 
+def test_what_was_read_of_nodes_given_back_goes_once_the_receipt_has_it(house: House) -> None:
+    """With the tombstones; that of a live pod stays for its receipt."""
+    pods = {name: house.ready(make(name, 2)) for name in ("live", "gone")}
+    for name in pods:
+        house.service.apply_pod(house.request(), name, make(name, 1))
+        for _ in range(20):
+            house.store.wake(pods[name].id)
+            house.worker.run_once()
+    pod = pods["gone"]
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert rows(house, "given_back") == 2
+    assert prune(house, 4.9)["nodes given back"] == 0
+    assert prune(house, 0.2)["nodes given back"] == 1
+    assert rows(house, "given_back") == 1 and rows(house, "given_back", pod) == 0
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and len(signed.receipt.given_back) == 1
+
+
 def test_what_is_younger_stays(house: House) -> None:
     """Nothing is removed of what was released a moment ago."""
     pod = released(house)

@@ -6,7 +6,7 @@ where changes of servers by a tenant, an operator or Nova itself are noticed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.engine.heldpod import HeldPod
@@ -60,23 +60,26 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             must find its own key there.
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
-    # On hosts that pods share, the audit tells who has no business there: here it is nobody's key.
     shares = pod.plan.order.nodes.sharing == "shared"
-    nodes = [] if shares else whole_nodes(site, pod.plan.cloud, pod.held)
+    nodes = whole_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     withheld: dict[str, str] = {}
     details: dict[str, str] = {}
     unknown: dict[str, str] = {}
     foreign: set[str] = set()
     for node in nodes:
-        server = records.get(f"server/{node.name}")
+        servers = _servers(node.name, records, shares)
         try:
-            own = _own_ids(pod, server, records, world)
+            own = [_own_ids(pod, server, records, world) for server in servers]
         except WeftError as error:
             unknown[node.name] = str(error)
             continue
-        new = server is not None and server.generation > pod.ready_generation
-        why, detail = _judge(seen[node.nova_host], server, own, arriving or new)
+        coming = [arriving or s.generation > pod.ready_generation for s in servers]
+        if shares:
+            why, detail = _judge_shared(seen[node.nova_host], servers, own, coming)
+        else:
+            one = (servers[0], own[0], coming[0]) if servers else (None, set[str](), arriving)
+            why, detail = _judge(seen[node.nova_host], *one)
         if why:
             withheld[node.name], details[node.name] = why, detail
             foreign.update([node.name] if why is OTHERS else [])
@@ -95,12 +98,18 @@ def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
     return spec
 
 
+def _servers(node: str, records: Mapping[str, ResourceRecord], shares: bool) -> list[ResourceRecord]:
+    """The pod's servers of a node: one, or none on a spare; several where it has parts of the node."""
+    if shares:
+        return [r for r in records.values() if r.kind is Kind.SERVER and r.resource.node == node]
+    server = records.get(f"server/{node}")
+    return [] if server is None else [server]
+
+
 def _own_ids(
-    pod: PodRecord, server: ResourceRecord | None, records: Mapping[str, ResourceRecord], world: World
+    pod: PodRecord, server: ResourceRecord, records: Mapping[str, ResourceRecord], world: World
 ) -> set[str]:
-    """Ids of the pod's own server of a node. One whose creation gave no answer is looked for. Raises `UnknownError`."""
-    if server is None:
-        return set()
+    """Ids of a server of the pod's own. One whose creation gave no answer is looked for. Raises `UnknownError`."""
     own = {server.outside_id} if server.outside_id else set[str]()
     if server.state is RowState.CREATING:
         ids = {r.key: r.outside_id for r in records.values() if r.outside_id}
@@ -121,6 +130,20 @@ def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving:
     if coming or any(o.nova for o in seen.occupants):
         return "", ""
     return AWAY, f"Nova doesn't show server {server.outside_id} on it"
+
+
+def _judge_shared(
+    seen: OnHost, servers: Sequence[ResourceRecord], own: Sequence[set[str]], coming: Sequence[bool]
+) -> tuple[str, str]:
+    """The same of a host that pods share. Others belong there: the audit tells of those who don't, and it is nobody's
+    key, since each function is in a segment by its own identity."""
+    if seen.unknown:
+        return "", ""
+    there = {o.id for o in seen.occupants if o.nova}
+    for server, ids, is_coming in zip(servers, own, coming, strict=True):
+        if not ids & there and (server.state is RowState.SETTLED or not is_coming):
+            return AWAY, f"Nova doesn't show server {server.outside_id} on it"
+    return "", ""
 
 
 def _members(

@@ -880,6 +880,14 @@ DELETE FROM resource WHERE (owner_id, key) IN (
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s);
 
+-- name: prune_given_back
+-- What was read of nodes that a pod gave back early, and of another owner's numbers: the receipt has it once it is signed.
+DELETE FROM given_back WHERE id IN (
+    SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
+      AND EXISTS (SELECT 1 FROM receipt r WHERE r.owner_id = o.id)
+    LIMIT %(limit)s);
+
 -- name: prune_generations
 -- Earlier generations of what was ordered; the pod's own row has the last one.
 DELETE FROM pod_generation WHERE (pod_id, generation) IN (

@@ -126,9 +126,9 @@ class PodVisitor(Visitor[HeldPod]):
         if not verdict.fine:
             self._changing(held, why, not_ready(verdict))
         elif temporary is None:
-            self._changing(held, why, News(Aspect.READY, "false", Cause.PERSON_NEEDED))
+            self._changing(held, why, News(Aspect.READY, "false", Cause.PERSON_NEEDED, why))
         else:
-            self._changing(held, why, News(Aspect.READY, "true", Cause.DONE))
+            self._changing(held, why, News(Aspect.READY, "true", Cause.DONE, about))
         if temporary is None or temporary.alarming:
             held.alarm(f"{held.state}: {held.reason}")
         return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)

@@ -182,7 +182,12 @@ def why(phase: Phase, conditions: Conditions) -> str:
     about = [DECIDES[summary(phase, conditions)]]
     if phase is Phase.SERVING and is_true(conditions, Aspect.CHANGING):
         about.insert(0, Aspect.CHANGING)
-    return "; ".join(c.message for a in about if (c := find(conditions, a)) and c.message)
+    found: list[str] = []
+    for aspect in about:
+        condition = find(conditions, aspect)
+        if condition and condition.message and not any(s.startswith(condition.message) for s in found):
+            found.append(condition.message)
+    return "; ".join(found)
 
 
 MEANS: Mapping[PodState, str] = {
