@@ -40,7 +40,7 @@ def pairs(from_: Mapping[str, str], to: Mapping[str, str]) -> set[tuple[str, str
 
 
 def carried(fabric: EthernetFabric, number: int) -> set[str]:
-    """Every port of every switch, read anew, that has the VLAN."""
+    """Every port of every switch, read again, that has the VLAN."""
     return {end for end, vlans in fabric.snapshot().ends.items() if number in vlans.numbers}
 
 

@@ -1,4 +1,4 @@
-"""A command typed in a process of its own that doesn't import everything anew: forked from one that has it already.
+"""A command typed in a process of its own that doesn't import everything again: forked from one that has it already.
 
 A command of `weft` takes a tenth of a second, importing openstacksdk a second of a processor; the tests type hundreds.
 """

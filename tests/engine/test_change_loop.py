@@ -101,7 +101,7 @@ def test_a_node_less(house: House) -> None:
 
 
 def test_access_changes_in_place(house: House) -> None:
-    """Other sources, then a floating IP with its router, then none: no server and no port is made anew."""
+    """Other sources, then a floating IP with its router, then none: no server and no port is recreated."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things() if t.kind in (Kind.SERVER, Kind.PORT)}
     apply(house, access(ssh_from=(IPv4Network("9.0.0.0/8"),)))

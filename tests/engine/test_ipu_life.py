@@ -30,7 +30,7 @@ def house(database: Database, database_url: str) -> Generator[IpuHouse]:
 
 
 def test_from_order_to_receipt(house: IpuHouse) -> None:
-    """READY only after the tenant's proof; after release the machines obey nobody, and the receipt has every plane."""
+    """READY only after the tenant's proof; after release no machine is bound, and the receipt has every plane."""
     pod = house.run(house.order(order()), PodState.BOOTING)
     house.worker.run_once()
     assert house.store.find_pod(str(pod.id), None).state is not PodState.READY

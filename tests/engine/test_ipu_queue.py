@@ -77,7 +77,7 @@ def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
 
 
 def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
-    """With a place, a reason and an expected start; the machines that obey a live pod are no broken ones."""
+    """With a place, a reason and an expected start; the machines that are bound to a live pod are no broken ones."""
     first = house.booted(order("first", 16, duration="8h"))
     pod, next_ = house.order(order("second", 16, queue=True)), house.order(order("third", 4, queue=True))
     house.worker.tend_queue()

@@ -311,7 +311,7 @@ def test_what_comes_back_after_the_receipt_is_taken_away_and_told(house: OwnerHo
 
 
 def test_it_follows_the_site(house: OwnerHouse) -> None:
-    """Another number: all is made anew, the old number comes back when it was read back, the receipt has both."""
+    """Another number: all is recreated, the old number comes back when it was read back, the receipt has both."""
     owner = house.served("site")
     old, site = house.number("site"), house.site
     shorter = site.fabrics["ib0"].model_copy(

@@ -1,7 +1,7 @@
 """One database that tests have in turn: emptied after each, replaced after one that leaves more than rows behind.
 
 A database of its own costs each test more of PostgreSQL's time than the test itself: its files, and each connection
-learns its catalogue anew.
+learns its catalogue again.
 """
 
 from __future__ import annotations

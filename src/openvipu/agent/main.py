@@ -29,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--exporter-address", default="0.0.0.0:2112", metavar="HOST:PORT")
     made.add_argument("--no-exporter", action="store_true")
     made.add_argument("--state", type=Path, help="file that remembers the controller over a restart")
-    made.add_argument("--controller-key-file", type=Path, help="obey only a controller with this key")
+    made.add_argument(
+        "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
+    )
     made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
     made.add_argument(
         "--no-client-certificates",

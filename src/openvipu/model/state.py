@@ -29,7 +29,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The controller that an agent obeys; of its key only a hash (hex) is kept."""
+    """The controller that an agent accepts commands from; of its key only a hash (hex) is kept."""
 
     controller_id: str
     key_hash: str

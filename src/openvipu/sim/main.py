@@ -38,7 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--delay", type=float, default=0.0, metavar="SECONDS", help="that every change takes")
     made.add_argument("--announce", default="", metavar="HOST:PORT", help="send the agents' beacons there")
     made.add_argument("--bindings", type=Path, metavar="DIR", help="remember the agents' controllers there")
-    made.add_argument("--controller-key-file", type=Path, help="obey only a controller with this key")
+    made.add_argument(
+        "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
+    )
     made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
     made.add_argument(
         "--no-client-certificates",

@@ -308,7 +308,7 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- name: forget_attempts
 UPDATE resource SET attempts = 0 WHERE owner_id = %(owner_id)s AND state <> 'settled';
 -- name: renumber_resource
--- Seen to be absent, and to be made anew with other numbers. Its last id outside stays known until it has another.
+-- Seen to be absent, and to be recreated with other numbers. Its last id outside stays known until it has another.
 UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
 

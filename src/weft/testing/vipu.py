@@ -1,8 +1,8 @@
-"""An IPU-POD in memory behind the same ports as the V-IPU driver: machines that obey, controllers that can be lost.
+"""An IPU-POD in memory behind the same ports as the V-IPU driver: machines bound to a controller that can be lost.
 
 pod = FakeVipu("pod1", ["ipum1", "ipum2"])
 pod.boot(scope, graph)                  # what the controller's cloud-init does
-pod.lose_controller(scope.owner.id)     # the virtual machine is gone, the machines still obey it
+pod.lose_controller(scope.owner.id)     # the virtual machine is gone, the machines are still bound to it
 pod.away.add("ipum2")                   # its agent doesn't answer
 pod.owners["ipum1"] = "somebody-else"
 """

@@ -98,7 +98,7 @@ def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:
 
 
 def test_release_takes_partitions_along(bench: Bench) -> None:
-    """With a partition in use: user, allocation, cluster and agents go, and no machine obeys anybody."""
+    """With a partition in use: user, allocation, cluster and agents go, and no machine is bound to anybody."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     bench.delete_all()
@@ -107,7 +107,7 @@ def test_release_takes_partitions_along(bench: Bench) -> None:
 
 
 def test_a_lost_controller_is_unknown_and_no_obstacle(bench: Bench) -> None:
-    """While machines obey it, nobody can say what it has; a release takes the machines in its place."""
+    """While machines are bound to it, nobody can say what it has; a release takes the machines in its place."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     bench.power_off()
@@ -139,7 +139,7 @@ def test_a_machine_that_does_not_answer_is_not_clean(bench: Bench) -> None:
 
 
 def test_leftovers_are_found_and_released(bench: Bench) -> None:
-    """Machines that still obey a controller that is gone bear its pod's id; another pod's hand can't release them."""
+    """Machines still bound to a controller that is gone bear its pod's id; another pod's hand can't release them."""
     bench.boot()
     bench.power_off()
     left = bench.driver.marked(bench.scope.site, ())

@@ -98,7 +98,7 @@ def test_another_place_or_name_is_another_thing() -> None:
 
 
 def test_a_new_need_waits_for_what_it_needs() -> None:
-    """The network is made anew; a second subnet of it isn't made before."""
+    """The network is recreated; a second subnet of it isn't made before."""
     second = subnet("198.51.100.0/24").model_copy(update={"key": "second", "name": "weft-1-second"})
     wanted = graph(segment(102), network(102), subnet(), second)
     found = follow(there(*WHOLE.resources), wanted)

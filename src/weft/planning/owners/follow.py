@@ -70,7 +70,7 @@ def follow(rows: Mapping[str, Known], graph: Graph) -> Follow:
 
 
 def _in_place(was: Resource, now: Resource) -> bool:
-    """Whether one can become the other without being made anew."""
+    """Whether one can become the other without being recreated."""
     if was.kind is not now.kind:
         return False
     fields = {name: getattr(now.spec, name) for name in was.kind.row.in_place}
