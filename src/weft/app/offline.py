@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
+from weft.drivers.switches.capabilities import CAPABILITIES as SWITCHES
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
@@ -28,7 +29,7 @@ PROJECT = "offline"
 _BY_DRIVER = {
     "opensm": OPENSM,
     "ufm": UFM,
-    "switches": Capabilities(virtual_functions=False, why_no_virtual_functions="weft can only plan on it"),
+    "switches": SWITCHES,
 }
 
 

@@ -19,7 +19,6 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
-from weft.model.fabric import Capabilities
 from weft.model.fabrictypes import Mode
 from weft.model.site import Site
 from weft.ports.ledger import Ledger, NoLedger
@@ -93,12 +92,7 @@ class FakeSwitch(Session):
 class FakeEthernet(EthernetFabric):
     """`FabricDriver` of one fabric of a site: the real one, over imitated switches."""
 
-    def __init__(
-        self, site: Site, fabric: str, ledger: Ledger | None = None, virtual_functions: bool = False
-    ) -> None:
-        """Args: virtual_functions: whether it says that virtual functions can be members."""
-        if virtual_functions:
-            self.capabilities = Capabilities(virtual_functions=True)
+    def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None) -> None:
         cabling = Cabling.of(site, fabric, None)
         self.lose_answer = False
         vlans = site.fabrics[fabric].segments

@@ -89,6 +89,32 @@ def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) 
     assert not rig.hosts.heard("host1", everybody, wrong, b"wrong")
 
 
+def test_pods_that_share_a_port_have_each_their_own_tag(rig: RealSwitches) -> None:
+    """Virtual functions of two pods on one host: a tag reaches the members of its pod, and none after its release."""
+    one, other = (
+        vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK),
+        vlan(SECOND, [rig.port("host1"), rig.port("host6")], Mode.TRUNK),
+    )
+    for pod, wanted in ((1, one), (2, other)):
+        assert rig.driver.create(scope(pod), [wanted], {})["partition"].error is None
+    for pod, wanted in ((1, one), (2, other)):
+        found = rig.fabric.find(scope(pod), [wanted], {})["partition"]
+        assert found.status is Status.SETTLED, found.reason
+        assert rig.fabric.check(spec(wanted), rig.fabric.snapshot()).problems == ()
+    mac, everybody = rig.hosts.by_name["host1"].mac, ["host2", "host5", "host6", "host7"]
+
+    def reached(number: int, by: tuple[str, ...]) -> set[str]:
+        mark = f"tag{number}".encode()
+        return rig.hosts.heard("host1", everybody, [frame(mac, mark=mark, tags=(number,))], mark, by=by)
+
+    assert reached(FIRST, ("host5",)) == {"host5"} and reached(SECOND, ("host6",)) == {"host6"}
+    assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
+    assert {i.result for i in rig.fabric.clean(spec(one), rig.fabric.snapshot()).items} == {"clean"}
+    assert not reached(FIRST, ()) and reached(SECOND, ("host6",)) == {"host6"}
+    assert rig.driver.delete(scope(2), [other], {})["partition"].error is None
+    assert not reached(SECOND, ())
+
+
 def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> None:
     """Hosts of one leaf need no spine; more members do; and when they are gone nothing is left behind."""
     made(rig, 1, FIRST, ["host1", "host2"])

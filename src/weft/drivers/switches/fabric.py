@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from weft.drivers.reading import SharedReading
 from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.capabilities import CAPABILITIES
 from weft.drivers.switches.evidence import EthernetSnapshot, check, clean, observe
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.switch import Switch
@@ -14,7 +15,6 @@ from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import (
-    Capabilities,
     Check,
     Clean,
     FabricStatus,
@@ -45,9 +45,7 @@ class EthernetFabric:
         ledger: weft's own records: what belongs to whom on switches that keep no names.
     """
 
-    capabilities = Capabilities(
-        virtual_functions=False, why_no_virtual_functions="the switches' driver puts whole ports into VLANs"
-    )
+    capabilities = CAPABILITIES
 
     def __init__(
         self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
