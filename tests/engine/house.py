@@ -13,6 +13,7 @@ from weft.app.worldkeeper import WorldKeeper
 from weft.engine.clock import DatabaseClock, SystemClock
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.fence import HOLD_SECONDS
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
@@ -142,6 +143,12 @@ class House:
 
     def close(self) -> None:
         self.listener.close()
+
+
+def stood_still(database: Database) -> None:
+    """As if the process had been stopped for longer than a hold lasts: its own clock has gone on."""
+    before = database.monotonic
+    database.monotonic = lambda: before() + HOLD_SECONDS
 
 
 def impatient(limit: float = 0.0) -> LoopSettings:

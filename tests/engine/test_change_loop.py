@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.house import ORDER, QUICK, House
 from tests.engine.timehouse import HandClock, look, make, messages
-from weft.engine.held import ChangedError, LostError
+from weft.engine.fence import ChangedError, LostError
 from weft.engine.records import Change, PodRecord, RowState
 from weft.model.order import Order
 from weft.model.pod import Aspect, Phase, PodState, find

@@ -10,7 +10,8 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine.database import Database
-from weft.engine.held import LostError, News
+from weft.engine.fence import LostError
+from weft.engine.held import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.listener import Listener
 from weft.engine.records import PodRecord
@@ -30,7 +31,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 def take(house: House, worker: str = "w1") -> HeldPod | None:
     with house.database.transaction() as tx:
-        row = tx.row("take_owner", worker=worker, hold=30.0, late=0.0)
+        row = tx.row("take_work", worker=worker, hold=30.0, late=0.0, most=1)
     return HeldPod(house.database, PodRecord.of(row)) if row else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from tests.engine.house import QUICK, House
+from tests.engine.house import QUICK, House, stood_still
 from tests.engine.timehouse import look
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -32,6 +32,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 def run_out(house: House, pod: PodRecord) -> None:
     """As if its holder had been stopped for longer than its hold."""
+    stood_still(house.database)
     change(house, pod, "held_until = now() - interval '1 s', next_at = now()")
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.engine.house import QUICK
+from tests.engine.house import QUICK, stood_still
 from tests.engine.ownerhouse import OwnerHouse
 from tests.engine.timehouse import HandClock, make
 from weft.engine.database import Database
@@ -56,6 +56,7 @@ def change(house: OwnerHouse, owner: OwnerRecord, what: str) -> None:
 
 def run_out(house: OwnerHouse, owner: OwnerRecord, more: str = "") -> None:
     """As if whoever holds it had been stopped for longer than its hold."""
+    stood_still(house.database)
     change(house, owner, f"held_until = now() - interval '1 s', next_at = now(){more}")
 
 

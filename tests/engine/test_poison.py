@@ -141,7 +141,7 @@ class Faulty:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.url = database.url
+        self.url, self.monotonic = database.url, database.monotonic
         self.error: Exception | None = None
         self.met = threading.Semaphore(0)
 

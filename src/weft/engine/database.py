@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,11 +100,13 @@ class Database:
 
     Attributes:
         clock: replaces PostgreSQL's time; only tests set it.
+        monotonic: this process's own clock, in seconds; only tests set another.
     """
 
     def __init__(self, url: str, connections: int = 16) -> None:
         self.url = url
         self.clock: Callable[[], datetime] | None = None
+        self.monotonic: Callable[[], float] = time.monotonic
         settings = connecting(url)
         try:
             psycopg.connect(url, **settings).close()  # the pool would retry silently

@@ -7,11 +7,14 @@ columns, `document ->> 'where'`) is changed by a migration. The signed part of a
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from psycopg.types.json import Jsonb
 
+from weft.engine.postgres import Stored
 from weft.model import earlier
 from weft.model.base import Document
 from weft.model.order import Order
@@ -48,10 +51,49 @@ STEPS: tuple[Step, ...] = (
 
 
 def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> D:
-    """A stored document as a current value. Raises the errors in `weft.engine.records.READING`."""
-    return kind.model_validate(upcast(kind, stored, steps, PARTS))
+    """A stored document as a current value. Raises the errors in `weft.engine.records.READING`.
+
+    The same text is read once: a pod's rows are read at each visit, and change rarely.
+    """
+    if not isinstance(stored, Stored) or steps is not STEPS or len(stored.text) > _LONGEST:
+        return kind.model_validate(upcast(kind, stored, steps, PARTS))
+    known = _KNOWN.get(kind, stored.text)
+    if known is None:
+        known = kind.model_validate(upcast(kind, stored, steps, PARTS))
+        _KNOWN.put(kind, stored.text, known)
+    return cast(D, known)
 
 
 def written(document: Document) -> Jsonb:
     """A document as it is stored: in the newest version, with its number."""
     return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})
+
+
+class _Known:
+    """Documents by their text, those that were read last. They are frozen: everybody may have the same. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[type[Document], bytes], Document] = OrderedDict()
+
+    def get(self, kind: type[Document], text: bytes) -> Document | None:
+        with self._lock:
+            found = self._found.get((kind, text))
+            if found is not None:
+                self._found.move_to_end((kind, text))
+            return found
+
+    def put(self, kind: type[Document], text: bytes, document: Document) -> None:
+        with self._lock:
+            if (kind, text) not in self._found:
+                self._size += len(text)
+            self._found[kind, text] = document
+            while self._size > self._most:
+                (_, oldest), _ = self._found.popitem(last=False)
+                self._size -= len(oldest)
+
+
+_KNOWN = _Known(16 << 20)
+_LONGEST = 1 << 18
+"""Bytes: sites are kept by `weft.engine.siteparts`."""

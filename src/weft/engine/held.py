@@ -1,24 +1,29 @@
-"""An owner held by a worker. Every write goes through the fence: the token is checked in the same transaction."""
+"""An owner held by a worker: what is known of it, and what a visit has to say of it.
+
+A visit notes what it saw and decided, and goes on with that. It is written in one statement, with the fence in it,
+before anything is asked of the outside, and when the owner is let go.
+"""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
-from typing import NamedTuple, NoReturn
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.database import Database, Row, Tx
+from weft.engine.database import Database, Row
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
-from weft.engine.ownerrecord import OwnerRecord, Taken
+from weft.engine.fence import Event
+from weft.engine.heldnumbers import NumbersHeld
+from weft.engine.notes import Notes
+from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
-from weft.engine.records import Change, ResourceRecord, StaleNumber
+from weft.engine.records import Change, ResourceRecord
 from weft.engine.world import World
-from weft.model.errors import PermanentError
+from weft.model.errors import WeftError
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -37,14 +42,6 @@ from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
-log = logging.getLogger(__name__)
-
-HOLD_SECONDS = 30.0
-"""How long an owner stays with a worker without a heartbeat."""
-LATE_SECONDS = 200.0
-"""How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
-(180 s) and a margin. Each is preceded by a look whether the hold lasts."""
-
 _NOW = FIRST
 """Since when a condition lasts that is about to be written: the database says what time it is then."""
 
@@ -58,170 +55,105 @@ class News(NamedTuple):
     message: str = ""
 
 
-Event = tuple[str, str, str | None]
-"""Type, message, and the key of the resource that it is about."""
-
-
-class LostError(Exception):
-    """Another worker has the owner now, or the hold expired: stop immediately, write nothing."""
-
-
-class ChangedError(LostError):
-    """The owner has a newer generation than this visit works on: stop immediately, write nothing, start again."""
-
-
-class Held:
-    """One owner, held by this worker under a token; a pod is held as a `HeldPod`.
-
-    A lease is not a fence: a suspended worker may still believe in it. So each write locks the owner's row and checks
-    the token first; an older holder gets `LostError` and nothing is written.
+class Held(NumbersHeld):
+    """One owner, held by this worker under a token (see `Fence`); a pod is held as a `HeldPod`.
 
     Attributes:
-        owner: its row as it was when it was taken, with what this visit has changed of it.
-        leave: set when the worker should let go at the next step.
-        at: the database's time at the last write or reading of resources.
+        gone: it was released, and let go with that.
+        site_generation: the newest there was when it was taken; None: nobody looked.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
     world: World
     site: Site
+    site_generation: int | None = None
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
-        self._database = database
-        self.leave = leave or threading.Event()
-        self.at = owner.since
-        self.owner = owner
+        super().__init__(database, owner, leave)
         self.phase, self.conditions = owner.phase, owner.conditions
         self.reason = owner.reason
         self.since = owner.since
-        self.wanted = owner.wanted
-        self._woken = owner.woken
-        self.lost = threading.Event()
         self._records: dict[str, ResourceRecord] = {}
         self._read = False
+        self._ahead: Sequence[Row] | None = None
+        self._notes = Notes()
+        self.gone = False
 
-    @contextmanager
-    def write(self, capacity: bool = False) -> Generator[Tx]:
-        """A fenced transaction; also detects whether the desired state has changed.
-
-        Args:
-            capacity: numbers are claimed in it: one at a time, and that lock is taken before the owner's.
-        """
-        if self.lost.is_set():
-            raise LostError
-        self._read = False  # whatever is written here is read again
-        with self._database.transaction() as tx:
-            if capacity:
-                tx.row("lock_capacity")
-            row = tx.row("check_token", id=self.owner.id, token=self.owner.token, at=tx.given)
-            if row is None:
-                self.lost.set()
-                raise LostError
-            if row["generation"] != self.owner.generation:
-                raise ChangedError
-            self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
-            yield tx
-
-    def _fenced(self, name: str, **values: object) -> Row:
-        """A write that is one statement with the fence in it; its row. Learns what `write` does."""
-        if self.lost.is_set():
-            raise LostError
-        owner = self.owner
-        with self._database.statement() as tx:
-            row = tx.row(
-                name, id=owner.id, token=owner.token, generation=owner.generation, at=tx.given, **values
-            )
-        if row is None:
-            self._refused()
-        self.wanted, self.at = row["wanted"], row["at"]
-        return row
-
-    def _refused(self) -> NoReturn:
-        with self._database.statement() as tx:
-            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
-        if row is not None and row["generation"] != self.owner.generation:
-            raise ChangedError
-        self.lost.set()
-        raise LostError
-
-    def check(self) -> None:
-        """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's."""
-        if self.lost.is_set():
-            raise LostError
-        with self._database.statement() as tx:
-            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
-        if row is None or row["generation"] != self.owner.generation:
-            self._refused()
-
-    def late(self) -> float:
-        """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
-        if self.owner.late_until is None:
-            return 0.0
-        with self._database.statement() as tx:
-            row = tx.row("late_for", id=self.owner.id)
-        return max(0.0, float(row["seconds"])) if row else 0.0
-
-    def extend(self) -> None:
-        """Sign of life; called by the worker's heartbeat."""
-        with self._database.statement() as tx:
-            row = tx.row("extend_lease", id=self.owner.id, token=self.owner.token, hold=HOLD_SECONDS)
-        if row is None:
-            self.lost.set()
-        else:
-            self.wanted = row["wanted"]
+    # -- resources ----------------------------------------------------------------------------------------------
 
     def records(self) -> dict[str, ResourceRecord]:
-        """Key -> resource, read once a visit, and as this visit has written it since.
+        """Key -> resource, read once a visit, and as this visit has noted it since.
 
         Nobody else writes them: a change makes another generation of the owner, which the fence refuses.
         """
         if not self._read:
-            fresh = {r.key: r for r in self.read_resources()}
+            rows, self._ahead = self._ahead, None
+            fresh = {r.key: r for r in (self.read_resources() if rows is None else self._of_rows(rows))}
             self._records.clear()
             self._records.update(fresh)
             self._read = True
         return self._records
 
+    def read_ahead(self, rows: Sequence[Row]) -> None:
+        """Rows of `resources_of`, read since it was taken, for several owners at a time."""
+        self._ahead = rows
+
+    def forget(self) -> None:
+        self._read, self._ahead = False, None
+
     def resources(self) -> list[ResourceRecord]:
         return list(self.records().values())
 
     def read_resources(self) -> list[ResourceRecord]:
-        """What the database has now."""
+        """What the database has now, with all that was noted."""
+        self.flush()
         with self._database.statement() as tx:
-            rows = tx.rows("resources_of", owner_id=self.owner.id, at=tx.given)
+            rows = tx.rows("resources_of", owners=[self.owner.id], at=tx.given)
+        return self._of_rows(rows)
+
+    def _of_rows(self, rows: Sequence[Row]) -> list[ResourceRecord]:
         self.at = rows[0]["at"] if rows else self.at
         return [ResourceRecord.of(row) for row in rows]
 
-    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
-        """Write resources and events together."""
-        changes, told = list(changes), _told(events)
-        if not changes and not told:
-            return
-        rows = [
-            {
-                "key": c.key,
-                "state": c.state,
-                "outside_id": c.outside_id,
-                "reason": c.reason,
-                "differences": [d.model_dump(mode="json") for d in c.differences],
-                "facts": dict(c.facts or {}),
-                "attempts": c.attempts,
-                "asked": c.asked,
-            }
-            for c in changes
-        ]
-        row = self._fenced("write_held", changes=Jsonb(rows), events=Jsonb(told))
+    def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
+        """Resources and events, to be written together with what comes next."""
         records = self.records()
         for change in changes:
-            records[change.key] = records[change.key].after(change, row["at"])
+            before = records.get(change.key)
+            if (
+                before is not None
+            ):  # a row that isn't there: the write says whether this is the newest generation's
+                records[change.key] = before.after(change, self.at)
+            self._notes.change(change, moved=before is not None and before.state is not change.state)
+        self._notes.events += events
+
+    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
+        """Write resources and events now."""
+        self.note(changes, events)
+        self.flush()
 
     def say(self, kind: str, message: str, key: str | None = None) -> None:
-        """Write an event."""
+        """Write an event now."""
         self.change((), [(kind, message, key)])
+
+    # -- phase and conditions -----------------------------------------------------------------------------------
 
     @property
     def state(self) -> PodState:
         return summary(self.phase, self.conditions)
+
+    def become(
+        self,
+        *news: News,
+        phase: Phase | None = None,
+        without: Collection[Aspect] = (),
+        events: Iterable[Event] = (),
+    ) -> None:
+        """Note another phase, other conditions, and events; what is no news is left out."""
+        told = list(events)
+        dropped = any(find(self.conditions, a) for a in without)
+        if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
+            self._become(news, phase or self.phase, without, told)
 
     def set(
         self,
@@ -230,64 +162,80 @@ class Held:
         without: Collection[Aspect] = (),
         events: Iterable[Event] = (),
     ) -> None:
-        """Change the owner's phase and conditions, and write events; what is no news writes nothing."""
-        told = list(events)
-        dropped = any(find(self.conditions, a) for a in without)
-        if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
-            self._set("set_held", news, phase or self.phase, without, told)
+        """As `become`, and write it now."""
+        self.become(*news, phase=phase, without=without, events=events)
+        self.flush()
 
     def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
         """Say why the owner doesn't get on from where it is; one that was READY isn't known to be so any more."""
         aspect = Aspect.READY if self.state is PodState.FAILED else DECIDES[self.state]
         known = find(self.conditions, aspect)
         status = "unknown" if self.state is PodState.READY else known.status if known else "false"
-        self.set(News(aspect, status, cause, message))
+        self.become(News(aspect, status, cause, message))
 
     def _is_news(self, news: News) -> bool:
         known = find(self.conditions, news.aspect)
         return known is None or (known.status, known.reason, known.message) != news[1:]
 
-    def _set(
-        self,
-        statement: str,
-        news: Iterable[News],
-        phase: Phase,
-        without: Collection[Aspect] = (),
-        events: Iterable[Event] = (),
-        **values: object,
+    def _become(
+        self, news: Iterable[News], phase: Phase, without: Collection[Aspect], events: list[Event]
     ) -> None:
         check_transition(self.phase, phase)
-        before = (self.state, self.reason)
-        conditions = changed(
-            self.conditions,
-            *(
-                Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=_NOW)
-                for n in news
-            ),
-            without=without,
+        state, reason = self.state, self.reason
+        made = (
+            Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=_NOW)
+            for n in news
         )
-        state, reason = summary(phase, conditions), why(phase, conditions)
-        told = list(events)
-        if (state, reason) != before:
-            told.append(("state", f"{state}: {reason}" if reason else str(state), None))
-        stored = [
-            c.model_dump(mode="json") | ({"since": None} if c.since == _NOW else {}) for c in conditions
-        ]
-        row = self._fenced(
-            statement,
-            phase=phase,
-            conditions=Jsonb(stored),
-            state=state,
-            reason=reason,
-            events=Jsonb(_told(told)),
-            **values,
-        )
+        self.conditions = changed(self.conditions, *made, without=without)
+        self.phase, self.reason = phase, why(phase, self.conditions)
+        if self.state is not state:
+            self.since, self._notes.moved = self.at, True
+        if (self.state, self.reason) != (state, reason):
+            said = f"{self.state}: {self.reason}" if self.reason else str(self.state)
+            events.append(("state", said, None))
+        self._notes.conditions = True
+        self._notes.events += events
+
+    # -- writing it down ----------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write all that was noted, in one statement; what the database says of when is known after it."""
+        if not self._notes:
+            return
+        notes, self._notes = self._notes, Notes()
+        try:
+            row = self._fenced("write_held", **self._of_owner(notes), **notes.values())
+        except WeftError:
+            # As if the process had ended right here; but what is to be said next begins with what the owner became.
+            self._notes = Notes(conditions=notes.conditions, moved=notes.moved)
+            self.forget()
+            raise
         at = row["at"]
-        self.since = self.since if state is before[0] else at
-        self.conditions = tuple(
-            c.model_copy(update={"since": at}) if c.since == _NOW else c for c in conditions
-        )
-        self.phase, self.reason = phase, reason
+        for key in notes.moved_resources:
+            self._records[key] = replace(self._records[key], since=at)
+        if notes.moved:
+            self.since = at
+        if notes.conditions:
+            known = self.conditions
+            self.conditions = tuple(
+                c.model_copy(update={"since": at}) if c.since == _NOW else c for c in known
+            )
+        if notes.done:
+            self.owner = replace(self.owner, ready_at=at)
+        notes.tell(row["withheld"])
+
+    def _of_owner(self, notes: Notes) -> dict[str, object]:
+        if not notes.conditions:
+            return {"phase": "", "state": "", "reason": "", "conditions": Jsonb([])}
+        stored = [
+            c.model_dump(mode="json") | ({"since": None} if c.since == _NOW else {}) for c in self.conditions
+        ]
+        return {
+            "phase": self.phase,
+            "state": self.state,
+            "reason": self.reason,
+            "conditions": Jsonb(stored),
+        }
 
     def alarm(self, message: str) -> None:
         """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
@@ -300,11 +248,21 @@ class Held:
         with self.write() as tx:
             tx.run("repaired_owner", id=self.owner.id)
 
-    def number_taken(self, taken: Taken) -> None:
-        """Write down that a number is somebody else's: it is replaced once nothing of the owner is left outside."""
-        with self.write() as tx:
-            tx.run("number_taken", id=self.owner.id, taken=Jsonb(asdict(taken)))
-        self.owner = replace(self.owner, taken=taken)
+    def change_done(self) -> None:
+        """Everything was seen to be as the newest generation wants it; noted."""
+        generation = self.owner.generation
+        if self.owner.ready_generation == generation and self.owner.changed_at is None:
+            return
+        self._notes.done = True
+        if generation > 1:
+            self._notes.events.append(("change", f"generation {generation} is applied", None))
+        self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=self.at)
+
+    def note_epoch(self, facts: Witnesses, cloud: str) -> None:
+        """Before anything is made outside for the owner, the cloud knows that it was claimed."""
+        note_epoch(self._database, facts, self.owner.scope.site, cloud)
+
+    # -- the end ------------------------------------------------------------------------------------------------
 
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
         """Nodes that were given back before the end, the first one first; what was read then, also of numbers."""
@@ -315,77 +273,6 @@ class Held:
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
         return tuple(n for r in rows for n in r["nodes"]), tuple(items)
 
-    def change_done(self) -> None:
-        """Everything was seen to be as the newest generation wants it."""
-        if self.owner.ready_generation == self.owner.generation and self.owner.changed_at is None:
-            return
-        with self.write() as tx:
-            tx.run("change_done", id=self.owner.id, at=tx.now())
-            if self.owner.generation > 1:
-                self._events(tx, [("change", f"generation {self.owner.generation} is applied", None)])
-        generation, at = self.owner.generation, self.at
-        self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=at)
-
-    def note_epoch(self, facts: Witnesses, cloud: str) -> None:
-        """Before anything is made outside for the owner, the cloud knows that it was claimed."""
-        note_epoch(self._database, facts, self.owner.scope.site, cloud)
-
-    @contextmanager
-    def next_generation(self) -> Generator[tuple[Tx, int]]:
-        """A fenced transaction, under the lock of numbers, that begins a newer generation of what is wanted of it."""
-        with self.write(capacity=True) as tx:
-            row = tx.row("follow_owner", id=self.owner.id, at=tx.now())
-            assert row is not None, "a pod's generations are those of its order"
-            yield tx, row["generation"]
-        self.owner = replace(self.owner, generation=row["generation"], changed_at=row["changed_at"])
-
-    def hold_number(self, tx: Tx, space: str, number: int) -> None:
-        """In a transaction under the lock of numbers. Raises `PermanentError` if somebody else has it."""
-        who = tx.row("who_holds", space=space, number=number)
-        if who is None:
-            tx.run("hold_number", space=space, number=number, owner_id=self.owner.id)
-        elif who["owner_id"] != self.owner.id:
-            name = f"{who['kind']} {who['name']}" if who["name"] else f"owner {who['owner_id']}"
-            raise PermanentError(
-                f"hold {space} {number}",
-                str(self.owner),
-                f"{name} has it",
-                f"give it another, or release {name}",
-            )
-
-    def numbers(self) -> frozenset[tuple[str, int]]:
-        """Spaces and numbers that it holds."""
-        with self._database.statement() as tx:
-            rows = tx.rows("numbers_of", owner_id=self.owner.id)
-        return frozenset((r["space"], r["number"]) for r in rows)
-
-    def give_back_numbers(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
-        """Numbers that nothing of it uses any more; what was read of that is part of its receipt."""
-        with self.write() as tx:
-            for space, number in sorted(numbers):
-                tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
-                self._events(tx, [("release", f"{space} {number} was read back clean and is free", None)])
-            read = Jsonb([i.model_dump(mode="json") for i in items])
-            tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
-            tx.run("touch_queue", at=tx.now())
-
-    def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
-        """Numbers that nobody else may be given, though the owner's segment is gone: `weft.engine.fabrickeeper` frees
-        them.
-        """
-        with self.write() as tx:
-            for key in stale:
-                tx.run(
-                    "hold_stale_number",
-                    fabric=key.fabric,
-                    manager=key.manager,
-                    number=key.number,
-                    owner_id=self.owner.id,
-                    reason=key.reason,
-                )
-                text = f"segment {key.text} stays held: {key.manager}: {key.reason}"
-                self._events(tx, [("release", text, None)])
-
     def released(
         self, receipt: SignedReceipt, kept: Iterable[tuple[str, int]] = (), reason: str = ""
     ) -> None:
@@ -395,33 +282,45 @@ class Held:
             kept: spaces and numbers that stay held.
             reason: why it ended otherwise than it should.
         """
-        cause = Cause.ABANDONED if reason else Cause.DONE
-        clean = News(Aspect.CLEAN, "false" if reason else "true", cause, reason)
-        signed = ("receipt", "receipt signed", None)
+        self.flush()
+        clean = News(
+            Aspect.CLEAN, "false" if reason else "true", Cause.ABANDONED if reason else Cause.DONE, reason
+        )
+        self._become([clean], Phase.RELEASED, (), [("receipt", "receipt signed", None)])
         values = {"receipt": written(receipt), "kept": [f"{space} {number}" for space, number in kept]}
-        self._set("release_held", [clean], Phase.RELEASED, (), [signed], **values)
+        notes, self._notes = self._notes, Notes()
+        self._fenced("release_held", **self._of_owner(notes), moved=True, events=notes.told(), **values)
+        self.gone = True
+
+    def let_go(self, delay: float, failures: int = 0) -> None:
+        """Write what was noted and let go; look again after `delay` seconds, or at once if somebody woke it
+        meanwhile.
+
+        Raises as every write; then nothing of it is written, and `give_up` is left.
+        """
+        if self.gone:
+            return
+        if self._notes:
+            self._notes.let_go(max(0.0, delay), failures, self.owner.woken)
+            self.flush()
+        else:
+            self.give_up(delay, failures)
+
+    def only_seen(self) -> Mapping[str, str] | None:
+        """Nodes that were looked at, if there is nothing else to write of it, and they may all be in its segment."""
+        return self._notes.only_seen()
 
     def give_up(self, delay: float, failures: int = 0) -> None:
-        """Let go; look again after `delay` seconds, or at once if somebody woke it meanwhile."""
+        """Let go without what was noted; as `let_go`, but it never fails because the owner is of another
+        generation, or somebody else's.
+        """
+        self._notes = Notes()
         with self._database.statement() as tx:
             tx.run(
                 "give_up_owner",
                 id=self.owner.id,
                 token=self.owner.token,
                 failures=failures,
-                woken=self._woken,
+                woken=self.owner.woken,
                 delay=delay,
             )
-
-    def _events(self, tx: Tx, events: Iterable[Event]) -> None:
-        rows = [
-            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}
-            for kind, message, key in events
-        ]
-        if rows:
-            tx.many("insert_event", rows)
-            tx.run("notify", owner_id=str(self.owner.id))
-
-
-def _told(events: Iterable[Event]) -> list[dict[str, str | None]]:
-    return [{"type": kind, "message": message, "key": key} for kind, message, key in events]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
@@ -10,15 +9,13 @@ from typing import cast
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database
-from weft.engine.documents import written
-from weft.engine.held import Event, Held
+from weft.engine.fence import Event
+from weft.engine.held import Held
 from weft.engine.partholds import bind_functions, bound_slots
 from weft.engine.records import Change, PodRecord
 from weft.model.fabric import Membership
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
-
-log = logging.getLogger(__name__)
 
 Ports = Mapping[str, tuple[Membership, ...]]
 """Key of a segment -> ports that are, or were, in it."""
@@ -29,20 +26,21 @@ class HeldPod(Held):
 
     def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, pod, leave)
+        self._nodes: Mapping[str, bool] | None = None
 
     @property
     def pod(self) -> PodRecord:
         """`owner`, which is a pod here."""
         return cast(PodRecord, self.owner)
 
-    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
-        """Write resources and events together, and before them which virtual functions Nova has bound."""
+    def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
+        """As of every owner; but before resources are written, which virtual functions Nova has bound."""
         changes = list(changes)
         shares = self.pod.order.nodes.sharing == "shared"
         if shares and (bound := bound_slots((c.key, c.facts) for c in changes)):
             with self.write() as tx:  # before the rows: whoever dies in between does both again
                 bind_functions(tx, self.pod.id, bound)
-        super().change(changes, events)
+        super().note(changes, events)
 
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""
@@ -51,18 +49,17 @@ class HeldPod(Held):
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 
-    def withhold(self, nodes: dict[str, str], partition: Resource | None) -> None:
-        """Write down why which nodes' adapters are out of the partition (an empty reason: they are in), and it anew."""
-        row = self._fenced(
-            "watch_held",
-            nodes=Jsonb([{"node": n, "reason": r} for n, r in nodes.items()]),
-            key=partition and partition.key,
-            document=partition and written(partition),
-        )
-        for node in row["news"]:
-            log.warning("pod %s (%s): node %s: %s", self.pod.name, self.pod.id, node, nodes[node])
+    def withhold(self, nodes: Mapping[str, str], partition: Resource | None) -> None:
+        """Note why which nodes' adapters are out of the partition (an empty reason: they are in), and write it anew."""
         if partition is not None:
-            self._read = False
+            self.flush()  # one statement writes a row once
+            self._notes.events.append(
+                ("repair", "the adapters of the partition follow its servers", partition.key)
+            )
+        self._notes.watch(nodes, partition, f"pod {self.pod.name} ({self.pod.id})")
+        if partition is not None:
+            self.flush()
+            self.forget()
 
     def withheld(self) -> frozenset[str]:
         """Nodes whose adapters are out of the partition."""
@@ -105,7 +102,17 @@ class HeldPod(Held):
             tx.run("touch_queue", at=now)
             self._events(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
 
-    def nodes(self) -> frozenset[str]:
-        """Nodes that the pod still holds: single ones may have been given back."""
-        with self._database.statement() as tx:
-            return frozenset(r["node"] for r in tx.rows("nodes_of", pod_id=self.pod.id))
+    def nodes(self) -> Mapping[str, bool]:
+        """Nodes that the pod still holds (single ones may have been given back), and whether each is in quarantine.
+
+        Read once, until this visit writes of them.
+        """
+        if self._nodes is None:
+            with self._database.statement() as tx:
+                rows = tx.rows("nodes_of", pod_id=self.pod.id)
+            self._nodes = {r["node"]: r["quarantined"] for r in rows}
+        return self._nodes
+
+    def forget(self) -> None:
+        self._nodes = None
+        super().forget()

@@ -59,7 +59,7 @@ def let_go(
         wait = wait or Wait("a worker lost the pod while a request may have been in flight", late)
     elif gone:
         found = read(gone)
-        held.change(
+        held.note(
             Change(key, RowState.DELETING, reason="reappeared after its removal") for key in found.again
         )
         clean = gone - found.unclean.keys()

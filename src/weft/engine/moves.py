@@ -1,15 +1,17 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
-Writes before and reads after a call follow the rules of the loop (docs/architecture.md): a row says `creating` before
-any external call, and `absent` only after proof. Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and
-its duration is in the row (`since`).
+Each attempt is a generator: it yields what is to be asked of the outside, and goes on with the answer. What it has
+noted until then is written before it is asked, together with what others have noted (`weft.engine.walker`); so a row
+says `creating` before any external call, and `absent` only after proof (docs/architecture.md). Nothing blocks here:
+what isn't at rest or gone yet is a `Wait`, and its duration is in the row (`since`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -28,12 +30,35 @@ from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.resources import ResourceDriver, Scope
 
 Batch = list[ResourceRecord]
+Ask = Callable[[], Any]
+"""What is to be asked of the outside, in a thread of its own; it writes nothing."""
+Move = Generator[Ask, Any, Wait | None]
+
+
+@dataclass
+class _Made:
+    """Answers to attempts to make a batch.
+
+    Attributes:
+        asked: keys of those that were asked for, and answered.
+        seen: what a look after that showed; empty: nobody looked.
+        error: what ended it, if no outcome did.
+    """
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    asked: set[str] = field(default_factory=set[str])
+    seen: Mapping[str, Observed] = field(default_factory=dict[str, Observed])
+    error: WeftError | None = None
+
+    @property
+    def failed(self) -> bool:
+        return any(_is_real(o.error) for o in self.outcomes.values())
 
 
 class Moves:
-    """Works on batches of one visit's pod; `records` are the pod's in the hand of its worker, as they are written.
+    """Works on batches of one visit's pod; `records` are the pod's in the hand of its worker, as they are noted.
 
-    Safe to use from several threads, as long as no two of them have the same resource.
+    Its generators run in one thread; only what they yield may run in others.
     """
 
     def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
@@ -41,53 +66,68 @@ class Moves:
         self._scope = replace(held.owner.scope, fence=held.check)
         self.records = held.records()
 
-    def advance(self, batch: Batch) -> Wait | None:
+    def advance(self, batch: Batch) -> Move:
         """Make a batch, as far as it goes now."""
         driver = self._world.driver(batch[0].resource.where)
         known = {r.key for r in batch if r.state is RowState.CREATING}
         asked = [r for r in batch if r.state not in (RowState.WANTED, RowState.DELETING)]
         if asked:
-            self._look(driver, asked)
+            seen: Mapping[str, Observed] = yield lambda: self._find(driver, asked)
+            self._seen(asked, seen)
         broken = [r for r in self.fresh(batch) if r.state in (RowState.BROKEN, RowState.DELETING)]
         if broken:
-            self._clear_broken(driver, broken)
+            self._may_be_replaced(broken)
+            yield from self._remove(driver, self.fresh(broken), RowState.WANTED)
         new = [r for r in self.fresh(batch) if r.state in (RowState.WANTED, RowState.CREATING)]
-        if new:
-            self._create(driver, new, known)
+        self._announce(new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
-        if differing:
-            self._held.check()
-            self._accepted(differing, driver.update(self._scope, _wanted(differing), self._ids()))
-        touched = {r.key for r in (*new, *differing)}
-        if touched and batch[0].kind.row.settles:
-            self._look(driver, [r for r in self.fresh(batch) if r.key in touched])
+        if new or differing:
+            made: _Made = yield lambda: self._make(driver, self.fresh(new), differing)
+            self._accepted(self.fresh([*new, *differing]), made)
         return self._wait(batch, RowState.SETTLED, "to settle")
 
-    def retreat(self, batch: Batch) -> Wait | None:
+    def retreat(self, batch: Batch) -> Move:
         """Take a batch away, as far as it goes now."""
-        self._remove(self._world.driver(batch[0].resource.where), batch, RowState.ABSENT)
+        yield from self._remove(self._world.driver(batch[0].resource.where), batch, RowState.ABSENT)
         return self._wait(batch, RowState.ABSENT, "to go")
 
-    def _create(self, driver: ResourceDriver, batch: Batch, known: Collection[str]) -> None:
+    def _announce(self, new: Batch, known: Collection[str]) -> None:
         """Rows first, then the call: a lost answer is found again by its name, not made twice.
 
         Args:
             known: keys of those of which it was told before that they are created.
         """
-        self._write(
-            [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in batch],
-            [("step", f"creating {r.resource.name}", r.key) for r in batch if r.key not in known],
+        self._held.note(
+            [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in new],
+            [("step", f"creating {r.resource.name}", r.key) for r in new if r.key not in known],
         )
-        batch = self.fresh(batch)
-        self._accepted(batch, driver.create(self._waited(batch), _wanted(batch), self._ids()))
 
-    def _accepted(self, batch: Batch, outcomes: Mapping[str, Outcome]) -> None:
-        """Write what the attempts gave; raise the worst error after that."""
+    def _make(self, driver: ResourceDriver, new: Batch, differing: Batch) -> _Made:
+        """Create, change, and look at those whose dependents wait until they are at rest; ends at the first error."""
+        made = _Made()
+        try:
+            if new:
+                made.outcomes |= driver.create(self._waited(new), _wanted(new), self._ids())
+                made.asked |= {r.key for r in new}
+            if differing and not made.failed:
+                self._held.check()
+                made.outcomes |= driver.update(self._scope, _wanted(differing), self._ids())
+                made.asked |= {r.key for r in differing}
+            both = [*new, *differing]
+            if both[0].kind.row.settles and not made.failed:
+                ids = {key: o.id for key, o in made.outcomes.items() if o.id}
+                made.seen = self._find(driver, both, ids)
+        except WeftError as error:
+            made.error = error
+        return made
+
+    def _accepted(self, batch: Batch, made: _Made) -> None:
+        """Note what the attempts gave, and what was seen then; raise the worst error after that."""
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
         changes: list[Change] = []
         errors: list[WeftError] = []
-        for record in batch:
-            outcome = outcomes.get(record.key, Outcome(error=_no_answer(record)))
+        for record in (r for r in batch if r.key in made.asked):
+            outcome = made.outcomes.get(record.key, Outcome(error=_no_answer(record)))
             if outcome.error is None:
                 changes.append(Change(record.key, enough, outcome.id, attempts=record.attempts))
             else:
@@ -98,11 +138,15 @@ class Moves:
                         record.key, record.state, outcome.id, why, record.differences, None, record.attempts
                     )
                 )
-        self._write(changes)
+        self._held.note(changes)
         _raise_worst(errors)
+        if made.error is not None:
+            raise made.error
+        if made.seen:
+            self._seen(self.fresh(batch), made.seen)
 
-    def _clear_broken(self, driver: ResourceDriver, batch: Batch) -> None:
-        """Take broken things away, so that they are made again; not more often than the settings say.
+    def _may_be_replaced(self, batch: Batch) -> None:
+        """Broken things are taken away, so that they are made again; not more often than the settings say.
 
         What broke counts, not what was asked: an attempt that was refused has broken nothing.
         """
@@ -115,36 +159,35 @@ class Moves:
                     f"it failed {broke} times: {record.reason}",
                     "check the reason, then release the pod",
                 )
-            self._write(
+            why = f"{record.resource.name} is broken and will be replaced: {record.reason}"
+            self._held.note(
                 [Change(record.key, RowState.DELETING, reason=record.reason, attempts=broke)],
-                [
-                    (
-                        "error",
-                        f"{record.resource.name} is broken and will be replaced: {record.reason}",
-                        record.key,
-                    )
-                ],
+                [("error", why, record.key)],
             )
-        self._remove(driver, self.fresh(batch), RowState.WANTED)
 
-    def _remove(self, driver: ResourceDriver, batch: Batch, gone: RowState) -> None:
-        """Ask for the removal of what wasn't asked to go yet, and look; each that is gone is written as `gone`.
+    def _remove(self, driver: ResourceDriver, batch: Batch, gone: RowState) -> Generator[Ask, Any, None]:
+        """Ask for the removal of what wasn't asked to go yet, and look; each that is gone is noted as `gone`.
 
         What is on its way out is asked again only if it has taken very long: the outside may have forgotten it.
         """
-        self._write(
+        self._held.note(
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
             [("step", f"removing {r.resource.name}", r.key) for r in batch if _stays(r)],
         )
-        under_way = [r for r in self.fresh(batch) if r.asked and not self._late(r)]
-        seen = dict(self._find(driver, under_way)) if under_way else {}
-        going = {k for k, o in seen.items() if not o.there or o.status is Status.PENDING}
-        to_ask = [r for r in self.fresh(batch) if r.key not in going]
-        outcomes: Mapping[str, Outcome] = {}
-        if to_ask:
-            self._held.check()
-            outcomes = driver.delete(self._waited(to_ask), _wanted(to_ask), self._ids())
-            seen |= self._find(driver, to_ask)
+        outcomes: dict[str, Outcome] = {}
+
+        def take_away() -> Mapping[str, Observed]:
+            under_way = [r for r in self.fresh(batch) if r.asked and not self._late(r)]
+            seen = dict(self._find(driver, under_way)) if under_way else {}
+            going = {k for k, o in seen.items() if not o.there or o.status is Status.PENDING}
+            to_ask = [r for r in self.fresh(batch) if r.key not in going]
+            if to_ask:
+                self._held.check()
+                outcomes.update(driver.delete(self._waited(to_ask), _wanted(to_ask), self._ids()))
+                seen |= self._find(driver, to_ask)
+            return seen
+
+        seen: Mapping[str, Observed] = yield take_away
         changes: list[Change] = []
         for record in self.fresh(batch):
             found, outcome = seen[record.key], outcomes.get(record.key)
@@ -155,12 +198,11 @@ class Moves:
             change = Change(record.key, state, reason=why, attempts=record.attempts, asked=asked)
             if (state, why, asked) != (record.state, record.reason, record.asked):
                 changes.append(change)
-        self._write(changes)
+        self._held.note(changes)
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 
-    def _look(self, driver: ResourceDriver, batch: Batch) -> None:
-        """One listing for the batch, written down."""
-        seen = self._find(driver, batch)
+    def _seen(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
+        """Note what one listing for the batch showed."""
         enough = not batch[0].kind.row.settles
         changes = [observed_change(r, seen[r.key]) for r in batch]
         changes = [
@@ -174,16 +216,12 @@ class Moves:
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
-        self._write([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
+        self._held.note([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
 
-    def _find(self, driver: ResourceDriver, batch: Batch) -> Mapping[str, Observed]:
-        return seen_of(driver.find(self._scope, _wanted(batch), self._ids()), batch)
-
-    def _write(self, changes: Iterable[Change], events: Iterable[tuple[str, str, str | None]] = ()) -> None:
-        changes = list(changes)
-        if not changes:
-            return
-        self._held.change(changes, events)
+    def _find(
+        self, driver: ResourceDriver, batch: Batch, ids: Mapping[str, str] | None = None
+    ) -> Mapping[str, Observed]:
+        return seen_of(driver.find(self._scope, _wanted(batch), {**self._ids(), **(ids or {})}), batch)
 
     def fresh(self, batch: Batch) -> Batch:
         return [self.records[r.key] for r in batch]
@@ -215,7 +253,7 @@ class Moves:
 
     def _late(self, record: ResourceRecord) -> bool:
         s = self._settings
-        return self._age(record) > (s.patience_servers if record.kind.row.boots else s.patience)
+        return self._age(record) >= (s.patience_servers if record.kind.row.boots else s.patience)
 
 
 def _stays(record: ResourceRecord) -> bool:
@@ -269,8 +307,12 @@ def _no_answer(record: ResourceRecord) -> TemporaryError:
 
 def _raise_worst(errors: Iterable[WeftError]) -> None:
     """What only takes its time is no error: the row says how far it is."""
-    if real := [e for e in errors if not isinstance(e, NotYetError)]:
+    if real := [e for e in errors if _is_real(e)]:
         raise worst(real)
+
+
+def _is_real(error: WeftError | None) -> bool:
+    return error is not None and not isinstance(error, NotYetError)
 
 
 def worst(errors: Iterable[WeftError]) -> WeftError:

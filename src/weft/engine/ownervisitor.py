@@ -59,16 +59,16 @@ class OwnerVisitor(Visitor[Held]):
             return Look(wait.delay)
         if held.phase is Phase.BUILDING and not is_true(held.conditions, Aspect.BOOTED):
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
-            held.set(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
+            held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
         verdict = self._verdict(held, self._fabric_age(held))
         if all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left, trouble)
         age = (held.at - held.since).total_seconds()
         if held.phase is Phase.BUILDING and age < self._settings.verify_patience:
             return Look(self._settings.poll(age))
-        held.set(not_ready(verdict), phase=Phase.SERVING)
+        held.become(not_ready(verdict), phase=Phase.SERVING)
         lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
-        held.change((), [("repair", f"repairing {r.resource.name}: {r.reason}", r.key) for r in lost])
+        held.note((), [("repair", f"repairing {r.resource.name}: {r.reason}", r.key) for r in lost])
         wait = self._build(held)
         return self._judge(held, self._verdict(held), left, trouble) if wait is None else Look(wait.delay)
 
@@ -77,12 +77,12 @@ class OwnerVisitor(Visitor[Held]):
             verdict = replace(verdict, problems=(unread("", trouble), *verdict.problems))
         if not verdict.fine:
             failures = held.owner.failures + 1
-            held.set(not_ready(verdict), phase=Phase.SERVING)
+            held.become(not_ready(verdict), phase=Phase.SERVING)
             if isinstance(trouble, PermanentError):
                 held.alarm(f"{held.state}: {trouble}")
             return Look(self._settings.delay(failures), failures)
         over = () if left else (Aspect.CHANGING,)
-        held.set(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
+        held.become(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
         if left is None:
             held.change_done()
         if held.owner.repair:
@@ -90,9 +90,10 @@ class OwnerVisitor(Visitor[Held]):
         return Look(self._settings.observe_every)
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
+        held.flush()  # a reading may take its time
         records = held.resources()
         verdict = verify(held.owner, records, held.world, self._pool, max_age)
-        held.change(news_of(records, verdict.changes))
+        held.note(news_of(records, verdict.changes))
         return verdict
 
     def _build(self, held: Held) -> Wait | None:
@@ -101,7 +102,7 @@ class OwnerVisitor(Visitor[Held]):
         if all(r.state is RowState.SETTLED for r in records):
             return None
         if held.phase is Phase.BUILDING:
-            held.set(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
+            held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         for cloud in sorted({r.resource.where for r in records} & held.world.clouds.keys()):
             held.note_epoch(held.world.clouds[cloud], cloud)
         return Walker(held, held.world, self._settings, self._pool).build()
@@ -174,7 +175,7 @@ class OwnerVisitor(Visitor[Held]):
         if (late := held.late()) > 0:
             return Wait("a worker lost it with a request perhaps under way", late)
         read = self._reader(held, old)
-        held.change(seen_again(read))
+        held.note(seen_again(read))
         if not read.clean:
             return Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
         held.keep_stale_numbers(read.stale)
@@ -182,7 +183,7 @@ class OwnerVisitor(Visitor[Held]):
         return None
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
-        return Reader(held.owner, records, held.world, held.site, self._clock).read()
+        return Reader(held.owner, records, held.world, held.site, self._clock, held.at).read()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class OwnerVisitor(Visitor[Held]):
         return self._reader(held, held.read_resources())
 
     def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        return make_receipt(held.owner, read, self._clock, held.given_back(), abandoned)
+        return make_receipt(held.owner, read, held.given_back(), abandoned)
 
     # -- errors -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ import psycopg
 import psycopg.conninfo
 from psycopg import errors
 from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap
+from psycopg.adapt import AdaptersMap, Loader
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg_pool import PoolClosed, PoolTimeout
 
@@ -51,6 +52,24 @@ class _BoundedTime(TimestamptzLoader):
             return FIRST if text.startswith(b"-") or text.endswith(b"BC") else LAST
 
 
+class Stored(dict[str, Any]):
+    """A JSON object with its text as it came from the database, by which `weft.engine.documents` knows it again."""
+
+    __slots__ = ("text",)
+    text: bytes
+
+
+class _StoredLoader(Loader):
+    def load(self, data: Buffer) -> Any:
+        text = bytes(data)
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            return value
+        stored = Stored(value)
+        stored.text = text
+        return stored
+
+
 def connecting(url: str) -> dict[str, Any]:
     """Arguments of `psycopg.connect` beside the URL; what the URL itself says wins."""
     given: dict[str, Any] = {}
@@ -59,6 +78,7 @@ def connecting(url: str) -> dict[str, Any]:
     own = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
     adapters = AdaptersMap(psycopg.adapters)
     adapters.register_loader("timestamptz", _BoundedTime)
+    adapters.register_loader("jsonb", _StoredLoader)
     return {
         **{name: value for name, value in TCP.items() if name not in given},
         "options": f"{own} {given.get('options') or ''}".strip(),

@@ -464,7 +464,7 @@ SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELE
 
 -- name: resources_of
 SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
-WHERE owner_id = %(owner_id)s ORDER BY position, key;
+WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
 
 -- name: release_owner
 -- The wish only; the loop does the work. Waking is part of it.
@@ -490,31 +490,55 @@ UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state 
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
 WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
 
--- name: take_owner
--- The one that has waited longest, of any kind, if no worker holds it; the token grows, so an older holder is refused. One
--- that never let go may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
--- nothing of it is older than the token.
-WITH due AS (
-    SELECT id, kind FROM owner
-    WHERE state <> 'RELEASED' AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
-    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT 1
-), taken AS (
+-- part: taken
+-- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
+-- request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that nothing of it is older than the
+-- token.
+taken AS (
     UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
-    WHERE id = (SELECT id FROM due WHERE kind = 'pod') RETURNING *
+    WHERE id IN (SELECT id FROM due WHERE kind = 'pod') RETURNING *
 ), other AS (
     UPDATE ONLY owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
-    WHERE id = (SELECT id FROM due WHERE kind <> 'pod')
+    WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
-SELECT taken.*, due.id, due.kind FROM due LEFT JOIN taken ON true;
+SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation
+FROM due LEFT JOIN taken ON taken.id = due.id ORDER BY due.next_at
+
+-- name: take_work
+-- Those that have waited longest, and of which there is more to do than to look at what is READY.
+WITH due AS (
+    SELECT id, kind, next_at FROM owner
+    WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL)
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+),
+@taken;
+
+-- name: take_looks
+-- Those of the others that have waited longest.
+WITH due AS (
+    SELECT id, kind, next_at FROM owner
+    WHERE state = 'READY' AND wanted = 'present' AND NOT mend AND changed_at IS NULL
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+),
+@taken;
 
 -- name: next_owner_at
--- Seconds until the next pod is due (or its holder's time is out), to know how long to sleep.
-SELECT extract(epoch FROM min(greatest(next_at, coalesce(held_until, next_at))) - now()) AS seconds
-FROM owner WHERE state <> 'RELEASED' AND site IS NOT NULL;
+-- Seconds until the next one is due that nobody holds, of each sort, to know how long to sleep.
+SELECT (
+    SELECT extract(epoch FROM next_at - now())::float8 FROM owner
+    WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL)
+      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+) AS work, (
+    SELECT extract(epoch FROM next_at - now())::float8 FROM owner
+    WHERE state = 'READY' AND wanted = 'present' AND NOT mend AND changed_at IS NULL
+      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+) AS looks;
 
 -- name: extend_lease
 UPDATE owner SET held_until = now() + %(hold)s * interval '1 second'
@@ -532,15 +556,39 @@ SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM owner WHER
 SELECT wanted, generation, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
 FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
--- name: write_held
--- What a visit has done to resources, and the events of it. The fence is in the same statement: no row, and nothing
--- written, if another worker has the pod or it is of another generation.
-WITH held AS MATERIALIZED (
+-- part: it
+-- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker has the owner
+-- or it is of another generation.
+held AS MATERIALIZED (
     SELECT id, wanted FROM owner
     WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
 ), it AS MATERIALIZED (
     SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
-), changed AS (
+)
+
+-- part: told
+-- The events of such a write, and who follows them is told.
+told AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    ORDER BY e.n RETURNING owner_id
+)
+
+-- part: conditions
+-- A condition without a time begins now.
+(SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
+        THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
+    FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
+
+-- name: write_held
+-- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: as they were);
+-- that all is as the newest generation wants it (`done`); who was seen on a pod's nodes (`watched`), which is why adapters are
+-- out of its segment (empty: they are in), and the segment, if it is another one with that (what is wanted of it has changed
+-- then: what was settled is looked at again); events; and that the worker lets go, to look again after `delay` seconds
+-- (negative: it doesn't), or at once if somebody woke the owner meanwhile.
+WITH
+@it, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
         differences = c.differences, facts = CASE WHEN c.facts = '{}' THEN r.facts ELSE c.facts END,
         attempts = c.attempts, asked = c.asked,
@@ -550,49 +598,26 @@ WITH held AS MATERIALIZED (
     FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason text,
         differences jsonb, facts jsonb, attempts integer, asked boolean)
     WHERE r.owner_id = it.id AND r.key = c.key
-), told AS (
-    INSERT INTO event (owner_id, at, type, message, key)
-    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
-    ORDER BY e.n RETURNING owner_id
-)
-SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
-
--- name: set_held
--- A pod's phase and conditions, their summary, and the events of it; the fence as in write_held. A condition without a
--- time begins now.
-WITH held AS MATERIALIZED (
-    SELECT id, wanted FROM owner
-    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
-), it AS MATERIALIZED (
-    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
-), changed AS (
-    UPDATE owner p SET phase = %(phase)s, state = %(state)s, reason = %(reason)s,
-        conditions = (SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
-                THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
-            FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n)),
-        since = CASE WHEN p.state = %(state)s THEN p.since ELSE it.at END,
-        alarmed = p.alarmed AND p.state = %(state)s
-    FROM it WHERE p.id = it.id
-), told AS (
-    INSERT INTO event (owner_id, at, type, message, key)
-    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
-    ORDER BY e.n RETURNING owner_id
-)
-SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
-
--- name: watch_held
--- Who was seen on a pod's nodes: why adapters are out of its segment (empty: they are in), and the segment, if it is
--- another one with that. What is wanted of it has changed then: what was settled is looked at again. The fence as in
--- write_held.
-WITH held AS MATERIALIZED (
-    SELECT id, wanted FROM owner
-    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
-), it AS MATERIALIZED (
-    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
-), watched AS (
-    UPDATE owner p SET watched_at = it.at FROM it WHERE p.id = it.id
+), owned AS (
+    UPDATE owner p SET phase = CASE WHEN %(phase)s = '' THEN p.phase ELSE %(phase)s END,
+        state = CASE WHEN %(phase)s = '' THEN p.state ELSE %(state)s END,
+        reason = CASE WHEN %(phase)s = '' THEN p.reason ELSE %(reason)s END,
+        conditions = CASE WHEN %(phase)s = '' THEN p.conditions ELSE
+            @conditions
+            END,
+        since = CASE WHEN %(moved)s THEN it.at ELSE p.since END,
+        alarmed = p.alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR p.parked IS NULL),
+        watched_at = CASE WHEN %(watched)s THEN it.at ELSE p.watched_at END,
+        ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
+        ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
+        changed_at = CASE WHEN NOT %(done)s THEN p.changed_at END,
+        worker = CASE WHEN %(delay)s < 0 THEN p.worker END,
+        held_until = CASE WHEN %(delay)s < 0 THEN p.held_until END,
+        parked = CASE WHEN %(delay)s < 0 THEN p.parked END,
+        failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
+        next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
+            ELSE now() + %(delay)s * interval '1 second' END
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(delay)s >= 0)
 ), withheld AS (
     UPDATE node_hold h SET withheld = n.reason
     FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
@@ -601,23 +626,16 @@ WITH held AS MATERIALIZED (
     UPDATE resource r SET document = %(document)s, since = CASE r.state WHEN 'settled' THEN it.at ELSE r.since END,
         state = CASE r.state WHEN 'settled' THEN 'pending' ELSE r.state END
     FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
-), told AS (
-    INSERT INTO event (owner_id, at, type, message, key)
-    SELECT it.id, it.at, 'repair', 'the adapters of the partition follow its servers', %(key)s
-    FROM it WHERE %(key)s::text IS NOT NULL RETURNING owner_id
-)
-SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told),
-    ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS news FROM it;
+),
+@told
+SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1),
+    ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
 
 -- name: release_held
--- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state; the fence as in
--- write_held.
-WITH held AS MATERIALIZED (
-    SELECT id, wanted FROM owner
-    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
-), it AS MATERIALIZED (
-    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
-), signed AS (
+-- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state, and
+-- the worker lets go of it.
+WITH
+@it, signed AS (
     INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
 ), nodes AS (
     DELETE FROM node_hold h USING it WHERE h.pod_id = it.id
@@ -630,18 +648,32 @@ WITH held AS MATERIALIZED (
     UPDATE queue q SET next_at = it.at FROM it WHERE q.next_at > it.at
 ), changed AS (
     UPDATE owner p SET phase = %(phase)s, state = %(state)s, reason = %(reason)s, since = it.at, released_at = it.at,
-        alarmed = p.alarmed AND p.state = %(state)s,
-        conditions = (SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
-                THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
-            FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
+        alarmed = false, worker = NULL, held_until = NULL, failures = 0, parked = NULL,
+        conditions =
+            @conditions
     FROM it WHERE p.id = it.id
-), told AS (
-    INSERT INTO event (owner_id, at, type, message, key)
-    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
-    ORDER BY e.n RETURNING owner_id
-)
+),
+@told
 SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
+
+-- name: let_go_seen
+-- Let go of owners of which there is nothing to say but that they were looked at (`nodes`: whose adapters may be in their
+-- segments), as write_held does. Those that another worker has, or that are of another generation, are left out.
+WITH held AS MATERIALIZED (
+    SELECT o.id, s.woken, s.delay FROM owner o JOIN jsonb_to_recordset(%(owners)s)
+        AS s (id uuid, token bigint, generation integer, woken bigint, delay float8) ON s.id = o.id
+    WHERE o.token = s.token AND o.generation = s.generation AND o.held_until > now() ORDER BY o.id FOR UPDATE OF o
+), gone AS (
+    UPDATE owner p SET watched_at = coalesce(%(at)s::timestamptz, clock_timestamp()), worker = NULL, held_until = NULL,
+        alarmed = p.alarmed AND p.parked IS NULL, parked = NULL, failures = 0,
+        next_at = CASE WHEN p.woken > held.woken THEN now() ELSE now() + held.delay * interval '1 second' END
+    FROM held WHERE p.id = held.id
+), fine AS (
+    UPDATE node_hold h SET withheld = ''
+    FROM held, jsonb_to_recordset(%(nodes)s) AS n (id uuid, node text)
+    WHERE n.id = held.id AND h.pod_id = n.id AND h.node = n.node AND h.withheld <> ''
+)
+SELECT id FROM held;
 
 -- name: give_up_owner
 -- Let go of an owner: look again at `next_at`, or at once if somebody woke it meanwhile.
@@ -752,7 +784,7 @@ WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 SELECT id, kind, name, project_id, state, released_at FROM owner WHERE id = ANY(%(owners)s);
 
 -- name: take_this_owner
--- One out of turn, if no worker holds it; the token grows as in take_owner.
+-- One out of turn, if no worker holds it; the token grows as in take_work.
 UPDATE owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
     late_until = CASE WHEN held_until IS NULL THEN late_until
         ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
@@ -770,7 +802,8 @@ SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
     AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
 
 -- name: nodes_of
-SELECT node FROM node_hold WHERE pod_id = %(pod_id)s;
+SELECT h.node, q.node IS NOT NULL AS quarantined FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node
+WHERE h.pod_id = %(pod_id)s;
 
 -- name: numbers_of
 SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;

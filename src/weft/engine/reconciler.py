@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from weft.engine.held import Event, Held, News
+from weft.engine.fence import Event
+from weft.engine.held import Held, News
 from weft.engine.heldpod import HeldPod
 from weft.engine.leaving import Left, let_go
 from weft.engine.membership import Watched, watch_nodes
@@ -20,13 +21,13 @@ from weft.engine.settings import LoopSettings
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready
 from weft.engine.waits import Wait
-from weft.engine.walker import Walker
+from weft.engine.walker import Walker, attempt
 from weft.engine.wants import Wants
 from weft.engine.world import World
 from weft.model.errors import TakenError, TemporaryError, UnknownError, WeftError
 from weft.model.fabric import Membership
 from weft.model.kinds import Home
-from weft.model.pod import Aspect, Cause, Phase, find, is_true
+from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.site import Site
@@ -57,7 +58,7 @@ class PodVisitor(Visitor[HeldPod]):
             changing = held.pod.ready_generation < held.pod.generation
             return self._change(held, left) if changing else self._observe(held, left)
         if find(held.conditions, Aspect.WIRED) is None:
-            held.set(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
+            held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         if not is_true(held.conditions, Aspect.BOOTED):
             try:
                 wait = self._build(held)
@@ -69,7 +70,7 @@ class PodVisitor(Visitor[HeldPod]):
             if wait is not None:
                 return Look(wait.delay)
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
-            held.set(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
+            held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
         return self._verify(held, left)
 
     # -- a change -----------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class PodVisitor(Visitor[HeldPod]):
     def _changing(self, held: HeldPod, why: str, *news: News) -> None:
         """A repair that was under way is part of the change: it isn't gone on with by itself after that."""
         changing = News(Aspect.CHANGING, "true", Cause.UNDER_WAY, why)
-        held.set(changing, *news, without=(Aspect.REPAIRING,))
+        held.become(changing, *news, without=(Aspect.REPAIRING,))
 
     def _newest(self, held: HeldPod) -> float:
         """Seconds since the last of what the change brought was seen at rest."""
@@ -117,7 +118,7 @@ class PodVisitor(Visitor[HeldPod]):
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         verdict = verify(held.pod, old, held.world, self._pool)
-        held.change(news_of(old, verdict.changes))
+        held.note(news_of(old, verdict.changes))
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
         verdict = replace(verdict, problems=(*known, *verdict.problems))
@@ -137,7 +138,7 @@ class PodVisitor(Visitor[HeldPod]):
         def booting() -> None:
             if not is_true(held.conditions, Aspect.WIRED):
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
-                held.set(News(Aspect.WIRED, "true", Cause.DONE), booting)
+                held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
         walker = Walker(held, held.world, self._settings, self._pool, booting)
         if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
@@ -179,12 +180,18 @@ class PodVisitor(Visitor[HeldPod]):
             return self._judge(held, verdict, left)
         return Look(self._settings.poll(age))
 
-    def _verdict(self, held: HeldPod, max_age: float = 0.0) -> Verdict:
-        """Who is on the nodes comes first: it decides what the segment must be."""
+    def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
+        """Who is on the nodes comes first: it decides what the segment must be.
+
+        Args:
+            waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
+        """
+        held.flush()  # a reading may take its time
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         records = held.resources()
-        verdict = verify(held.pod, records, held.world, self._pool, max_age)
-        held.change(news_of(records, verdict.changes))
+        pool = self._pool if waited_for else None
+        verdict = verify(held.pod, records, held.world, pool, max_age)
+        held.note(news_of(records, verdict.changes))
         return replace(verdict, problems=(*watched.problems, *verdict.problems))
 
     def _watch_nodes(self, held: HeldPod, arriving: bool) -> Watched:
@@ -199,7 +206,7 @@ class PodVisitor(Visitor[HeldPod]):
         if not made:
             return Look(delay)
         verdict = verify(held.pod, made, held.world, self._pool)
-        held.change(news_of(made, verdict.changes))
+        held.note(news_of(made, verdict.changes))
         self._tell(
             held,
             replace(verdict, problems=(*watched.problems, *verdict.problems)),
@@ -209,14 +216,14 @@ class PodVisitor(Visitor[HeldPod]):
 
     def _tell(self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
         """What keeps the pod from being READY."""
-        held.set(not_ready(verdict, otherwise), phase=phase)
+        held.become(not_ready(verdict, otherwise), phase=phase)
 
     def _renew_segment(self, held: HeldPod) -> None:
         """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
         moves = Moves(held, held.world, self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
-            moves.advance(made)
+            attempt(held, moves.advance(made))
 
     def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
         """READY if everything is as wanted; else it is looked at again soon."""
@@ -231,7 +238,7 @@ class PodVisitor(Visitor[HeldPod]):
             events = [("verified", f"as desired: {seen}", None)]
         ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
         over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
-        held.set(ready, phase=Phase.SERVING, without=over, events=events)
+        held.become(ready, phase=Phase.SERVING, without=over, events=events)
         if done:
             held.change_done()
         if held.pod.repair:
@@ -246,9 +253,12 @@ class PodVisitor(Visitor[HeldPod]):
             driver = world.driver(where)
             if isinstance(driver, Acceptance):
                 if not is_true(held.conditions, Aspect.PROVED):
+                    held.flush()
                     said = driver.prove(held.pod.scope, resources)
-                    held.set(News(Aspect.PROVED, "true", Cause.DONE, said))
-                    held.say("verified", said)
+                    held.become(
+                        News(Aspect.PROVED, "true", Cause.DONE, said), events=[("verified", said, None)]
+                    )
+                held.flush()
                 driver.clear_proof(held.pod.scope, resources)
 
     def _observe(self, held: HeldPod, left: Left | None) -> Look:
@@ -257,14 +267,14 @@ class PodVisitor(Visitor[HeldPod]):
             wait = self._go_on_repairing(held)
             if wait is not None:
                 return Look(wait.delay)
-        verdict = self._verdict(held, self._fabric_age(held))
+        verdict = self._verdict(held, self._fabric_age(held), waited_for=held.state is not PodState.READY)
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left)
         self._tell(held, verdict)
         wait = self._repair(held)
         if wait is None:
             return self._judge(held, self._verdict(held), left)
-        held.set(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
+        held.become(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
         return Look(wait.delay)
 
     def _go_on_repairing(self, held: HeldPod) -> Wait | None:
@@ -274,7 +284,7 @@ class PodVisitor(Visitor[HeldPod]):
             wait = self._build(held)
         finally:
             if wait is None:
-                held.set(News(Aspect.REPAIRING, "false", Cause.DONE))
+                held.become(News(Aspect.REPAIRING, "false", Cause.DONE))
         return wait
 
     def _repair(self, held: HeldPod) -> Wait | None:
@@ -289,7 +299,7 @@ class PodVisitor(Visitor[HeldPod]):
             if held.pod.repair
             else [r for r in records if not r.kind.row.repaired_unasked or r.resource.node in away]
         )
-        held.change(
+        held.note(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [
                 ("repair", f"repairing {r.resource.name}: {r.reason}", r.key)
@@ -309,11 +319,12 @@ class PodVisitor(Visitor[HeldPod]):
         for node, ports in held.leaving().items():
             for key, members in ports.items() if node in holding else ():
                 former[key] = (*former.get(key, ()), *members)
-        return Reader(held.pod, held.read_resources(), held.world, held.site, self._clock, holding, former)
+        records = held.read_resources()
+        return Reader(held.pod, records, held.world, held.site, self._clock, held.at, holding, former)
 
     def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        quarantined = sorted(held.nodes() & held.quarantined())
-        return make_receipt(held.pod, read, self._clock, held.given_back(), abandoned, quarantined)
+        quarantined = sorted(node for node, is_so in held.nodes().items() if is_so)
+        return make_receipt(held.pod, read, held.given_back(), abandoned, quarantined)
 
     def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
         mine = held.nodes()
@@ -342,9 +353,22 @@ class Reconciler:
         wants: Wants | None = None,
     ) -> None:
         pool = ThreadPoolExecutor(settings.calls_at_once, thread_name_prefix="call")
-        tools = Tools(world, site, sign, clock, settings, pool)
+        tools = Tools(sign, clock, settings, pool)
         self._pods, self._others = PodVisitor(tools), OwnerVisitor(tools, {} if wants is None else wants)
+        self._ask = lambda: (world(), site())
+        self._known: tuple[int, World, Site] | None = None
 
     def visit(self, held: Held) -> Look:
         """Do what can be done now for an owner; see `Visitor`."""
-        return self._pods.visit(held) if isinstance(held, HeldPod) else self._others.visit(held)
+        if isinstance(held, HeldPod):
+            return self._pods.visit(held, self._current)
+        return self._others.visit(held, self._current)
+
+    def _current(self, held: Held) -> tuple[World, Site]:
+        """Drivers and site of the generation that was the newest when the owner was taken, or of a newer one."""
+        known, generation = self._known, held.site_generation
+        if known is not None and known[0] == generation:
+            return known[1:]
+        world, site = self._ask()
+        self._known = (generation, world, site) if generation is not None else None
+        return world, site

@@ -30,6 +30,7 @@ class ReadBack:
     Attributes:
         items: one a thing or place, clean or not.
         unclean: node -> why it can't be given back.
+        at: when it was read through; the database's time.
         again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
         stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
         of_fabric: those of the items that fabrics' drivers have proved.
@@ -37,6 +38,7 @@ class ReadBack:
 
     items: tuple[ReceiptItem, ...]
     unclean: dict[str, str]
+    at: datetime
     again: frozenset[str] = frozenset()
     stale: tuple[StaleNumber, ...] = ()
     of_fabric: tuple[ReceiptItem, ...] = ()
@@ -55,6 +57,8 @@ class Reader:
     """Reads back what was taken away of one owner.
 
     Args:
+        clock: measures what passes while it is read.
+        began: the database's time.
         holding: of a pod: nodes that it holds still; the others were given back before, and may be somebody else's.
         former: key of a segment -> ports of nodes that a pod doesn't want any more and holds still.
     """
@@ -66,13 +70,14 @@ class Reader:
         world: World,
         site: Site,
         clock: Clock,
+        began: datetime,
         holding: Collection[str] = (),
         former: Mapping[str, tuple[Membership, ...]] | None = None,
     ) -> None:
         self._owner, self._records, self._world, self._site, self._clock = owner, records, world, site, clock
         self._pod = owner if isinstance(owner, PodRecord) else None
         self._holding = frozenset(holding)
-        self._began, self._mark = clock.now(), clock.monotonic()
+        self._began, self._mark = began, clock.monotonic()
         self._former = former or {}
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
@@ -91,7 +96,7 @@ class Reader:
         self._clouds()
         for record in segments:
             self._former_ports(record, nodes)
-        return ReadBack(tuple(self._items), self._unclean, frozenset(self._again))
+        return ReadBack(tuple(self._items), self._unclean, self._now(), frozenset(self._again))
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
         """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
@@ -127,6 +132,7 @@ class Reader:
         return ReadBack(
             tuple(self._items),
             self._unclean,
+            self._now(),
             frozenset(self._again),
             tuple(self._stale),
             tuple(self._of_fabric),
@@ -236,7 +242,6 @@ def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tupl
 def make_receipt(
     owner: OwnerRecord,
     read: ReadBack,
-    clock: Clock,
     given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
     abandoned: Abandoned | None = None,
     quarantined: Sequence[str] = (),
@@ -254,7 +259,7 @@ def make_receipt(
         pod=owner.name,
         project_id=owner.project_id,
         ordered_at=owner.created_at,
-        released_at=clock.now(),
+        released_at=read.at,
         nodes=pod.nodes if pod else (),
         spares=pod.spares if pod else (),
         segment=(pod.plan.allotment.segment or "") if pod else None,

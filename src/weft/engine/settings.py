@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.engine.held import LATE_SECONDS
+from weft.engine.fence import LATE_SECONDS
 from weft.model.pod import PodState
 
 
@@ -41,6 +41,7 @@ class LoopSettings:
         fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the
             pod was READY, nor from before this process's last change of the fabric.
         pods_at_once: pods that one worker process works on at the same time. None of them is waited for.
+        looks_at_once: READY pods that it looks at besides, each with a thread, so that no work stands behind a look.
         calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
     """
 
@@ -58,6 +59,7 @@ class LoopSettings:
     limits: dict[PodState, float] = field(default_factory=_limits)
     fabric_age: float = 5.0
     pods_at_once: int = 8
+    looks_at_once: int = 8
     calls_at_once: int = 16
     late: float = LATE_SECONDS
 

@@ -6,18 +6,29 @@ import re
 from functools import cache
 from importlib import resources
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_PART = re.compile(r"^ *@(\w+)", re.MULTILINE)
 
 
 @cache
 def queries() -> dict[str, str]:
-    """Name -> statement, including comments."""
+    """Name -> statement; `@part` at the beginning of a line stands for a part's text.
+
+    Without comments: psycopg remembers what it found out about short statements only.
+    """
     text = (resources.files("weft.engine") / "queries.sql").read_text(encoding="utf-8")
-    parts = _NAME.split(text)[1:]
-    names = parts[0::2]
+    pieces = [_COMMENT.sub("", piece) for piece in _NAME.split(text)[1:]]
+    sections = list(zip(pieces[0::3], pieces[1::3], pieces[2::3], strict=True))
+    parts = {name: body.strip() for what, name, body in sections if what == "part"}
+    names = [name for what, name, _ in sections if what == "name"]
     if len(names) != len(set(names)):
         raise ValueError("queries.sql names a query twice")
-    return {name: body.strip() for name, body in zip(names, parts[1::2], strict=True)}
+    return {
+        name: _PART.sub(lambda found: parts[found[1]], body).strip()
+        for what, name, body in sections
+        if what == "name"
+    }
 
 
 def migrations() -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ from psycopg.types.json import Jsonb
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
-from weft.engine.held import HOLD_SECONDS, LATE_SECONDS, Held
+from weft.engine.fence import HOLD_SECONDS, LATE_SECONDS
+from weft.engine.held import Held
 from weft.engine.ownerstore import hold, read_owner
 from weft.engine.partholds import hold_parts
 from weft.engine.podlist import UNREADABLE, page
@@ -274,7 +275,7 @@ class Store:
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         with self.database.statement() as tx:
-            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owner_id=pod_id, at=None)]
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""

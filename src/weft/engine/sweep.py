@@ -209,7 +209,8 @@ class Sweeper(Periodic):
             with self._store.database.transaction() as tx:
                 rows = tx.rows("numbers_of", owner_id=owner.id)
                 numbers = {(r["space"], r["number"]) for r in rows}
-            read = Reader(owner, self._store.resources(owner.id), world, site, self._clock).read()
+            resources = self._store.resources(owner.id)
+            read = Reader(owner, resources, world, site, self._clock, self._clock.now()).read()
             unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
             free = numbers - unfree(read, numbers)
             if not free:

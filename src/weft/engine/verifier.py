@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from weft.engine.intruders import intruders
 from weft.engine.moves import observed_change, seen_of
@@ -16,6 +18,11 @@ from weft.model.fabric import Check
 from weft.model.kinds import Home
 from weft.model.problem import Problem, ProblemKind, render, unread
 from weft.model.resources import AnyKind, Observed, SegmentSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Looks = dict[AnyKind, "tuple[Mapping[str, Observed], Check] | WeftError"]
+"""Kind of resources in one place -> what was seen of them and their fabric, or why nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ def verify(
     owner: OwnerRecord,
     records: Sequence[ResourceRecord],
     world: World,
-    pool: Executor,
+    pool: Executor | None,
     max_age: float = 0.0,
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
@@ -53,67 +60,93 @@ def verify(
     What the newest generation doesn't want is the owner's still, and isn't missed.
 
     Args:
+        pool: for what can be read at the same time; None: nobody waits for the verdict, one thing after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
-    groups: dict[tuple[str, AnyKind], list[ResourceRecord]] = {}
+    places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted):
-        groups.setdefault((record.resource.where, record.kind), []).append(record)
+        places.setdefault(record.resource.where, {}).setdefault(record.kind, []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
-    looks = {
-        place: pool.submit(_look_at_fabric, owner, group, world, max_age)
-        if place[1].row.home is Home.FABRIC
-        else pool.submit(_look, owner, group, world, ids)
-        for place, group in groups.items()
-    }
     # Networks of the site, and of a tenant's own making, are there for others to be on.
-    others = pool.submit(intruders, owner, records, world) if isinstance(owner, PodRecord) else None
+    others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
+    found: dict[str, Callable[[], _Looks]] = {}
+    for where, kinds in places.items():
+        if any(kind.row.home is Home.FABRIC for kind in kinds):
+            found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
+        else:
+            alone = len(places) - len(found) == 1  # the last one is for this thread
+            found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
+    looks = {where: look() for where, look in found.items()}
     problems: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
-    for (where, kind), look in looks.items():
-        try:
-            seen, check = look.result()
-        except WeftError as error:
-            problems.append(unread(where, error))
-            continue
-        looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
-        problems += check.problems
-        for record in groups[where, kind]:
-            changes.append(observed_change(record, seen[record.key]))
-            problems += _problems(record, changes[-1], seen[record.key])
+    for where, kinds in looks.items():
+        for kind, look in kinds.items():
+            if isinstance(look, WeftError):
+                problems.append(unread(where, look))
+                continue
+            seen, check = look
+            looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
+            problems += check.problems
+            for record in places[where][kind]:
+                changes.append(observed_change(record, seen[record.key]))
+                problems += _problems(record, changes[-1], seen[record.key])
     if isinstance(owner, PodRecord) and others is not None:
         try:
             # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
-            problems += [i.problem() for i in others.result() if i.improper]
+            problems += [i.problem() for i in others() if i.improper]
         except WeftError as error:
             problems.append(unread(owner.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at)
 
 
+def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
+    """The look's answer, once it is asked for; it is on its way until then, if there is a pool."""
+    if pool is None:
+        return partial(look, *args, **kwargs)
+    return pool.submit(look, *args, **kwargs).result
+
+
 def _look_at_fabric(
-    owner: OwnerRecord, group: list[ResourceRecord], world: World, max_age: float
-) -> tuple[Mapping[str, Observed], Check]:
+    owner: OwnerRecord, kinds: Mapping[AnyKind, list[ResourceRecord]], world: World, max_age: float
+) -> _Looks:
     """Rows and evidence by one and the same reading."""
-    fabric = world.fabric(group[0].resource.where)
-    snapshot = fabric.snapshot(max_age)
     seen: dict[str, Observed] = {}
     problems: list[Problem] = []
     looked_at: dict[str, int] = {}
-    for record in group:
-        segment = record.resource.spec
-        assert isinstance(segment, SegmentSpec)
-        seen[record.key] = fabric.observe(owner.scope.mark(record.key), segment, snapshot)
-        check = fabric.check(segment, snapshot)
-        problems += check.problems
-        looked_at |= check.looked_at
-    return seen, Check(tuple(problems), looked_at)
+    (kind, group), *_ = kinds.items()
+    try:
+        fabric = world.fabric(group[0].resource.where)
+        snapshot = fabric.snapshot(max_age)
+        for record in group:
+            segment = record.resource.spec
+            assert isinstance(segment, SegmentSpec)
+            seen[record.key] = fabric.observe(owner.scope.mark(record.key), segment, snapshot)
+            check = fabric.check(segment, snapshot)
+            problems += check.problems
+            looked_at |= check.looked_at
+    except WeftError as error:
+        return {kind: error}
+    return {kind: (seen, Check(tuple(problems), looked_at))}
 
 
 def _look(
-    owner: OwnerRecord, group: list[ResourceRecord], world: World, ids: dict[str, str]
-) -> tuple[Mapping[str, Observed], Check]:
-    driver = world.driver(group[0].resource.where)
-    return seen_of(driver.find(owner.scope, [r.resource for r in group], ids), group), Check(())
+    owner: OwnerRecord,
+    kinds: Mapping[AnyKind, list[ResourceRecord]],
+    world: World,
+    ids: Mapping[str, str],
+) -> _Looks:
+    """All kinds by one call; if that gives no answer, each by its own: what can be seen is seen."""
+    records = [r for group in kinds.values() for r in group]
+    try:
+        driver = world.driver(records[0].resource.where)
+        seen = seen_of(driver.find(owner.scope, [r.resource for r in records], ids), records)
+    except WeftError as error:
+        if len(kinds) == 1:
+            return dict.fromkeys(kinds, error)
+        each = [_look(owner, {kind: group}, world, ids) for kind, group in kinds.items()]
+        return {kind: look for one in each for kind, look in one.items()}
+    return {kind: ({r.key: seen[r.key] for r in group}, Check(())) for kind, group in kinds.items()}
 
 
 def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from weft.engine.held import Held, News
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -50,8 +50,6 @@ class Tools:
         pool: a few threads for what can go at the same time, of all visits.
     """
 
-    world: Callable[[], World]
-    site: Callable[[], Site]
     sign: Callable[[Receipt], SignedReceipt]
     clock: Clock
     settings: LoopSettings
@@ -65,14 +63,14 @@ class Visitor(ABC, Generic[H]):
     """
 
     def __init__(self, tools: Tools) -> None:
-        self._world, self._site, self._sign, self._clock = tools.world, tools.site, tools.sign, tools.clock
+        self._sign, self._clock = tools.sign, tools.clock
         self._settings, self._pool = tools.settings, tools.pool
 
-    def visit(self, held: H) -> Look:
+    def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> Look:
         """Do what can be done now. Every error becomes its reason and a time to look again: the loop goes on."""
         try:
             held.records()  # and what time it is
-            held.world, held.site = self._world(), self._site()
+            held.world, held.site = current(held)
             look = self._release(held) if held.wanted == "absent" else self._present(held)
         except UnreadableError:
             raise  # nobody may judge an owner by rows that can't be read: the worker sets it apart
@@ -120,7 +118,7 @@ class Visitor(ABC, Generic[H]):
         if held.phase is not Phase.RELEASING:
             over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
-            held.set(clean, phase=Phase.RELEASING, without=over)
+            held.become(clean, phase=Phase.RELEASING, without=over)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
         try:
             wait = Walker(held, held.world, self._settings, self._pool).tear_down(at_once)
@@ -139,7 +137,7 @@ class Visitor(ABC, Generic[H]):
             if held.owner.abandoned is not None:
                 return self._abandon(held, read)
             # A careless hand, or a late answer, may have brought back what was seen absent once.
-            held.change(seen_again(read))
+            held.note(seen_again(read))
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was removed", held.owner.site or "weft", read.reason())
@@ -155,7 +153,7 @@ class Visitor(ABC, Generic[H]):
         kept = unfree(read, held.numbers())
         named = tuple(f"{space} {number}" for space, number in sorted(kept))
         abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
-        held.say("alarm", f"abandoned with remains: {read.reason() or 'nothing visible'}")
+        held.note((), [("alarm", f"abandoned with remains: {read.reason() or 'nothing visible'}", None)])
         receipt = self._sign(self._receipt(held, read, abandoned))
         held.keep_stale_numbers(read.stale)
         held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
@@ -190,7 +188,7 @@ class Visitor(ABC, Generic[H]):
         """What is being built can't go on; what serves, or goes, is worked on as before."""
         failures = held.owner.failures + 1
         if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
-            held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, str(error)))
+            held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, str(error)))
             held.alarm(f"FAILED: {error}")
         else:
             held.explain(str(error), Cause.PERSON_NEEDED)
@@ -226,9 +224,20 @@ def not_ready(verdict: Verdict, otherwise: str = "") -> News:
 def news_of(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:
     """Only the rows that say something new."""
     old = {r.key: r for r in records}
-    return [
-        c
-        for c in changes
-        if (c.state, c.reason, c.differences) != (old[c.key].state, old[c.key].reason, old[c.key].differences)
-        or dict(c.facts or {}) != dict(old[c.key].facts)
-    ]
+    return [c for c in changes if _is_news(c, old[c.key])]
+
+
+def _is_news(change: Change, old: ResourceRecord) -> bool:
+    if (change.state, change.reason, change.differences) != (old.state, old.reason, old.differences):
+        return True
+    return bool(change.facts) and _as_stored(change.facts) != old.facts
+
+
+def _as_stored(value: object) -> object:
+    """What comes back of a fact from the database."""
+    if isinstance(value, Mapping):
+        fields = cast(Mapping[str, object], value)
+        return {name: _as_stored(field) for name, field in fields.items()}
+    if isinstance(value, list | tuple):
+        return [_as_stored(item) for item in cast(Sequence[object], value)]
+    return value

@@ -1,18 +1,19 @@
 """Walks a pod's graph once: forwards to make it true, backwards to take it away, as far as it goes now.
 
 Independent branches go in parallel, on the few threads of the process; resources of one kind that are ready at the same
-time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk.
+time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk. What was seen of batches, and
+what is about to be asked of the next ones, is one write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, Self
 
 from weft.engine.held import Held
-from weft.engine.moves import Batch, Moves, worst
+from weft.engine.moves import Ask, Batch, Move, Moves, worst
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait, soonest
@@ -24,13 +25,8 @@ AT_ONCE = Wait("the wish for it changed", 0.0)
 """What is wanted is another thing than a moment ago, or the worker is to let go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What became of a batch: the keys of it that are done, and what stopped the others."""
-
-    done: frozenset[str]
-    wait: Wait | None = None
-    error: WeftError | None = None
+TOGETHER = 0.005
+"""Seconds for which an answer waits for those of the same time: a write costs more than that."""
 
 
 class Walker:
@@ -66,12 +62,12 @@ class Walker:
         def ready(record: ResourceRecord) -> bool:
             return record.key not in settled and settled.issuperset(record.resource.needs)
 
-        def advance(batch: Batch) -> Progress:
+        def advance(batch: Batch) -> Move:
             if batch[0].kind.row.boots:
                 self._booting()
-            return self._progress(batch, RowState.SETTLED, self._moves.advance)
+            return self._moves.advance(batch)
 
-        return self._walk(settled, ready, advance, "present")
+        return self._walk(settled, ready, advance, RowState.SETTLED, "present")
 
     def retire(self) -> Wait | None:
         """None once everything that the newest generation doesn't want is seen absent; it goes as in a release."""
@@ -93,43 +89,36 @@ class Walker:
             free = record.kind.row.home in at_once or gone.issuperset(self._dependents[record.key])
             return record.key not in gone and free
 
-        def retreat(batch: Batch) -> Progress:
-            return self._progress(batch, RowState.ABSENT, self._moves.retreat)
-
-        return self._walk(gone, ready, retreat, wanted)
+        return self._walk(gone, ready, self._moves.retreat, RowState.ABSENT, wanted)
 
     def _walk(
         self,
         done: set[str],
         ready: Callable[[ResourceRecord], bool],
-        work: Callable[[Batch], Progress],
+        work: Callable[[Batch], Move],
+        end: RowState,
         wanted: str,
     ) -> Wait | None:
         """Hand out batches that are ready until all is done, or no other is ready now."""
-        running: set[Future[Progress]] = set()
+        round_ = _Round(self._held, self._pool)
         tried: set[str] = set()
         waits: list[Wait] = []
         errors: list[WeftError] = []
-        try:
+        with round_:
             while len(done) < len(self.records):
                 batches: list[Batch] = []
                 if self._goes_on(wanted):
                     batches = _batches(r for r in self.records.values() if r.key not in tried and ready(r))
                     tried |= {r.key for batch in batches for r in batch}
-                if not running and not batches:
+                for batch in batches:
+                    round_.begin(batch, work(batch))
+                ended = round_.ended() or round_.go_on()
+                if not ended:
                     break
-                if not running and len(batches) == 1:
-                    ended = [work(batches[0])]  # there is nothing that could go beside it in another thread
-                else:
-                    running |= {self._pool.submit(work, batch) for batch in batches}
-                    over, running = wait(running, return_when=FIRST_COMPLETED)
-                    ended = [future.result() for future in over]
-                for progress in ended:
-                    done |= progress.done
-                    waits += [progress.wait] if progress.wait else []
-                    errors += [progress.error] if progress.error else []
-        finally:
-            wait(running)  # who lets go of a pod has nothing of it under way
+                for batch, outcome in ended:
+                    done |= {r.key for r in self._moves.fresh(batch) if r.state is end}
+                    waits += [outcome] if isinstance(outcome, Wait) else []
+                    errors += [outcome] if isinstance(outcome, WeftError) else []
         if len(done) == len(self.records):
             return None
         if not self._goes_on(wanted):
@@ -141,19 +130,89 @@ class Walker:
     def _goes_on(self, wanted: str) -> bool:
         return self._held.wanted == wanted and not self._held.leave.is_set()
 
-    def _progress(self, batch: Batch, end: RowState, work: Callable[[Batch], Wait | None]) -> Progress:
-        """Do the work on a batch; what of it got to the end counts, also if something else of it did not."""
-        left: Wait | None = None
-        error: WeftError | None = None
+
+class _Round:
+    """Moves that are under way. Their notes are written together, before what they ask for is asked.
+
+    Its own thread steps them and writes; the pool's only ask.
+    """
+
+    def __init__(self, held: Held, pool: Executor) -> None:
+        self._held, self._pool = held, pool
+        self._to_ask: list[tuple[Batch, Move, Ask]] = []
+        self._asked: dict[Future[Any], tuple[Batch, Move]] = {}
+        self._over: list[tuple[Batch, Wait | WeftError | None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        wait(self._asked)  # who lets go of a pod has nothing of it under way
+
+    def begin(self, batch: Batch, move: Move) -> None:
+        self._step(batch, move, lambda: next(move))
+
+    def ended(self) -> list[tuple[Batch, Wait | WeftError | None]]:
+        """Batches that have come to their end, and what is left of them or stopped them."""
+        over, self._over = self._over, []
+        return over
+
+    def go_on(self) -> list[tuple[Batch, Wait | WeftError | None]]:
+        """Write and ask until a batch comes to its end; nothing, if none is under way."""
+        while not self._over and (self._to_ask or self._asked):
+            self._held.flush()
+            to_ask, self._to_ask = self._to_ask, []
+            if len(to_ask) == 1 and not self._asked:
+                batch, move, ask = to_ask[0]  # there is nothing that could go beside it in another thread
+                self._answered(batch, move, _answer(ask))
+                continue
+            for batch, move, ask in to_ask:
+                self._asked[self._pool.submit(ask)] = (batch, move)
+            wait(self._asked, return_when=FIRST_COMPLETED)
+            # Who answers at about the same time is written together.
+            over, _ = wait(self._asked, TOGETHER)
+            for future in over:
+                self._answered(*self._asked.pop(future), future)
+        return self.ended()
+
+    def _answered(self, batch: Batch, move: Move, answer: Future[Any]) -> None:
+        error = answer.exception()
+        if error is None:
+            self._step(batch, move, lambda: move.send(answer.result()))
+        else:
+            self._step(batch, move, lambda: move.throw(error))
+
+    def _step(self, batch: Batch, move: Move, step: Callable[[], Ask]) -> None:
         try:
-            left = work(batch)
+            self._to_ask.append((batch, move, step()))
+        except StopIteration as end:
+            self._over.append((batch, end.value))
         except NotYetError as caught:
-            left = Wait(caught.answer, caught.delay)
+            self._over.append((batch, Wait(caught.answer, caught.delay)))
         except WeftError as caught:
-            error = caught
-            self._held.say("error", str(caught))
-        done = frozenset(r.key for r in self._moves.fresh(batch) if r.state is end)
-        return Progress(done, left, error)
+            self._held.note((), [("error", str(caught), None)])
+            self._over.append((batch, caught))
+
+
+def attempt(held: Held, move: Move) -> Wait | None:
+    """One move on its own, in this thread. Raises what stops it."""
+    try:
+        ask = next(move)
+        while True:
+            held.flush()
+            ask = move.send(ask())
+    except StopIteration as end:
+        return end.value
+
+
+def _answer(ask: Ask) -> Future[Any]:
+    """As a pool gives it, in this thread."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(ask())
+    except BaseException as error:
+        future.set_exception(error)
+    return future
 
 
 def _batches(records: Iterable[ResourceRecord]) -> list[Batch]:

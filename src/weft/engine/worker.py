@@ -16,13 +16,14 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
-from weft.engine.held import HOLD_SECONDS, ChangedError, Held, LostError
+from weft.engine.fence import HOLD_SECONDS, ChangedError, LostError
+from weft.engine.held import Held
 from weft.engine.listener import Listener
-from weft.engine.ownerstore import hold, record_of
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
+from weft.engine.takes import Seen, Take, Taken, take_looks, take_work
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import Look
 from weft.model.errors import WeftError
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 LONGEST_SLEEP = 5.0
 """Also when nobody wakes us we look this often: leases of pods end, workers elsewhere die."""
 PAUSE_AFTER_ERROR = 2.0
+LOOKS_OF_A_THREAD = 4
+"""So many READY pods are taken at once for each thread that looks at them."""
 QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
@@ -62,7 +65,10 @@ class Worker:
         self._held: dict[UUID, Held] = {}
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._visits = ThreadPoolExecutor(settings.pods_at_once, thread_name_prefix="visit")
+        self._looking = 0
+        self._seen = Seen(database)
+        self._work = ThreadPoolExecutor(settings.pods_at_once, thread_name_prefix="visit")
+        self._looks = ThreadPoolExecutor(settings.looks_at_once, thread_name_prefix="look")
 
     def start(self) -> None:
         for turn, name, limit, end in (
@@ -81,7 +87,8 @@ class Worker:
         deadline = time.monotonic() + timeout
         self._stop.set()
         self._listener.wake()
-        self._visits.shutdown(wait=False)
+        for pool in (self._work, self._looks):
+            pool.shutdown(wait=False)
         while self.busy() and time.monotonic() < deadline:
             time.sleep(0.02)
         self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
@@ -95,11 +102,12 @@ class Worker:
 
     def run_once(self) -> bool:
         """Take one pod that is due and visit it, here and now; False if none was. For tests and tools."""
-        held = self._take()
-        if held is None:
-            return False
-        self._visit(held)
-        return True
+        for take in (take_work, take_looks):
+            taken = self._take(take, 1)
+            for held in taken.readable:
+                self._visit(held)
+                return True
+        return False
 
     def tend_queue(self) -> float:
         """Release expired leases, start queued orders. Seconds until there is something to do again."""
@@ -130,62 +138,106 @@ class Worker:
 
     def _turn(self) -> None:
         mark = self._listener.mark()
-        while self.busy() < self._settings.pods_at_once and (held := self._take()):
-            self._visits.submit(self._visit, held)
+        self._hand_out(take_work, self._settings.pods_at_once, self._work)
+        if not self._looking:
+            self._hand_out(take_looks, self._settings.looks_at_once * LOOKS_OF_A_THREAD, self._looks)
         self._listener.wait(mark, self._pause())
 
+    def _hand_out(self, take: Take, most: int, pool: ThreadPoolExecutor) -> None:
+        """Take what is due until there is no more, or enough is being visited."""
+        looks = pool is self._looks
+        while not self._stop.is_set() and (free := most - self._visited(looks)) > 0:
+            taken = self._take(take, free)
+            for held in taken.readable:
+                with self._lock:
+                    self._looking += looks
+                try:
+                    pool.submit(self._visit, held, looks)
+                except RuntimeError:  # it was told to stop since
+                    self._visit(held, looks)
+            if taken.number < free or looks:
+                break
+
+    def _visited(self, looks: bool) -> int:
+        with self._lock:
+            return self._looking if looks else len(self._held) - self._looking
+
     def _pause(self) -> float:
+        if self._visited(looks=False) >= self._settings.pods_at_once:
+            return LONGEST_SLEEP  # a finished visit wakes us
         with self._database.statement() as tx:
             row = tx.row("next_owner_at")
-        due = float(row["seconds"]) if row and row["seconds"] is not None else LONGEST_SLEEP
-        if self.busy() >= self._settings.pods_at_once:
-            return LONGEST_SLEEP  # a finished visit wakes us
+        assert row is not None
+        # Looks that are due wait for those under way, the last of which wakes us.
+        known = [row["work"], None if self._looking else row["looks"]]
+        due = min((float(seconds) for seconds in known if seconds is not None), default=LONGEST_SLEEP)
         return min(max(due, 0.05), LONGEST_SLEEP)
 
-    def _take(self) -> Held | None:
-        """The next pod that is due; those whose rows can't be read are set apart on the way."""
-        while not self._stop.is_set():
-            with self._database.statement() as tx:
-                row = tx.row("take_owner", worker=self.name, hold=HOLD_SECONDS, late=self._settings.late)
-                if row is None:
-                    return None
-                if row["kind"] != "pod":
-                    row = tx.row("owner_by_id", id=row["id"])
-                    assert row is not None, "it was taken just now"
-            try:
-                held = hold(self._database, record_of(row), self._stop)
-            except UnreadableError as error:
-                self._store.park(row["id"], error)
-                continue
-            with self._lock:
-                self._held[held.owner.id] = held
-            return held
-        return None
+    def _take(self, take: Take, most: int) -> Taken:
+        """Owners that are due; those whose rows can't be read are set apart."""
+        taken = take(self._database, self.name, self._settings.late, most, self._stop)
+        with self._lock:
+            self._held.update({held.owner.id: held for held in taken.readable})
+        for owner_id, error in taken.unreadable.items():
+            self._park(owner_id, error)
+        return taken
 
-    def _visit(self, held: Held) -> None:
+    def _visit(self, held: Held, look: bool = False) -> None:
         """What goes wrong here is told in the log at least; the pod is taken again when the hold runs out."""
+        seen = False
         try:
-            look = self._guarded(held)
-            if not held.lost.is_set():
-                held.give_up(look.delay, look.failures)
+            if self._stop.is_set():
+                held.give_up(0.0)
+            else:
+                seen = self._one_visit(held)
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._park(held, error)
+            self._park(held.owner.id, error)
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
             log.exception("%s (%s): defect in the loop", held.owner, held.owner.id)
         finally:
-            with self._lock:
+            self._ended(held, look, seen)
+
+    def _one_visit(self, held: Held) -> bool:
+        """Whether there is nothing to be said of it, but that it is to be let go of."""
+        look = self._guarded(held)
+        if held.lost.is_set():
+            return False
+        if held.only_seen() is not None and not look.failures:
+            self._seen.add(held, look.delay)
+            return True
+        try:
+            held.let_go(look.delay, look.failures)
+        except ChangedError:
+            held.give_up(0.0)
+        return False
+
+    def _ended(self, held: Held, look: bool, seen: bool) -> None:
+        """Those of which there is nothing to be said are let go of together."""
+        with self._lock:
+            self._looking -= look
+            last = not self._looking
+            if not seen:
                 self._held.pop(held.owner.id, None)
+        if not look or last or self._seen.many:
+            self._let_go_seen()
+        if not look or last:
             self._listener.wake()
 
-    def _park(self, held: Held, error: UnreadableError) -> None:
+    def _let_go_seen(self) -> None:
+        ids = self._seen.let_go()
+        with self._lock:
+            for owner_id in ids:
+                self._held.pop(owner_id, None)
+
+    def _park(self, owner_id: UUID, error: UnreadableError) -> None:
         try:
-            self._store.park(held.owner.id, error)
+            self._store.park(owner_id, error)
         except WeftError as other:
-            log.warning("%s (%s): %s", held.owner, held.owner.id, other)
+            log.warning("owner %s: %s", owner_id, other)
 
     def _guarded(self, held: Held) -> Look:
         """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""

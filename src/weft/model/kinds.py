@@ -248,9 +248,15 @@ def every_kind() -> Iterator[AnyKind]:
 
 def kind_named(name: str) -> AnyKind | None:
     """The kind of that name, if a table has it."""
-    return next((kind for kind in every_kind() if kind == name), None)
+    found = _NAMED.get(name)
+    if found is None:
+        found = next((kind for kind in every_kind() if kind == name), None)
+        if found is not None:
+            _NAMED[name] = found
+    return found
 
 
+_NAMED: dict[str, AnyKind] = {}
 _KIND_OF: dict[type[Spec], AnyKind] = {}
 """As the tables say, which never change: each resource is asked for its kind many times a visit."""
 

@@ -514,5 +514,17 @@ class Site(Document):
         return {(h.fabric, h.port_id): (n, h) for n in self.nodes for h in n.hcas}
 
     @cached_property
+    def _guids_on(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for node in self.nodes:
+            for hca in node.hcas:
+                found.setdefault(hca.fabric, set()).add(hca.port_guid)
+        return {fabric: frozenset(guids) for fabric, guids in found.items()}
+
+    def ports_on(self, fabric: str) -> frozenset[int]:
+        """GUIDs of nodes' ports on a fabric."""
+        return self._guids_on.get(fabric, frozenset())
+
+    @cached_property
     def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:
         return {h.port_guid: (n, h) for n in self.nodes for h in n.hcas}

@@ -68,7 +68,7 @@ class OpenSm:
         manager = site.fabrics[fabric].manager
         self._fabric, self._site = fabric, site
         self._range = site.fabrics[fabric].segments
-        self._ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
+        self._ports = site.ports_on(fabric)
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._certificates = manager if agents is None else None
         self._agents, self._ledger = Agents(fabric, chosen), ledger

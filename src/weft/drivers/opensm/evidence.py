@@ -7,13 +7,12 @@ from functools import cached_property
 
 from weft.drivers.opensm.observe import Seen
 from weft.drivers.opensm.section import Wanted
-from weft.drivers.wire.items import Plane, WireReading, port_seen, port_table, wire_items
+from weft.drivers.wire.items import Plane, PortTables, WireReading, port_seen, wire_items
 from weft.model.agentapi import AgentPartitions
 from weft.model.errors import OutsideError, WeftError
 from weft.model.fabric import Clean, EvidenceItem, PortSeen, Snapshot, Told
 from weft.model.ids import format_guid, format_pkey
 from weft.model.site import Site
-from weft.model.subnet import PortTable
 from weft.planning.fabric.check import Outsiders, manager_ports
 
 
@@ -25,9 +24,9 @@ class OpenSmSnapshot(Snapshot):
         super().__init__(fabric, began, told(seen.files, seen.unread, seen.master), self._ports)
 
     @cached_property
-    def tables(self) -> Mapping[int, PortTable]:
+    def tables(self) -> PortTables:
         """Port GUID -> its tables."""
-        return {p.port_guid: port_table(p) for p in self.seen.tables.ports}
+        return PortTables(self.seen.ports)
 
     @cached_property
     def reading(self) -> WireReading:
@@ -39,7 +38,8 @@ class OpenSmSnapshot(Snapshot):
     @cached_property
     def outsiders(self) -> Outsiders:
         mine = self.site.fabrics[self.fabric].segments
-        return Outsiders.of(self.tables, mine, manager_ports(self.site, self.fabric))
+        managers = manager_ports(self.site, self.fabric)
+        return Outsiders.of(self.tables.keys(), self.tables.unreachable, self.seen.on_wire, mine, managers)
 
 
 def told(read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], master: str) -> Told:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.drivers.opensm.section import Wanted
+from weft.drivers.wire.items import keys_on_wire
 from weft.model.agentapi import AgentPartitions, PortReading, Tables, VacantPort, WeftPartitionDocument
 from weft.model.errors import WeftError
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
@@ -52,11 +53,7 @@ class Seen:
     @cached_property
     def on_wire(self) -> Mapping[int, frozenset[int]]:
         """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
-        found: dict[int, set[int]] = {}
-        for port in self.tables.ports:
-            for key in (*port.keys, *(port.leaf_keys or ())):
-                found.setdefault(key & ~FULL_MEMBER, set()).add(port.port_guid)
-        return {key: frozenset(ports) for key, ports in found.items()}
+        return keys_on_wire(self.tables.ports)
 
     @cached_property
     def vacant(self) -> Mapping[int, tuple[VacantPort, ...]]:

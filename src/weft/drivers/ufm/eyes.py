@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from weft.drivers.wire.agents import Agent, HttpAgent
-from weft.drivers.wire.items import WireReading, keys_on_wire, port_table
+from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import AgentOptions, PathsQuery, RepairQuery, TablesQuery, VacantPort
 from weft.model.errors import UnknownError, WeftError
@@ -52,8 +52,8 @@ class Eyes:
 
         def ask(agent: Agent) -> Looked:
             answer = self._sight.all(agent.tables(TablesQuery()), agent.name)
-            tables = {p.port_guid: port_table(p) for p in answer.ports}
-            reading = WireReading(self._site, self._fabric, tables, keys_on_wire(tables), agent.name)
+            tables = PortTables({p.port_guid: p for p in answer.ports})
+            reading = WireReading(self._site, self._fabric, tables, keys_on_wire(answer.ports), agent.name)
             return Looked(reading, answer.vacant)
 
         return self._first(ask)

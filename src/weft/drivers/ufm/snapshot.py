@@ -56,17 +56,20 @@ class UfmSnapshot(Snapshot):
     @cached_property
     def described(self) -> frozenset[int]:
         """GUIDs of the ports that the site has on this fabric."""
-        return frozenset(h.port_guid for n in self.site.nodes for h in n.hcas_on(self.fabric))
+        return self.site.ports_on(self.fabric)
 
     @cached_property
     def outsiders(self) -> Outsiders:
         mine = self.site.fabrics[self.fabric].segments
-        return Outsiders.of(self.tables, mine, manager_ports(self.site, self.fabric))
+        wire, managers = self.looked and self.looked.wire, manager_ports(self.site, self.fabric)
+        if wire is None:
+            return Outsiders((), ())
+        return Outsiders.of(wire.tables.keys(), wire.tables.unreachable, wire.on_wire, mine, managers)
 
     @property
     def ports_read(self) -> int:
         if self.looked:
-            return sum(1 for t in self.tables.values() if not t.unreachable)
+            return len(self.looked.wire.tables) - len(self.looked.wire.tables.unreachable)
         return sum(1 for p in self.inventory.values() if p.active)
 
     def physical(self, guid: int) -> bool:

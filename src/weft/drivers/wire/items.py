@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from weft.model.agentapi import PortReading
 from weft.model.fabric import EvidenceItem, Place, PortSeen
@@ -27,6 +28,27 @@ class Plane(StrEnum):
     ELSEWHERE = "p_key elsewhere"
 
 
+class PortTables(Mapping[int, PortTable]):
+    """An agent's readings as tables, each made when it is asked for; of most, only whether they were read is asked."""
+
+    def __init__(self, ports: Mapping[int, PortReading]) -> None:
+        self._ports = ports
+
+    def __getitem__(self, guid: int) -> PortTable:
+        return port_table(self._ports[guid])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ports)
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    @cached_property
+    def unreachable(self) -> Mapping[int, str]:
+        """Port GUID -> why its table could not be read."""
+        return {guid: port.unreachable for guid, port in self._ports.items() if port.unreachable}
+
+
 @dataclass(frozen=True, slots=True)
 class WireReading:
     """The tables of every host port as read through one agent.
@@ -39,17 +61,17 @@ class WireReading:
 
     site: Site
     fabric: str
-    tables: Mapping[int, PortTable]
+    tables: PortTables
     on_wire: Mapping[int, frozenset[int]]
     by: str
 
 
-def keys_on_wire(tables: Mapping[int, PortTable]) -> dict[int, frozenset[int]]:
+def keys_on_wire(ports: Iterable[PortReading]) -> dict[int, frozenset[int]]:
     """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
     found: dict[int, set[int]] = {}
-    for guid, table in tables.items():
-        for key in table.keys | (table.leaf_keys or frozenset()):
-            found.setdefault(key & ~FULL_MEMBER, set()).add(guid)
+    for port in ports:
+        for key in (*port.keys, *(port.leaf_keys or ())):
+            found.setdefault(key & ~FULL_MEMBER, set()).add(port.port_guid)
     return {key: frozenset(ports) for key, ports in found.items()}
 
 
@@ -97,8 +119,8 @@ def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> Evid
     """Ports that were never members; unreadable ones are named, with their number."""
     site, name, tables = reading.site, reading.fabric, reading.tables
     key = format_pkey(pkey)
-    others = sum(1 for g, t in tables.items() if g not in members and not t.unreachable)
-    unread = unread_ports(site, name, members, tables)
+    unread = unread_ports(site, name, members, tables.keys(), tables.unreachable)
+    others = len(tables.keys() - members - tables.unreachable.keys())
     dirty = sorted(reading.on_wire.get(pkey, frozenset()) - members - unread.keys())
     names = ", ".join(port_name(site, g) for g in dirty[:5])
     seen = f"{key} is on {names}" if dirty else f"none has {key}"

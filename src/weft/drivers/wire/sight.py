@@ -96,15 +96,15 @@ class Sight:
 
 
 def _believed(tables: Tables) -> Tables:
-    return tables.model_copy(update={"ports": tuple(_judged(p) for p in tables.ports)})
+    return tables.model_copy(update={"ports": tuple(map(_judged, tables.ports))})
 
 
 def _judged(port: PortReading) -> PortReading:
-    sides = [port.keys] if port.leaf_keys is None else [port.keys, port.leaf_keys]
-    if port.unreachable or all(_has_default(keys) for keys in sides):
+    leaf = port.leaf_keys is None or _has_default(port.leaf_keys)
+    if port.unreachable or (leaf and _has_default(port.keys)):
         return port
     return PortReading(port_guid=port.port_guid, leaf=port.leaf, leaf_port=port.leaf_port, unreachable=EMPTY)
 
 
 def _has_default(keys: Sequence[int]) -> bool:
-    return any(k & ~FULL_MEMBER == DEFAULT_PKEY for k in keys)
+    return DEFAULT_PKEY in keys or DEFAULT_PKEY | FULL_MEMBER in keys

@@ -8,7 +8,7 @@ what OpenSM writes everywhere when it fails open); inside weft's range a host ha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Self
 
@@ -56,13 +56,11 @@ def check_clean(site: Site, fabric: str, table: PortTable, pkey: int) -> list[Pr
 
 
 def unread_ports(
-    site: Site, fabric: str, members: Collection[int], tables: Mapping[int, PortTable]
+    site: Site, fabric: str, members: Collection[int], seen: Set[int], unreachable: Mapping[int, str]
 ) -> dict[int, str]:
     """Host ports of non-members whose tables could not be read -> why; includes ports of the site that weren't seen."""
-    described = {h.port_guid for n in site.nodes for h in n.hcas_on(fabric)}
-    missing = dict.fromkeys(described - tables.keys(), "it was not found on the fabric")
-    unread = {g: t.unreachable for g, t in tables.items() if t.unreachable}
-    return {g: why for g, why in sorted((missing | unread).items()) if g not in members}
+    missing = dict.fromkeys(site.ports_on(fabric) - seen, "it was not found on the fabric")
+    return {g: why for g, why in sorted((missing | dict(unreachable)).items()) if g not in members}
 
 
 def check_tables(
@@ -97,11 +95,17 @@ class Outsiders:
     free: tuple[int, ...]
 
     @classmethod
-    def of(cls, tables: Mapping[int, PortTable], mine: Range, managers: Collection[int]) -> Self:
-        """Args: mine: P_Keys of pods. managers: ports that may reach everyone."""
-        read = [t for g, t in sorted(tables.items()) if g not in managers and not t.unreachable]
-        podded = {t.port_guid for t in read if any(k & ~FULL_MEMBER in mine for k in t.keys)}
-        guids = [t.port_guid for t in read]
+    def of(
+        cls,
+        seen: Set[int],
+        unreachable: Collection[int],
+        on_wire: Mapping[int, Collection[int]],
+        mine: Range,
+        managers: Collection[int],
+    ) -> Self:
+        """Args: on_wire: P_Key -> ports that have it. mine: P_Keys of pods. managers: ports that may reach everyone."""
+        guids = sorted(seen - set(unreachable) - set(managers))
+        podded = {port for key, ports in on_wire.items() if key in mine for port in ports}
         return cls(tuple(g for g in guids if g in podded), tuple(g for g in guids if g not in podded))
 
 

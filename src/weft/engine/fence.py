@@ -1,0 +1,152 @@
+"""The fence of an owner in a worker's hands: its token is checked by every write, and before everything that changes
+something outside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import NoReturn
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.ownerrecord import OwnerRecord
+
+HOLD_SECONDS = 30.0
+"""How long an owner stays with a worker without a heartbeat."""
+LATE_SECONDS = 200.0
+"""How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
+(180 s), `FRESH_SECONDS`, and a margin. Each is preceded by a proof that the hold lasts."""
+FRESH_SECONDS = 1.0
+"""How long a proof that the hold lasts counts; each statement with the fence in it is one.
+
+Whatever is sent within this time after a proof is as late, at worst, as a request that was sent with the proof and was
+under way for so much longer: `LATE_SECONDS` covers that, and a lost worker's requests are met by rows that were written
+before they were sent. The time is the process's own (`Database.monotonic`) and counts from before the statement was
+sent, so that who was suspended in between asks again.
+"""
+
+Event = tuple[str, str, str | None]
+"""Type, message, and the key of the resource that it is about."""
+
+
+class LostError(Exception):
+    """Another worker has the owner now, or the hold expired: stop immediately, write nothing."""
+
+
+class ChangedError(LostError):
+    """The owner has a newer generation than this visit works on: stop immediately, write nothing, start again."""
+
+
+class Fence:
+    """One owner, held by this worker under a token.
+
+    A lease is not a fence: a suspended worker may still believe in it. So each write locks the owner's row and checks
+    the token first; an older holder gets `LostError` and nothing is written.
+
+    Attributes:
+        owner: its row as it was when it was taken, with what this visit has changed of it.
+        leave: set when the worker should let go at the next step.
+        at: the database's time at the last write or reading of resources.
+    """
+
+    def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
+        self._database = database
+        self.owner = owner
+        self.leave = leave or threading.Event()
+        self.lost = threading.Event()
+        self.at = owner.since
+        self.wanted = owner.wanted
+        self._proved = float("-inf")
+
+    def flush(self) -> None:
+        """Write what the visit has noted until now."""
+
+    def forget(self) -> None:
+        """What was read may be another thing by now."""
+
+    @contextmanager
+    def write(self, capacity: bool = False) -> Generator[Tx]:
+        """A fenced transaction, after what was noted; also detects whether the desired state has changed.
+
+        Args:
+            capacity: numbers are claimed in it: one at a time, and that lock is taken before the owner's.
+        """
+        self.flush()
+        if self.lost.is_set():
+            raise LostError
+        self.forget()  # whatever is written here is read again
+        with self._database.transaction() as tx:
+            if capacity:
+                tx.row("lock_capacity")
+            row = tx.row("check_token", id=self.owner.id, token=self.owner.token, at=tx.given)
+            if row is None:
+                self.lost.set()
+                raise LostError
+            if row["generation"] != self.owner.generation:
+                raise ChangedError
+            self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
+            yield tx
+
+    def _fenced(self, name: str, **values: object) -> Row:
+        """A write that is one statement with the fence in it; its row. Learns what `write` does."""
+        if self.lost.is_set():
+            raise LostError
+        owner, began = self.owner, self._database.monotonic()
+        with self._database.statement() as tx:
+            row = tx.row(
+                name, id=owner.id, token=owner.token, generation=owner.generation, at=tx.given, **values
+            )
+        if row is None:
+            self._refused()
+        self.wanted, self.at, self._proved = row["wanted"], row["at"], began
+        return row
+
+    def _refused(self) -> NoReturn:
+        with self._database.statement() as tx:
+            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        if row is not None and row["generation"] != self.owner.generation:
+            raise ChangedError
+        self.lost.set()
+        raise LostError
+
+    def check(self) -> None:
+        """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's, as far
+        as a proof of the last `FRESH_SECONDS` says, or the database now.
+        """
+        if self.lost.is_set():
+            raise LostError
+        began = self._database.monotonic()
+        if began - self._proved < FRESH_SECONDS:
+            return
+        with self._database.statement() as tx:
+            row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
+        if row is None or row["generation"] != self.owner.generation:
+            self._refused()
+        self._proved = began
+
+    def late(self) -> float:
+        """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
+        if self.owner.late_until is None:
+            return 0.0
+        with self._database.statement() as tx:
+            row = tx.row("late_for", id=self.owner.id)
+        return max(0.0, float(row["seconds"])) if row else 0.0
+
+    def extend(self) -> None:
+        """Sign of life; called by the worker's heartbeat."""
+        with self._database.statement() as tx:
+            row = tx.row("extend_lease", id=self.owner.id, token=self.owner.token, hold=HOLD_SECONDS)
+        if row is None:
+            self.lost.set()
+        else:
+            self.wanted = row["wanted"]
+
+    def _events(self, tx: Tx, events: Iterable[Event]) -> None:
+        rows = [
+            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}
+            for kind, message, key in events
+        ]
+        if rows:
+            tx.many("insert_event", rows)
+            tx.run("notify", owner_id=str(self.owner.id))

@@ -1,0 +1,85 @@
+"""The numbers of an owner in a worker's hands: taken, given back, kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Tx
+from weft.engine.fence import Fence
+from weft.engine.ownerrecord import Taken
+from weft.engine.records import StaleNumber
+from weft.model.errors import PermanentError
+from weft.model.receipt import ReceiptItem
+
+
+class NumbersHeld(Fence):
+    """What every owner has: spaces and numbers. Nobody else gets one that may still be in use outside."""
+
+    def number_taken(self, taken: Taken) -> None:
+        """Write down that a number is somebody else's: it is replaced once nothing of the owner is left outside."""
+        with self.write() as tx:
+            tx.run("number_taken", id=self.owner.id, taken=Jsonb(asdict(taken)))
+        self.owner = replace(self.owner, taken=taken)
+
+    @contextmanager
+    def next_generation(self) -> Generator[tuple[Tx, int]]:
+        """A fenced transaction, under the lock of numbers, that begins a newer generation of what is wanted of it."""
+        with self.write(capacity=True) as tx:
+            row = tx.row("follow_owner", id=self.owner.id, at=tx.now())
+            assert row is not None, "a pod's generations are those of its order"
+            yield tx, row["generation"]
+        self.owner = replace(self.owner, generation=row["generation"], changed_at=row["changed_at"])
+
+    def hold_number(self, tx: Tx, space: str, number: int) -> None:
+        """In a transaction under the lock of numbers. Raises `PermanentError` if somebody else has it."""
+        who = tx.row("who_holds", space=space, number=number)
+        if who is None:
+            tx.run("hold_number", space=space, number=number, owner_id=self.owner.id)
+        elif who["owner_id"] != self.owner.id:
+            name = f"{who['kind']} {who['name']}" if who["name"] else f"owner {who['owner_id']}"
+            raise PermanentError(
+                f"hold {space} {number}",
+                str(self.owner),
+                f"{name} has it",
+                f"give it another, or release {name}",
+            )
+
+    def numbers(self) -> frozenset[tuple[str, int]]:
+        """Spaces and numbers that it holds."""
+        with self._database.statement() as tx:
+            rows = tx.rows("numbers_of", owner_id=self.owner.id)
+        return frozenset((r["space"], r["number"]) for r in rows)
+
+    def give_back_numbers(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
+        """Numbers that nothing of it uses any more; what was read of that is part of its receipt."""
+        with self.write() as tx:
+            for space, number in sorted(numbers):
+                tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
+                self._events(tx, [("release", f"{space} {number} was read back clean and is free", None)])
+            read = Jsonb([i.model_dump(mode="json") for i in items])
+            tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
+            tx.run("touch_queue", at=tx.now())
+
+    def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
+        """Numbers that nobody else may be given, though the owner's segment is gone: `weft.engine.fabrickeeper` frees
+        them.
+        """
+        keys = list(stale)
+        if not keys:
+            return
+        with self.write() as tx:
+            for key in keys:
+                tx.run(
+                    "hold_stale_number",
+                    fabric=key.fabric,
+                    manager=key.manager,
+                    number=key.number,
+                    owner_id=self.owner.id,
+                    reason=key.reason,
+                )
+                text = f"segment {key.text} stays held: {key.manager}: {key.reason}"
+                self._events(tx, [("release", text, None)])

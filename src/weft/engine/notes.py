@@ -1,0 +1,106 @@
+"""What a visit has to write of its owner, until it is written: a buffer with the values of `write_held`.
+
+Values have the same types whatever they say, so that PostgreSQL plans the statement once for each connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.documents import written
+from weft.engine.fence import Event
+from weft.engine.records import Change
+from weft.model.resources import Resource
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Notes:
+    """Empty: nothing is to be written.
+
+    Attributes:
+        changes: key of a resource -> what is to be written of it, of several the last.
+        moved_resources: keys of those that came into another state.
+        conditions: the owner's phase or conditions are others than those that are written.
+        moved: its state is.
+        done: everything was seen to be as the newest generation wants it.
+        watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: nobody looked.
+        segment: with other adapters in it than those that are written.
+    """
+
+    changes: dict[str, Change] = field(default_factory=dict[str, Change])
+    moved_resources: set[str] = field(default_factory=set[str])
+    events: list[Event] = field(default_factory=list[Event])
+    conditions: bool = False
+    moved: bool = False
+    done: bool = False
+    watched: Mapping[str, str] | None = None
+    segment: Resource | None = None
+    about: str = ""
+    _leaving: dict[str, object] = field(default_factory=lambda: {"delay": -1.0, "failures": 0, "woken": 0})
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.events or self.conditions or self.done or self.watched is not None)
+
+    def change(self, change: Change, moved: bool) -> None:
+        """One more; what it doesn't say stays as an earlier one has it."""
+        before = self.changes.get(change.key)
+        if before is not None:
+            facts = change.facts or before.facts
+            change = replace(change, outside_id=change.outside_id or before.outside_id, facts=facts)
+        self.changes[change.key] = change
+        if moved:
+            self.moved_resources.add(change.key)
+
+    def watch(self, nodes: Mapping[str, str], segment: Resource | None, about: str) -> None:
+        self.watched, self.segment, self.about = nodes, segment, about
+
+    def let_go(self, delay: float, failures: int, woken: int) -> None:
+        self._leaving = {"delay": delay, "failures": failures, "woken": woken}
+
+    def only_seen(self) -> Mapping[str, str] | None:
+        """`watched`, if there is nothing else and no reason among them."""
+        if self.changes or self.events or self.conditions or self.done or self.segment is not None:
+            return None
+        return None if self.watched is None or any(self.watched.values()) else self.watched
+
+    def told(self) -> Jsonb:
+        return Jsonb([{"type": kind, "message": message, "key": key} for kind, message, key in self.events])
+
+    def values(self) -> dict[str, object]:
+        """Parameters of `write_held`, but for those of phase and conditions."""
+        watched = [{"node": n, "reason": r} for n, r in (self.watched or {}).items()]
+        return {
+            "changes": Jsonb([_row(c) for c in self.changes.values()]),
+            "events": self.told(),
+            "moved": self.moved,
+            "done": self.done,
+            "watched": self.watched is not None,
+            "nodes": Jsonb(watched),
+            "key": self.segment.key if self.segment else "",
+            "document": written(self.segment) if self.segment else Jsonb({}),
+            **self._leaving,
+        }
+
+    def tell(self, withheld: Iterable[str]) -> None:
+        """Log, for operators, what is news of the nodes."""
+        for node in withheld:
+            log.warning("%s: node %s: %s", self.about, node, (self.watched or {})[node])
+
+
+def _row(change: Change) -> dict[str, object]:
+    return {
+        "key": change.key,
+        "state": change.state,
+        "outside_id": change.outside_id,
+        "reason": change.reason,
+        "differences": [d.model_dump(mode="json") for d in change.differences],
+        "facts": dict(change.facts or {}),
+        "attempts": change.attempts,
+        "asked": change.asked,
+    }

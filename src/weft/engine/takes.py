@@ -1,0 +1,139 @@
+"""Takes owners that are due, many with one statement, and lets go together of those of which nothing is to be said."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.fence import HOLD_SECONDS
+from weft.engine.held import Held
+from weft.engine.ownerstore import hold, record_of
+from weft.engine.unreadable import UnreadableError
+from weft.model.errors import WeftError
+
+log = logging.getLogger(__name__)
+
+MANY = 32
+"""So many are let go of with one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Owners in a worker's hands, the one that has waited longest first, with their resources read ahead.
+
+    Attributes:
+        unreadable: those whose rows can't be read; they are in its hands too.
+    """
+
+    readable: tuple[Held, ...]
+    unreadable: dict[UUID, UnreadableError]
+
+    @property
+    def number(self) -> int:
+        return len(self.readable) + len(self.unreadable)
+
+
+Take = Callable[[Database, str, float, int, threading.Event], Taken]
+
+
+def take_work(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
+    """Owners with something to do: made, changed, repaired or released; or seen not to be as they should.
+
+    Args:
+        late: see `LoopSettings`.
+        leave: see `Held`.
+    """
+    return _take("take_work", database, worker, late, most, leave)
+
+
+def take_looks(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
+    """Owners that were as they should be when they were looked at last."""
+    return _take("take_looks", database, worker, late, most, leave)
+
+
+def _take(
+    name: str, database: Database, worker: str, late: float, most: int, leave: threading.Event
+) -> Taken:
+    readable: list[Held] = []
+    unreadable: dict[UUID, UnreadableError] = {}
+    with database.statement() as tx:
+        rows = tx.rows(name, worker=worker, hold=HOLD_SECONDS, late=late, most=most)
+        resources: dict[UUID, list[Row]] = {row["id"]: [] for row in rows}
+        for one in tx.rows("resources_of", owners=list(resources), at=tx.given) if rows else ():
+            resources[one["owner_id"]].append(one)
+        for row in rows:
+            try:
+                held = hold(database, record_of(_whole(tx, row)), leave)
+            except UnreadableError as error:
+                unreadable[row["id"]] = error
+                continue
+            held.site_generation = row["site_generation"]
+            held.read_ahead(resources[row["id"]])
+            readable.append(held)
+    return Taken(tuple(readable), unreadable)
+
+
+def _whole(tx: Tx, row: Row) -> Row:
+    """A pod's row came with the take."""
+    if row["kind"] == "pod":
+        return row
+    found = tx.row("owner_by_id", id=row["id"])
+    assert found is not None, "it was taken just now"
+    return found
+
+
+class Seen:
+    """Owners that were looked at, and of which there is nothing to say but that. Safe to use from every thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._seen: list[tuple[Held, float]] = []
+
+    def add(self, held: Held, delay: float) -> None:
+        """One more, to be looked at again after `delay` seconds."""
+        with self._lock:
+            self._seen.append((held, delay))
+
+    @property
+    def many(self) -> bool:
+        return len(self._seen) >= MANY
+
+    def let_go(self) -> list[UUID]:
+        """Of all that were added; their ids. Those that are of another generation by now are due at once.
+
+        Of which the database isn't told, because it is away, are taken again when their holds run out.
+        """
+        with self._lock:
+            seen, self._seen = self._seen, []
+        if not seen:
+            return []
+        owners = [
+            {
+                "id": str(held.owner.id),
+                "token": held.owner.token,
+                "generation": held.owner.generation,
+                "woken": held.owner.woken,
+                "delay": delay,
+            }
+            for held, delay in seen
+        ]
+        nodes = [
+            {"id": str(held.owner.id), "node": node} for held, _ in seen for node in held.only_seen() or ()
+        ]
+        try:
+            with self._database.statement() as tx:
+                rows = tx.rows("let_go_seen", owners=Jsonb(owners), nodes=Jsonb(nodes), at=tx.given)
+            known = {row["id"] for row in rows}
+            for held, _ in seen:
+                if held.owner.id not in known:
+                    held.give_up(0.0)
+        except WeftError as error:
+            log.warning("%d owners that were looked at aren't let go of: %s", len(seen), error)
+        return [held.owner.id for held, _ in seen]

@@ -1,0 +1,96 @@
+"""A worker that is killed at any of its statements: another one finishes, nothing is made twice, nothing stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine.house import ORDER, House
+from weft.engine.database import Database, Tx
+from weft.engine.records import PodRecord
+from weft.generate.receipts import verify
+from weft.model.pod import PodState
+
+pytestmark = pytest.mark.database
+ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
+
+
+class Killed(BaseException):
+    """No `except Exception` stops it: nothing is tidied up, as after SIGKILL."""
+
+
+class Fate:
+    """Kills whoever runs the n-th statement from now on, before PostgreSQL has it, or after."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.left, self.after = 0, False
+        execute: Any = Tx._execute  # pyright: ignore[reportPrivateUsage]
+
+        def run(tx: Tx, name: str, values: Mapping[str, object]) -> Any:
+            if not self.left:
+                return execute(tx, name, values)
+            self.left -= 1
+            if self.left:
+                return execute(tx, name, values)
+            if self.after:
+                execute(tx, name, values)
+            raise Killed
+
+        patch.setattr(Tx, "_execute", run)
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRecord) -> bool:
+    """Visit until the worker dies; False if it came through before that. Its hold has run out then."""
+    worker = house.new_worker("mortal")
+    fate.left, fate.after = statement, after
+    try:
+        while worker.run_once():
+            pass
+    except Killed:
+        with psycopg.connect(house.database.url, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND held_until > now()",
+                [pod.id],
+            )
+        return True
+    finally:
+        fate.left = 0
+    return False
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_a_worker_that_is_killed_at_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """At each statement of a pod's way to READY, and of the release of the same pod: the next worker gets there."""
+    fate = Fate(monkeypatch)
+    died = True
+    statement = 0
+    while died:
+        statement += 1
+        pod = house.order(ONE.model_copy(update={"name": f"p{statement}"}))
+        died = killed_at(house, fate, statement, after, pod)
+        house.run(pod, PodState.READY)
+        made = Counter(thing.name for thing in house.cloud.things())
+        assert set(made.values()) == {1}, f"made twice, killed at statement {statement}"
+        house.release(pod)
+        died |= killed_at(house, fate, statement, after, pod)
+        house.run(pod, PodState.RELEASED)
+        assert not house.cloud.things() and not house.fabric.snapshot().segments.get(pod.plan.segment or 0)
+        receipt = house.store.receipt(pod.id)
+        assert receipt and verify(receipt.model_dump(mode="json"), receipt.public_key).valid
+        assert receipt.receipt.clean and not house.store.capacity().holds
+        states = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
+        assert states[-1] == "RELEASED" and "READY" in states
+    assert statement > 8, "most of the way was one statement?"

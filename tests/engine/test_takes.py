@@ -1,0 +1,124 @@
+"""What a worker takes first, what it takes together, and what a look leaves as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import psycopg
+import pytest
+
+from tests.engine.house import ORDER, House
+from weft.engine.database import Database
+from weft.engine.fence import LostError
+from weft.engine.held import Held
+from weft.engine.records import PodRecord
+from weft.engine.takes import Seen, take_looks, take_work
+from weft.model.pod import PodState
+
+pytestmark = pytest.mark.database
+ONE = ORDER.nodes.model_copy(update={"count": 1})
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def ready(house: House, *names: str) -> list[PodRecord]:
+    return [house.ready(ORDER.model_copy(update={"name": name, "nodes": ONE})) for name in names]
+
+
+def sql(house: House, statement: str, *values: object) -> list[tuple[object, ...]]:
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        cursor = connection.execute(statement, values)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+
+def looks(house: House, most: int = 9) -> list[Held]:
+    return list(take_looks(house.database, "w", 0.0, most, threading.Event()).readable)
+
+
+def work(house: House, most: int = 9) -> list[Held]:
+    return list(take_work(house.database, "w", 0.0, most, threading.Event()).readable)
+
+
+def test_work_comes_before_looks(house: House) -> None:
+    """Whoever has waited longer: a release, a repair and a change are no looks; each is in one of the two only."""
+    pods = ready(house, "a", "b", "c", "d")
+    sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
+    house.release(pods[1])
+    house.store.request_repair(pods[2].id)
+    sql(house, "UPDATE pod SET changed_at = now() WHERE id = %s", pods[3].id)
+    assert {h.owner.name for h in work(house)} == {"b", "c", "d"}
+    assert [h.owner.name for h in looks(house)] == ["a"]
+
+
+def test_many_are_taken_with_one_statement(house: House) -> None:
+    """The one that has waited longest first, each under its own token, and nobody twice."""
+    pods = ready(house, "a", "b", "c")
+    for minutes, pod in enumerate(pods):
+        sql(
+            house,
+            "UPDATE pod SET next_at = now() - %s * interval '1 minute' WHERE id = %s",
+            minutes + 1,
+            pod.id,
+        )
+    first, second = looks(house, 2), looks(house)
+    assert [h.owner.name for h in first] == ["c", "b"]
+    assert [h.owner.name for h in second] == ["a"]
+    for held in (*first, *second):
+        assert [r.key for r in held.resources()] == [r.key for r in house.store.resources(held.owner.id)]
+        held.say("step", "it is this worker's")
+
+
+def test_a_look_that_shows_nothing_new_writes_no_resource(house: House) -> None:
+    """Facts come back from the database in another shape (a tuple as a list), which is no news."""
+    (pod,) = ready(house, "a")
+    rows = "SELECT key, xmin::text FROM resource WHERE owner_id = %s ORDER BY key"
+    before, events = sql(house, rows, pod.id), house.store.events(pod.id, 0)
+    house.store.wake(pod.id)
+    assert house.worker.run_once()
+    assert sql(house, rows, pod.id) == before
+    assert house.store.events(pod.id, 0) == events
+    seen = house.store.find_pod("a", None)
+    assert seen.watched_at and pod.watched_at and seen.watched_at > pod.watched_at
+    assert sql(house, "SELECT worker, held_until, next_at > now() FROM pod") == [(None, None, True)]
+
+
+def test_those_that_were_only_seen_are_let_go_together(house: House) -> None:
+    """Not those that another worker has by now, and those that were woken, or changed, meanwhile are due at once."""
+    fine, woken, changed, lost = ready(house, "fine", "woken", "changed", "lost")
+    sql(house, "UPDATE pod SET next_at = now()")
+    seen = Seen(house.database)
+    for held in looks(house):
+        held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        seen.add(held, 3600.0)
+    house.store.wake(woken.id)
+    sql(house, "UPDATE pod SET generation = generation + 1 WHERE id = %s", changed.id)
+    sql(house, "UPDATE pod SET token = token + 1, worker = 'other' WHERE id = %s", lost.id)
+    assert len(seen.let_go()) == 4
+    assert seen.let_go() == []
+    rows = sql(house, "SELECT id, worker, next_at > now() + interval '1 minute' FROM pod")
+    assert {row[0]: row[1:] for row in rows} == {
+        fine.id: (None, True),
+        woken.id: (None, False),
+        changed.id: (None, False),
+        lost.id: ("other", False),
+    }
+
+
+def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: House) -> None:
+    """Whoever lost the owner between note and write writes nothing of it, and lets go of nothing."""
+    (pod,) = ready(house, "a")
+    sql(house, "UPDATE pod SET next_at = now()")
+    (held,) = looks(house)
+    held.note((), [("step", "never to be read", None)])
+    sql(house, "UPDATE pod SET token = token + 1")
+    with pytest.raises(LostError):
+        held.let_go(0.0)
+    assert "never to be read" not in [e.message for e in house.store.events(pod.id, 0)]
+    assert house.store.find_pod("a", None).state is PodState.READY
+    assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
