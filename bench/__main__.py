@@ -20,6 +20,7 @@ SUITES = {
     "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, live pods looked at, claims among 10,000",
+    "visits": "an order of four nodes from claim to receipt: statements and processor of each step",
     "endtoend": "orders a second from order to receipt",
     "site": "a site of 10,000 nodes: first upload, a change of one node",
     "openvipu": "partitions of 64 IPUs, leaks, start",

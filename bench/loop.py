@@ -148,7 +148,8 @@ def _memory() -> list[dict[str, Any]]:
     return [row("loop: memory at most, fakes included", peak, "MiB", "≤ 300", peak <= 300)]
 
 
-def _request(made: Bench, number: int) -> Request:
+def request(made: Bench, number: int) -> Request:
+    """Of a member of one of some projects."""
     project = f"team-{number % PROJECTS}"
     token = made.cloud.add_user(project, project=project, roles=("member",))
     return Request(made.cloud.check(token), "127.0.0.1", "req-bench")
@@ -158,7 +159,7 @@ def order(made: Bench, number: int) -> None:
     """Pod `pod-<number>` of one node."""
     nodes = {"count": 1, "flavor": "gpu8", "image": "ubuntu"}
     document = {"name": f"pod-{number}", "nodes": nodes}
-    made.service.create_pod(_request(made, number), Order.model_validate(document))
+    made.service.create_pod(request(made, number), Order.model_validate(document))
 
 
 def _release(made: Bench, name: str) -> float:
