@@ -18,6 +18,7 @@ SUITES = {
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "ufm": "the same through UFM's REST API, against the stand-in's own",
     "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
+    "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, live pods looked at, claims among 10,000",
     "visits": "an order of four nodes from claim to receipt: statements and processor of each step",

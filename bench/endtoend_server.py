@@ -1,7 +1,7 @@
 """The API and a worker over the fakes of `bench.lean`, for `bench.endtoend`.
 
 `python -m bench.endtoend_server FOLDER NODES THREADS` writes its address when it is ready and serves until its stdin
-ends; then it writes the seconds of processor that it has had.
+ends, without a worker if THREADS is 0; then it writes the seconds of processor that it has had.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ def main(folder: Path, nodes: int, threads: int) -> int:
         policy = Policy()
         tokens = {f"t{n}": caller(f"user-{n}", f"team-{n}", "member") for n in range(PROJECTS)}
         app = create_app(made.service, FakeIdentity(tokens), policy)
-        worker = made.worker(threads)
-        worker.start()
+        worker = made.worker(threads) if threads else None
+        if worker:
+            worker.start()
         with served(app) as url:
             print(url, flush=True)
             began = time.process_time()
             sys.stdin.read()
             print(time.process_time() - began, flush=True)
-        worker.stop()
+        if worker:
+            worker.stop()
     return 0
 
 

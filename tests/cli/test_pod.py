@@ -20,6 +20,7 @@ import pytest
 from tests.helpers.desk import Desk
 from weft.cli.common import Json, client_of
 from weft.cli.follow import READY, End, PlainProgress, follow
+from weft.engine.records import FoundPod
 from weft.model.errors import TemporaryError
 from weft.model.resources import Kind
 from weft.model.views import EventView
@@ -241,3 +242,41 @@ def test_a_list_follows_its_pages(desk: Desk) -> None:
     for page in (1, 2, 3, 4):
         assert [p["name"] for p in client.list_pods(page=page)] == ["a", "b", "c"]
         assert [p["name"] for p in client.list_pods(page=page, limit=2)] == ["a", "b"]
+
+
+def test_a_pod_is_waited_for_by_itself(desk: Desk) -> None:
+    """`weft pod wait`: 0 when it is there, 1 with the reason when it can't get there or the time is up."""
+    _stuck_pod(desk)
+    late = desk.weft("pod", "wait", "train", "--timeout", "0.2")
+    assert (late.code, "pod train is PLACED" in late.err) == (1, True)
+    with desk.house.working():
+        assert desk.weft("pod", "wait", "train").out == "pod train is READY\n"
+        desk.weft("pod", "release", "train")
+        gone = desk.weft("pod", "wait", "train", "--until", "released", "--json")
+        assert (gone.code, gone.json["state"]) == (0, "RELEASED")
+    never = desk.weft("pod", "wait", "train")
+    assert (never.code, "pod train is RELEASED" in never.err) == (1, True)
+
+
+def test_a_state_that_there_isnt_is_told(desk: Desk) -> None:
+    """One sentence with all that there are."""
+    _stuck_pod(desk)
+    wrong = desk.weft("pod", "wait", "train", "--until", "REDY")
+    assert (wrong.code, "states of a pod" in wrong.err, "Traceback" in wrong.err) == (2, True, False)
+
+
+def test_a_temporary_trouble_does_not_end_a_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database is away for a moment, and then the pod is there."""
+    _stuck_pod(desk)
+    which, troubles = desk.house.store.which_pod, [1, 2, 3]
+
+    def perhaps(name: str, project: str | None) -> FoundPod:
+        if troubles:
+            troubles.pop()
+            raise TemporaryError("ask the database", "postgresql", "no answer in time", delay=0.05)
+        return which(name, project)
+
+    monkeypatch.setattr(desk.house.store, "which_pod", perhaps)
+    with desk.house.working():
+        assert desk.weft("pod", "wait", "train").code == 0
+    assert troubles == []

@@ -11,7 +11,6 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import make, queue
 from tests.helpers.turns import EMPTYING
-from weft.app.podverbs import LONGEST_WAIT
 from weft.engine.listener import Listener
 from weft.model.errors import ForbiddenError, InputError
 from weft.model.pod import PodState
@@ -133,38 +132,32 @@ def _wait_until_alone(connection: psycopg.Connection) -> None:
         time.sleep(0.01)
 
 
+class _Ear:
+    """Hears that everybody has caught up."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Event()
+
+    def came(self, pod_id: str) -> None:
+        if pod_id == "caught up":
+            self.heard.set()
+
+    def may_have_missed(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
     """Wait until it has heard all that was said before: notices come in their order.
 
     Everybody is woken when the connection is made, perhaps just now; at the second event that is over.
     """
-    with listener.watching("caught up") as watch:
-        for _ in range(2):
-            connection.execute("SELECT pg_notify('weft_event', 'caught up')")
-            assert watch.wait(60.0)
-
-
-def test_an_event_wakes_those_who_follow_that_pod_and_nobody_else(house: House, database_url: str) -> None:
-    """B9: with a hundred waiters each event of any pod woke them all."""
-    listener = Listener(database_url)
-    try:
-        with (
-            listener.watching("mine") as mine,
-            listener.watching("other") as other,
-            psycopg.connect(database_url, autocommit=True) as connection,
-        ):
-            _caught_up(listener, connection)
-            for watch in (mine, other):
-                watch.wait(0.0)
-            mark = listener.mark()
-            connection.execute("SELECT pg_notify('weft_event', 'mine')")
-            assert mine.wait(60.0)
-            _caught_up(listener, connection)
-            assert not other.wait(0.0) and not mine.wait(0.0)
-            assert not listener.wait(mark, 0.0), "no work for workers"
-        assert listener._watches == {}
-    finally:
-        listener.close()
+    ear = _Ear()
+    listener.add_follower(ear)
+    for _ in range(2):
+        ear.heard.clear()
+        connection.execute("SELECT pg_notify('weft_event', 'caught up')")
+        assert ear.heard.wait(60.0)
 
 
 @pytest.mark.parametrize(
@@ -189,16 +182,3 @@ def test_workers_are_woken_by_what_makes_work_due_sooner(house: House, change: s
         assert not house.listener.wait(mark, 0.0)
         connection.execute(change.encode())
     assert house.listener.wait(mark, 60.0)
-
-
-def test_whoever_follows_a_pod_hears_of_it_at_once(house: House) -> None:
-    """The event that comes while one waits, and the one that came right before."""
-    pod = house.ready()
-    last = house.store.events(pod.id, 0)[-1].sequence
-    threading.Timer(0.3, house.store.release, (pod.id, "release requested")).start()
-    began = time.monotonic()
-    events = house.service.pod_events(house.request(), str(pod.id), last, LONGEST_WAIT)
-    assert [e.message for e in events] == ["release requested"]
-    assert time.monotonic() - began < LONGEST_WAIT, (
-        "nobody woke it: it found the event when its time was over"
-    )

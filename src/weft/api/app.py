@@ -21,6 +21,7 @@ from weft.api import capacity, operator, pods, versions
 from weft.api.documents import AbandonRequest, ExtendRequest, Problem, QuarantineRequest, RepairRequest
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
+from weft.api.waiting import WaitingRoom
 from weft.app.explain import in_words
 from weft.app.policy import Policy
 from weft.app.redact import redacted
@@ -70,6 +71,7 @@ def create_app(
     app.state.public_url = public_url
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
+    app.state.waiting = WaitingRoom()
     for router in (versions.router, pods.router, capacity.router, operator.router):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))

@@ -15,6 +15,7 @@ from fastapi import Depends, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.app import redact
@@ -44,18 +45,23 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
     return cast(Service, http.app.state.verbs)
 
 
-def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
+async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
     if not token:
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
-        caller = identity.check(token)
+        caller = identity.remembered(token) or await run_in_threadpool(identity.check, token)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller
     address = http.client.host if http.client else ""
     return Request(caller, address, http.state.request_id, _user_agent(http))
+
+
+async def asker_again(http: HttpRequest) -> Request:
+    """The caller after a wait, in which the token may have expired or been revoked."""
+    return await asker(http, http.headers.get("x-auth-token"))
 
 
 def _user_agent(http: HttpRequest) -> str:
@@ -79,8 +85,9 @@ Backend = Annotated[Service, Depends(verbs_of)]
 def may(rule: str) -> Any:
     """A dependency: the request of a caller whom the policy allows `rule` at all. Must come first in a route."""
 
-    def allowed(request: Asker, verbs: Backend) -> Request:
-        verbs.may(request, rule)
+    async def allowed(request: Asker, verbs: Backend) -> Request:
+        if not verbs.is_known_to_be_allowed(request, rule):
+            await run_in_threadpool(verbs.may, request, rule)
         return request
 
     return Depends(allowed)

@@ -25,7 +25,7 @@ ANSWER_SECONDS = 60.0
 """How long a client may leave a response unread in the socket."""
 LARGEST_HEAD = 128 << 10
 """Bytes of a request's line and headers."""
-MOST_CONNECTIONS = 1_000
+MOST_CONNECTIONS = 4_000
 
 
 def most_connections() -> int:
@@ -34,12 +34,20 @@ def most_connections() -> int:
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
 
 
+def raise_file_limit() -> None:
+    """Let this process open what its hard limit allows: the soft one is for programs that use select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * MOST_CONNECTIONS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class BoundedProtocol(H11Protocol):
     """HTTP/1.1 with limits; see the module's docstring."""
 
     head_seconds = HEAD_SECONDS
     answer_seconds = ANSWER_SECONDS
-    most = most_connections()
+    most = MOST_CONNECTIONS
 
     _head: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
@@ -47,7 +55,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
-        if len(self.connections) > self.most:
+        if len(self.connections) > min(self.most, most_connections()):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:

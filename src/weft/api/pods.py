@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
-import anyio.to_thread
-from anyio import CapacityLimiter
+import anyio
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi import Request as HttpRequest
+from pydantic import WithJsonSchema
+from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import (
     Asker,
@@ -16,6 +16,7 @@ from weft.api.asking import (
     Named,
     SmallBody,
     answer,
+    asker_again,
     body_schema,
     document,
     generation_of,
@@ -24,19 +25,25 @@ from weft.api.asking import (
     plain_object,
 )
 from weft.api.documents import AbandonRequest, EventList, ExtendRequest, PodList
+from weft.api.waiting import (
+    GATHER,
+    LONGEST_GATHER,
+    LONGEST_WAIT,
+    room_of,
+    seconds_of,
+    sequence_of,
+    states_of,
+)
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
+from weft.engine.records import FoundPod
 from weft.model.ids import Name as NodeName
 from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
+from weft.model.pod import PodState, wait_is_over
 from weft.model.receipt import SignedReceipt
 from weft.model.views import Applied, PodSearch, PodView
-
-LONGEST_WAIT = 30.0
-"""Maximum `wait` of a request for events, in seconds."""
-WAITERS = 200
-"""Requests that may wait at once, in threads of their own; further ones are answered without waiting."""
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
 _order = body_schema(Order)
@@ -50,6 +57,34 @@ Remove = Annotated[
 IfMatch = Annotated[
     str | None,
     Header(description="Expected generation of the pod, quoted, as in `ETag`. Default: any."),
+]
+
+
+def _seconds(longest: float) -> WithJsonSchema:
+    return WithJsonSchema({"type": "number", "minimum": 0, "maximum": longest})
+
+
+# Texts for FastAPI: what is wrong with them is only told to callers who may see the pod.
+Wait = Annotated[
+    Annotated[str, _seconds(LONGEST_WAIT)] | None, Query(description="Seconds to wait. Default: 0.")
+]
+Until = Annotated[
+    Annotated[str, WithJsonSchema({"type": "string", "examples": ["READY"]})] | None,
+    Query(
+        description="Answer once the pod is in one of these states (separated by commas) with no change under way, or "
+        "can't get there by itself: it FAILED or has passed them; or after `wait` seconds."
+    ),
+]
+After = Annotated[
+    Annotated[str, WithJsonSchema({"type": "integer", "minimum": 0})] | None,
+    Query(description="Only events with a higher sequence number. Default: 0."),
+]
+Gather = Annotated[
+    Annotated[str, _seconds(LONGEST_GATHER)] | None,
+    Query(
+        description="Seconds after the first event that was waited for in which further ones are collected: "
+        f"the longer, the fewer requests. Default: {GATHER}."
+    ),
 ]
 
 
@@ -111,34 +146,68 @@ def list_pods(
 
 
 @router.get("/{name}", response_model=PodView)
-def show_pod(request: Asker, verbs: Backend, name: Named) -> Response:
-    """One pod, by name or id."""
-    pod = verbs.show_pod(request, name)
-    return answer(pod, generation=pod.generation)
+async def show_pod(
+    http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
+) -> Response:
+    """One pod, by name or id; with `until` and `wait`, once it is in a state."""
+    states, seconds = frozenset[PodState](), 0.0
+
+    def over(now: FoundPod) -> bool:
+        return wait_is_over(states, now.state, now.changing)
+
+    def show(name: str) -> Response:
+        shown = verbs.show_pod(request, name)
+        return answer(shown, generation=shown.generation)
+
+    def look() -> Response | FoundPod:
+        """The pod, if it needn't be waited for."""
+        nonlocal states, seconds
+        if until is None and wait is None:
+            return show(name)
+        pod = verbs.find_pod(request, "pods:show", name)
+        states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
+        return pod if seconds and not over(pod) else show(str(pod.id))
+
+    found = await run_in_threadpool(look)
+    if isinstance(found, Response):
+        return found
+    await room_of(http).wait(http, verbs, found.id, over, seconds)
+    request = await asker_again(http)
+    return await run_in_threadpool(show, str(found.id))
 
 
 @router.get("/{name}/events", response_model=EventList)
 async def pod_events(
-    request: Annotated[Request, may_with("pods:events")],
-    verbs: Backend,
     http: HttpRequest,
+    request: Asker,
+    verbs: Backend,
     name: Named,
-    after: Annotated[
-        int, Query(ge=0, le=2**63 - 1, description="Only events with a higher sequence number.")
-    ] = 0,
-    wait: Annotated[
-        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first event.")
-    ] = 0.0,
+    after: After = None,
+    wait: Wait = None,
+    gather: Gather = None,
 ) -> Response:
-    """What happened to a pod."""
-    state = http.app.state
-    waiters: CapacityLimiter | None = getattr(state, "waiters", None)
-    if waiters is None:
-        waiters = state.waiters = CapacityLimiter(WAITERS)
-    room = wait > 0 and waiters.available_tokens > 0
-    ask = partial(verbs.pod_events, request, name, after, wait if room else 0.0)
-    events = await anyio.to_thread.run_sync(ask, limiter=waiters if room else None, abandon_on_cancel=True)
-    return answer(EventList(events=tuple(events)))
+    """What happened to a pod; with `wait`, once there is an event after `after`."""
+    last, seconds, together = 0, 0.0, 0.0
+
+    def read(name: str) -> Response:
+        return answer(EventList(events=tuple(verbs.pod_events(request, name, last))))
+
+    def look() -> Response | FoundPod:
+        """The events, if they needn't be waited for."""
+        nonlocal last, seconds, together
+        pod = verbs.find_pod(request, "pods:events", name)
+        last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)
+        together = seconds_of("gather", gather, LONGEST_GATHER, GATHER)
+        return pod if seconds and pod.last_event <= last else read(str(pod.id))
+
+    found = await run_in_threadpool(look)
+    if isinstance(found, Response):
+        return found
+    ends = anyio.current_time() + seconds
+    await room_of(http).wait(http, verbs, found.id, lambda now: now.last_event > last, seconds)
+    await anyio.sleep(max(0.0, min(together, ends - anyio.current_time())))
+    request = await asker_again(http)
+    return await run_in_threadpool(read, str(found.id))
 
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)

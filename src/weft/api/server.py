@@ -13,8 +13,9 @@ from pathlib import Path
 import uvicorn
 
 from weft.api.app import create_app
-from weft.api.connections import configured
+from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import log_request_ids
+from weft.api.waiting import WaitingRoom
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
@@ -26,7 +27,19 @@ log = logging.getLogger("weft")
 
 
 class _Server(uvicorn.Server):
-    """Reports the address it listens on: `--listen HOST:0` takes any free port."""
+    """Reports the address it listens on: `--listen HOST:0` takes any free port.
+
+    Args:
+        waiting: requests that are answered when it stops.
+    """
+
+    def __init__(self, config: uvicorn.Config, waiting: WaitingRoom) -> None:
+        super().__init__(config)
+        self._waiting = waiting
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._waiting.end_all()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -44,6 +57,7 @@ def serve(settings: ServeSettings) -> int:
     """
     start_log(settings)
     log_request_ids()
+    raise_file_limit()
     # uvicorn raises the signal again after its shutdown: the rest must be stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     check_certificate(settings.certificate)
@@ -61,7 +75,8 @@ def serve(settings: ServeSettings) -> int:
         if worker:
             worker.start()
         try:
-            _Server(configured(app, certificate=settings.certificate)).run([listener])
+            config = configured(app, certificate=settings.certificate)
+            _Server(config, app.state.waiting).run([listener])
         finally:
             if worker:
                 worker.stop()

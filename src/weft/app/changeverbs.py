@@ -104,9 +104,7 @@ class ChangeVerbs(PodVerbs):
             else:
                 change = self._apply_placed(request, pod, order, remove)
             outcome = "unchanged" if change.nothing else "changed"
-            return Applied(
-                outcome=outcome, change=change, pod=self._view(self._store.find_pod(str(pod.id), None))
-            )
+            return Applied(outcome=outcome, change=change, pod=self._view(pod.id))
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
         """A later end of the lease, unless bookings of others conflict with it."""
@@ -135,7 +133,7 @@ class ChangeVerbs(PodVerbs):
                 tx.run("insert_event", owner_id=pod.id, at=at, type="lease", message=message, key=None)
                 tx.run("touch_queue", at=at)
                 tx.run("notify", owner_id=str(pod.id))
-            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+            return self._view(pod.id)
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------
 

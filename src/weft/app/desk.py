@@ -9,6 +9,7 @@ from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.listener import Listener
+from weft.engine.lookout import Lookout
 from weft.engine.pulse import Pulse
 from weft.engine.store import Store
 from weft.model.errors import InputError, WeftError
@@ -42,8 +43,9 @@ class Desk:
         worker: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._store, self._keeper, self._policy = store, keeper, policy
-        self._clock, self._listener = clock, listener
+        self._clock = clock
         self._pulse, self._worker = pulse or Pulse(), worker
+        self._lookout = Lookout(store.database, listener, self._pulse)
 
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:

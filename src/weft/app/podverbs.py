@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from weft.app.desk import Desk, project_id
 from weft.app.policy import CHANGES
@@ -17,6 +17,7 @@ from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, refused
+from weft.engine.lookout import Seen
 from weft.engine.records import FoundPod, PodRecord
 from weft.engine.waiting import check_later, check_waiting, insert_waiting
 from weft.model.errors import ConflictError, InputError, NotFoundError
@@ -37,10 +38,6 @@ from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller, CloudFacts
 
-LONGEST_WAIT = 30.0
-"""Maximum seconds that a request for events may wait."""
-TOGETHER = 0.2
-"""Seconds after the first event that was waited for: those that come in these are told with it."""
 _Pod = TypeVar("_Pod", PodRecord, FoundPod)
 
 
@@ -61,6 +58,10 @@ class PodVerbs(Desk):
                 self._whose(request, rule, pod)
             else:
                 self._policy.check(rule, caller, caller.project_id)
+
+    def is_known_to_be_allowed(self, request: Request, rule: str) -> bool:
+        """Whether `may` certainly lets the caller do this in its own project; never blocks."""
+        return self._policy.remembers(rule, request.caller, request.caller.project_id) is True
 
     def _plan_new(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
@@ -89,7 +90,7 @@ class PodVerbs(Desk):
             self._enqueue(request, project, order, given, pod_id)
         else:
             self._place(request, project, order, given, pod_id)
-        return self._view(self._store.find_pod(pod_id, project))
+        return self._view(UUID(pod_id))
 
     def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
         """Nodes now, or booked for the requested start. Raises `RefusedError`."""
@@ -133,44 +134,44 @@ class PodVerbs(Desk):
         return self._store.summaries(search, self._project(request, "pods:list"))
 
     def show_pod(self, request: Request, name: str) -> PodView:
-        return self._view(self._find(request, "pods:show", name))
+        return self._view(self._whose(request, "pods:show", name).id)
 
-    def pod_events(self, request: Request, name: str, after: int = 0, wait: float = 0.0) -> list[EventView]:
-        """Events with a sequence above `after`; waits up to `wait` seconds (at most 30) for the first."""
-        pod = self._whose(request, "pods:events", name)
-        deadline = self._clock.monotonic() + min(max(wait, 0.0), LONGEST_WAIT)
-        with self._listener.watching(pod.id) as watch:
-            while True:
-                events = self._store.events(pod.id, after)
-                left = deadline - self._clock.monotonic()
-                if events or left <= 0:
-                    return events
-                if watch.wait(left):
-                    self._clock.sleep(min(TOGETHER, left))
+    def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
+        """Which pod it is and how far, for a caller who may do this with it."""
+        return self._whose(request, rule, name)
+
+    def watching(self, pod_id: UUID, seen: Seen) -> AbstractContextManager[None]:
+        """See `Lookout.watching`. For a pod that was found for the caller in the same request."""
+        return self._lookout.watching(pod_id, seen)
+
+    def pod_events(self, request: Request, name: str, after: int = 0) -> list[EventView]:
+        """Events with a sequence above `after`."""
+        return self._store.events(self._whose(request, "pods:events", name).id, after)
 
     def release_pod(self, request: Request, name: str) -> PodView:
         with self._logged(request, "pod release", name):
-            pod = self._find(request, "pods:release", name)
+            pod = self._whose(request, "pods:release", name)
             self._store.release(pod.id, f"release requested by {request.caller.user_name}")
-            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+            return self._view(pod.id)
 
     def retry_pod(self, request: Request, name: str) -> PodView:
         """A FAILED pod resumes where it failed; the number of attempts starts again."""
         with self._logged(request, "pod retry", name):
-            pod = self._find(request, "pods:retry", name)
-            if self._store.retry(pod.id, f"retry requested by {request.caller.user_name}") is None:
+            found = self._whose(request, "pods:retry", name)
+            if self._store.retry(found.id, f"retry requested by {request.caller.user_name}") is None:
+                pod = self._store.find_pod(str(found.id), None)
                 leaving = pod.wanted == "absent" and pod.state not in ENDED
                 state = "being released" if leaving else pod.state
                 raise ConflictError(f"pod {pod.name} is {state}: only a FAILED pod can be retried")
-            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+            return self._view(found.id)
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
         """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
         with self._logged(request, "pod abandon", name):
-            pod = self._find(request, "pods:abandon", name)
+            pod = self._whose(request, "pods:abandon", name)
             if not self._store.abandon(pod.id, request.caller.user_name, reason):
                 raise ConflictError(_not_abandoned(self._store.find_pod(str(pod.id), None)))
-            return self._view(self._store.find_pod(str(pod.id), pod.project_id))
+            return self._view(pod.id)
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name)
@@ -299,9 +300,10 @@ class PodVerbs(Desk):
         check_longest(field, given, window.end, window.now, self._store.site().site)
         return window
 
-    def _view(self, pod: PodRecord) -> PodView:
-        site = pod.placed.site if pod.placed else self._store.site().site.name
-        return pod_view(pod, self._store.resources(pod.id), self._store.receipt(pod.id) is not None, site)
+    def _view(self, pod_id: UUID) -> PodView:
+        shown = self._store.pod_to_show(pod_id)
+        placed = shown.pod.placed
+        return pod_view(shown, placed.site if placed else self._store.site().site.name)
 
 
 def check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:

@@ -205,17 +205,18 @@ class Policy:
 
     def allows(self, rule: str, caller: Caller, target_project: str | None = None) -> bool:
         """Whether the caller may do `rule` in `target_project`; None: in no project (site, nodes, audit)."""
-        who = (caller.user_id, caller.user_domain_id, caller.roles, caller.system)
-        where = (caller.project_id, caller.project_name, caller.project_domain_id, target_project)
-        asked = (rule, who, where)
-        known = self._decided.get(asked)
+        known = self.remembers(rule, caller, target_project)
         if known is None:
             known = self._decide(rule, caller, target_project)
             if self._pure:
                 if len(self._decided) >= _DECIDED:
                     self._decided.clear()
-                self._decided[asked] = known
+                self._decided[_asked(rule, caller, target_project)] = known
         return known
+
+    def remembers(self, rule: str, caller: Caller, target_project: str | None = None) -> bool | None:
+        """What `allows` has decided before; None: it must be asked, and may ask somebody else."""
+        return self._decided.get(_asked(rule, caller, target_project))
 
     def _decide(self, rule: str, caller: Caller, target_project: str | None) -> bool:
         # A key that is None must be left out: oslo.policy compares texts, and "None" equals "None".
@@ -249,6 +250,13 @@ class Policy:
     def is_operator(self, caller: Caller) -> bool:
         """Whether the caller sees the operator's details (rule `details:show`)."""
         return self.allows("details:show", caller)
+
+
+def _asked(rule: str, caller: Caller, target_project: str | None) -> tuple[object, ...]:
+    """All that a decision depends on."""
+    who = (caller.user_id, caller.user_domain_id, caller.roles, caller.system)
+    where = (caller.project_id, caller.project_name, caller.project_domain_id, target_project)
+    return (rule, who, where)
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -7,15 +7,18 @@ allows; of an answer that is, `weft.app.shown` says what is shown, and of errors
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, cast
+from uuid import UUID
 
 from weft.app import sayings
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
 from weft.app.verbs import TENANTS, Request
+from weft.engine.lookout import Seen
+from weft.engine.records import FoundPod
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,
@@ -47,6 +50,17 @@ class _Redacted:
     def health(self) -> Health:
         """Nobody is asked for a token here."""
         return shown(self._verbs.health())
+
+    def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
+        """Nothing in it is hidden from a caller who may see the pod."""
+        if self._policy.is_operator(request.caller):
+            return self._verbs.find_pod(request, rule, name)
+        with _told_errors():
+            return self._verbs.find_pod(request, rule, name)
+
+    def watching(self, pod_id: UUID, seen: Seen) -> AbstractContextManager[None]:
+        """No answer to the caller: what is waited for is asked for by a verb."""
+        return self._verbs.watching(pod_id, seen)
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("_"):

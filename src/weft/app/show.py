@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.engine.capacity import Capacity
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.records import PodRecord, RowState, ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
+from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.ipusite import IpuMachine
+from weft.model.kinds import Kind
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
-from weft.model.resources import FloatingIPSpec, PortSpec, ServerSpec
 from weft.model.site import Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
 
 
-def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool, site: str) -> PodView:
-    """A pod in full; `site` is the name of the active one, for a waiting order."""
-    plan = pod.placed
+def pod_view(shown: ShownPod, site: str) -> PodView:
+    """A pod in full; `site` is the name of the active one, for a waiting order. Raises `UnreadableError`."""
+    try:
+        return _pod_view(shown, site)
+    except READING as error:
+        raise unreadable(f"the resources of pod {shown.pod.name} ({shown.pod.id})", error) from error
+
+
+def _pod_view(shown: ShownPod, site: str) -> PodView:
+    pod, plan = shown.pod, shown.pod.placed
     return PodView(
         id=str(pod.id),
         name=pod.name,
@@ -43,9 +53,9 @@ def pod_view(pod: PodRecord, resources: list[ResourceRecord], has_receipt: bool,
         order=pod.order,
         placed=plan.placement.nodes if plan else (),
         spares=plan.placement.spares if plan else (),
-        servers=_servers(resources),
-        resources=tuple(_resource(r) for r in resources),
-        has_receipt=has_receipt,
+        servers=_servers(shown.resources),
+        resources=tuple(_resource(r) for r in shown.resources),
+        has_receipt=shown.has_receipt,
     )
 
 
@@ -60,45 +70,43 @@ def _conditions(pod: PodRecord) -> Conditions:
     return changed(pod.conditions, Condition.model_validate({"type": Aspect.PLACED, **why}))
 
 
-def _servers(resources: list[ResourceRecord]) -> tuple[ServerView, ...]:
-    by_key = {r.key: r for r in resources}
-    floating_of = {s.port: r for r in resources if isinstance(s := r.resource.spec, FloatingIPSpec)}
+def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
+    """The tenant's own; it has no access to those in the site's project."""
+    specs = {r.key: r.spec for r in resources if r.kind == str(Kind.PORT)}
+    floating_of = {r.spec["port"]: r for r in resources if r.kind == str(Kind.FLOATING_IP)}
     views: list[ServerView] = []
-    for record in resources:
-        spec = record.resource.spec
-        if not isinstance(spec, ServerSpec) or record.state is RowState.ABSENT:
+    for one in resources:
+        theirs = one.document.get("owner", "tenant") == "tenant"
+        if one.kind != str(Kind.SERVER) or one.state is RowState.ABSENT or not theirs:
             continue
-        if record.resource.owner == "site":
-            continue  # the tenant has no access there
-        ports = [by_key[key].resource.spec for key in spec.ports]
-        addresses = [p for p in ports if isinstance(p, PortSpec)]
-        floating = floating_of.get(next(iter(spec.ports), ""))
+        keys: Sequence[str] = one.spec["ports"]
+        ports = [specs[key] for key in keys if key in specs]
+        floating = floating_of.get(keys[0]) if keys else None
+        address = floating.facts.get("address") if floating else None
         views.append(
             ServerView(
-                name=record.resource.name,
-                node=record.resource.node,
-                management_address=next(p.address for p in addresses if p.vnic_type == "normal"),
-                rdma_addresses=tuple(p.address for p in addresses if p.vnic_type != "normal"),
-                floating_ip=str(floating.facts["address"])
-                if floating and "address" in floating.facts
-                else None,
+                name=one.document["name"],
+                node=one.document["node"],
+                management_address=next(p["address"] for p in ports if p["vnic_type"] == "normal"),
+                rdma_addresses=tuple(p["address"] for p in ports if p["vnic_type"] != "normal"),
+                floating_ip=None if address is None else str(address),
             )
         )
     return tuple(views)
 
 
-def _resource(record: ResourceRecord) -> ResourceView:
+def _resource(one: ShownResource) -> ResourceView:
     return ResourceView(
-        key=record.key,
-        kind=record.kind,
-        name=record.resource.name,
-        where=record.resource.where,
-        state=record.state,
-        id=record.outside_id,
-        reason=record.reason,
-        differences=record.differences,
-        started_at=record.started_at,
-        finished_at=record.finished_at,
+        key=one.key,
+        kind=one.kind,
+        name=one.document["name"],
+        where=one.document["where"],
+        state=one.state,
+        id=one.outside_id,
+        reason=one.reason,
+        differences=one.differences,
+        started_at=one.started_at,
+        finished_at=one.finished_at,
     )
 
 

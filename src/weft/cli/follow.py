@@ -14,6 +14,8 @@ from weft.model.errors import TemporaryError
 if TYPE_CHECKING:
     from weft.client import Client
 
+GATHER = 0.5
+"""Seconds in which events are collected that come together: a request and a line on the screen for all of them."""
 _POLL = 3.0
 """Seconds between reads of a pod's resources in the live display."""
 
@@ -82,7 +84,7 @@ def follow(
         while True:
             left = max(0.0, deadline - clock())
             try:
-                events = client.pod_events(pod["id"], after, min(progress.longest_wait, left))
+                events = client.pod_events(pod["id"], after, min(progress.longest_wait, left), GATHER)
                 pod = client.show_pod(pod["id"])
             except TemporaryError as error:
                 if clock() >= deadline:

@@ -75,6 +75,15 @@ def add_commands(subparsers: Subparsers) -> None:
         "--after", metavar="N", type=_number, default=0, help="only events after this sequence number"
     )
     parser.add_argument("--follow", action="store_true", help="follow until the pod is released or failed")
+    parser = leaf(commands, "wait", podlook.wait, "wait until a pod is in a state")
+    _name(parser)
+    parser.add_argument(
+        "--until",
+        metavar="STATES",
+        default="READY",
+        help="states to wait for, separated by commas (default READY); ends, too, if the pod can't get there by itself",
+    )
+    _timeout(parser, "timeout")
     parser = leaf(commands, "release", release, "release a pod")
     _name(parser)
     _waiting(parser, "RELEASED")
@@ -119,12 +128,16 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _waiting(parser: argparse.ArgumentParser, state: str) -> None:
     parser.add_argument("--wait", action="store_true", help=f"wait until it is {state}, showing progress")
+    _timeout(parser, "timeout of --wait")
+
+
+def _timeout(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=_seconds,
         default=_TIMEOUT,
-        help=f"timeout of --wait (default {_TIMEOUT:.0f})",
+        help=f"{what} (default {_TIMEOUT:.0f})",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Json, client_of, say, table, write_json
+from weft.cli.common import Json, cell, client_of, say, table, warn, write_json
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -52,6 +52,9 @@ def show(args: argparse.Namespace) -> int:
 
 def events(args: argparse.Namespace) -> int:
     """With `--json --follow` one JSON object per line, as events arrive."""
+    from weft.cli.follow import GATHER
+    from weft.client import LONGEST_WAIT
+
     client = client_of(args)
     found = client.pod_events(args.name, args.after)
     if not args.follow:
@@ -67,10 +70,25 @@ def events(args: argparse.Namespace) -> int:
         after = max([after, *(e["sequence"] for e in found)])
         if pod["state"] in ("RELEASED", "FAILED") and not found:
             return 0
-        found = client.pod_events(
-            pod["id"], after, 20.0 if pod["state"] not in ("RELEASED", "FAILED") else 0.0
-        )
+        wait = LONGEST_WAIT if pod["state"] not in ("RELEASED", "FAILED") else 0.0
+        found = client.pod_events(pod["id"], after, wait, GATHER)
         pod = client.show_pod(pod["id"])
+
+
+def wait(args: argparse.Namespace) -> int:
+    """0 if the pod is in the state, 1 if it can't get there by itself or the time is up."""
+    until = [state.strip().upper() for state in args.until.split(",")]
+    pod = client_of(args).wait_for_pod(args.name, until, args.timeout)
+    if args.json:
+        write_json(pod)
+    reached = pod["state"] in until and not (pod["state"] == "READY" and pod.get("changing_since"))
+    if reached:
+        if not args.json:
+            say(f"pod {pod['name']} is {pod['state']}")
+        return 0
+    changing = ", with a change under way" if pod.get("changing_since") else ""
+    warn(f"weft: pod {pod['name']} is {pod['state']}{changing}: {cell(pod['reason']) or 'no reason given'}")
+    return 1
 
 
 def _write_events(found: list[Json], as_json: bool) -> None:

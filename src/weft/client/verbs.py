@@ -6,6 +6,7 @@ that knows more fields. Errors are the `WeftError`s that the server raised, by `
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,12 +14,13 @@ from urllib.parse import quote, urlencode
 from keystoneauth1.session import Session
 
 from weft.client.transport import Json, Transport
-from weft.model.errors import InputError, NotFoundError
+from weft.model.errors import InputError, NotFoundError, TemporaryError
+from weft.model.pod import PodState, wait_is_over
 
 PAGE = 500
 """Pods that are asked for at once."""
-LONGEST_WAIT = 20.0
-"""Seconds that one request for events waits; shorter than the time-outs of usual proxies."""
+LONGEST_WAIT = 45.0
+"""Seconds that one request waits; shorter than the time-outs of usual proxies."""
 
 
 class Client:
@@ -72,13 +74,44 @@ class Client:
                 return found
             given["marker"] = answer["next"]
 
-    def show_pod(self, name: str) -> Json:
-        return self._ask("GET", f"/v1/pods/{_part('name', name)}")
-
-    def pod_events(self, name: str, after: int = 0, wait: float = 0.0) -> list[Json]:
-        """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""
+    def show_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
+        """A pod; with `until`, once it is in one of these states (no change under way) or can't get there by itself, or
+        as it is after `wait` seconds (at most `LONGEST_WAIT`).
+        """
         wait = min(wait, LONGEST_WAIT)
-        path = f"/v1/pods/{_part('name', name)}/events?after={after}&wait={wait:g}"
+        query = "?" + urlencode({"until": ",".join(until), "wait": f"{wait:g}"}) if until else ""
+        return self._ask("GET", f"/v1/pods/{_part('name', name)}{query}", extra_time=wait)
+
+    def wait_for_pod(self, name: str, until: Sequence[str] = ("READY",), timeout: float = 1800.0) -> Json:
+        """The pod once it is in one of these states or can't get there by itself, or as it is after `timeout` seconds.
+
+        Errors that may pass, such as a restart of the API, don't end the wait before its time.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                pod = self.show_pod(name, until, left)
+            except TemporaryError as error:
+                if left <= 0:
+                    raise
+                time.sleep(min(error.delay, left))
+                continue
+            name = pod["id"]
+            if left <= 0 or _is_over(pod, until):
+                return pod
+
+    def pod_events(
+        self, name: str, after: int = 0, wait: float = 0.0, gather: float | None = None
+    ) -> list[Json]:
+        """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first.
+
+        Args:
+            gather: seconds after the first in which further ones are collected; None: as the server does.
+        """
+        wait = min(wait, LONGEST_WAIT)
+        given = {"after": after, "wait": f"{wait:g}"} | ({} if gather is None else {"gather": f"{gather:g}"})
+        path = f"/v1/pods/{_part('name', name)}/events?{urlencode(given)}"
         return self._ask("GET", path, extra_time=wait)["events"]
 
     def release_pod(self, name: str) -> Json:
@@ -195,6 +228,14 @@ def _removing(nodes: Sequence[str]) -> str:
 
 def _fabric(name: str | None) -> str:
     return "" if name is None else f"?fabric={quote(name, safe='')}"
+
+
+def _is_over(pod: Json, until: Sequence[str]) -> bool:
+    """As the server sees it; a newer one may know states that this client doesn't, and they are waited for."""
+    known = [PodState(state) for state in until if state in PodState.__members__]
+    if pod["state"] in PodState.__members__ and len(known) == len(until):
+        return wait_is_over(known, PodState(pod["state"]), bool(pod.get("changing_since")))
+    return pod["state"] in until
 
 
 def _part(field: str, name: str) -> str:

@@ -64,6 +64,11 @@ def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS
     return cast(D, known)
 
 
+def fields(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> Fields:
+    """As `read`, the fields alone: nothing is validated, which is most of the cost. For showing it to people."""
+    return upcast(kind, stored, steps, PARTS)
+
+
 def written(document: Document) -> Jsonb:
     """A document as it is stored: in the newest version, with its number."""
     return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
+from typing import Any, Protocol
 
 import psycopg
 
@@ -21,26 +20,20 @@ WORK, EVENT = "weft_work", "weft_event"
 """Channels: something is due sooner (no payload), and an event of a pod (its id)."""
 
 
-class Watch:
-    """One thread's wait for events of one pod."""
+class Follower(Protocol):
+    """Who is told of pods' events, in the listener's thread; stopped with it."""
 
-    def __init__(self) -> None:
-        self._event = threading.Event()
+    def came(self, pod_id: str) -> None: ...
 
-    def wait(self, timeout: float) -> bool:
-        """Until there was an event since this was made or last waited for; False if the time ran out."""
-        came = self._event.wait(timeout)
-        self._event.clear()
-        return came
+    def may_have_missed(self) -> None: ...
 
-    def wake(self) -> None:
-        self._event.set()
+    def stop(self) -> None: ...
 
 
 class Listener:
     """A wake-up carries no input: threads check the database themselves.
 
-    Workers wait for work (`mark`, `wait`), those who follow a pod for its events (`watching`). If the connection is
+    Workers wait for work (`mark`, `wait`), followers (`weft.engine.lookout`) for pods' events. If the connection is
     lost, waiting simply lasts its full time, and the connection is made again, which wakes everybody once.
     """
 
@@ -49,7 +42,7 @@ class Listener:
         self._pulse = pulse or Pulse()
         self._condition = threading.Condition()
         self._count = 0
-        self._watches: dict[str, set[Watch]] = {}
+        self._followers: list[Follower] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
         self._thread.start()
@@ -64,19 +57,10 @@ class Listener:
         with self._condition:
             return self._condition.wait_for(lambda: self._count > mark or self._stop.is_set(), timeout)
 
-    @contextmanager
-    def watching(self, pod_id: object) -> Generator[Watch]:
-        """Wakes up with each event of a pod; enter it before checking, so that none is missed."""
-        watch, key = Watch(), str(pod_id)
+    def add_follower(self, follower: Follower) -> None:
+        """Tell it of all events from now on."""
         with self._condition:
-            self._watches.setdefault(key, set()).add(watch)
-        try:
-            yield watch
-        finally:
-            with self._condition:
-                self._watches[key].discard(watch)
-                if not self._watches[key]:
-                    del self._watches[key]
+            self._followers.append(follower)
 
     def wake(self) -> None:
         """Wake the workers of this process."""
@@ -91,22 +75,24 @@ class Listener:
             # It need not wait for its second to end.
             connection.execute("SELECT pg_notify(%s, 'bye')", [EVENT])
         self._thread.join(timeout=5)
+        for follower in self._those_who_follow():
+            follower.stop()
 
     def _wake_everybody(self) -> None:
         self.wake()
-        with self._condition:
-            watches = [watch for some in self._watches.values() for watch in some]
-        for watch in watches:
-            watch.wake()
+        for follower in self._those_who_follow():
+            follower.may_have_missed()
 
     def _told(self, channel: str, payload: str) -> None:
         if channel == WORK:
             self.wake()
             return
+        for follower in self._those_who_follow():
+            follower.came(payload)
+
+    def _those_who_follow(self) -> list[Follower]:
         with self._condition:
-            watches = list(self._watches.get(payload, ()))
-        for watch in watches:
-            watch.wake()
+            return list(self._followers)
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self._url, autocommit=True, **connecting(self._url))

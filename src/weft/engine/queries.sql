@@ -205,12 +205,6 @@ UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLAC
     placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
--- name: withdraw_pod
--- An order that waits, or that failed before it had anything, ends at once: nothing of it is outside.
-UPDATE pod SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '', since = %(at)s, released_at = %(at)s,
-    position = NULL, expected_start = NULL
-WHERE id = %(id)s AND plan IS NULL AND state IN ('PENDING', 'FAILED') RETURNING id;
-
 -- name: waiting_pods
 -- One that couldn't be read is tried again when it is due.
 -- Whoever has seen this version of a row has its document: those of everybody who waits are large.
@@ -426,17 +420,43 @@ SELECT * FROM ONLY owner WHERE id = %(id)s;
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
 
+-- name: pod_to_show
+-- A pod's row as pod_by_id, but without the graph in its plan, and whether it has a receipt.
+SELECT id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
+    failures, woken, token, mend, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
+    generation, ready_generation, ready_at, changed_at, ordered, plan || '{"graph": {"resources": []}}' AS plan, placed_at,
+    lease_end, not_before, fixed, position, expected_start,
+    EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
+FROM pod WHERE id = %(id)s;
+
+-- name: resources_to_show
+-- As resources_of, only what is shown.
+SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id
+FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
+
 -- name: which_pod_by_id
-SELECT id, project_id, state FROM pod WHERE id = %(id)s;
+SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
+    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
+FROM pod WHERE id = %(id)s;
 
 -- name: which_pod
 -- The live one of that name, else the one released last.
-SELECT id, project_id, state FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
+SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
+    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
+FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
 ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 1;
 
 -- name: which_pod_anywhere
 -- For operators, who see all projects.
-SELECT id, project_id, state FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
+SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
+    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
+FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
+
+-- name: look_at_pods
+-- As which_pod_by_id, of all pods that somebody waits for and that had an event.
+SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
+    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
+FROM pod WHERE id = ANY(%(ids)s);
 
 -- name: live_pods
 -- Those that have, or may have, something outside: not the ones that wait.
@@ -466,10 +486,32 @@ SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELE
 SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
 WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
 
--- name: release_owner
--- The wish only; the loop does the work. Waking is part of it.
-UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
-WHERE id = %(id)s AND wanted = 'present' RETURNING id;
+-- name: release_pod
+-- The wish only; the loop does the work. An order that waits, or that failed before it had anything, ends at once: nothing of
+-- it is outside. Who was asked before is woken once more.
+WITH it AS MATERIALIZED (
+    SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
+        plan IS NULL AND state IN ('PENDING', 'FAILED') AS withdrawn
+    FROM pod WHERE id = %(id)s FOR UPDATE
+), withdrawn AS (
+    UPDATE pod p SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '', since = it.at,
+        released_at = it.at, position = NULL, expected_start = NULL
+    FROM it WHERE p.id = it.id AND it.withdrawn
+), asked AS (
+    UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now(),
+        failures = CASE WHEN it.asked THEN 0 ELSE failures END
+    FROM it WHERE p.id = it.id AND NOT it.withdrawn AND it.state <> 'RELEASED'
+), promised AS (
+    DELETE FROM promise r USING it WHERE r.pod_id = it.id AND it.withdrawn
+), told AS (
+    INSERT INTO event (owner_id, at, type, message)
+    SELECT it.id, it.at, e.type, e.message FROM it, (VALUES
+        (1, 'release', %(message)s), (2, 'state', 'RELEASED: nothing was claimed yet')) AS e (n, type, message)
+    WHERE e.n = 1 AND (it.asked OR it.withdrawn) OR e.n = 2 AND it.withdrawn ORDER BY e.n
+), queued AS (
+    UPDATE queue q SET next_at = it.at FROM it WHERE q.next_at > it.at AND (it.asked OR it.withdrawn)
+)
+SELECT asked OR withdrawn AS asked, pg_notify('weft_event', id::text) FROM it;
 
 -- name: request_repair
 -- An operator asks to repair all of it, servers included.

@@ -20,7 +20,7 @@ from weft.engine.held import Held
 from weft.engine.ownerstore import hold, read_owner
 from weft.engine.partholds import hold_parts
 from weft.engine.podlist import UNREADABLE, page
-from weft.engine.records import FoundPod, PodRecord, ResourceRecord
+from weft.engine.records import FoundPod, PodRecord, ResourceRecord, ShownPod, ShownResource
 from weft.engine.revival import revive
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.engine.unreadable import READING, UnreadableError, unreadable
@@ -204,6 +204,15 @@ class Store:
             raise NotFoundError(f"there is no pod {name!r} in this project")
         return PodRecord.of(row)
 
+    def pod_to_show(self, pod_id: UUID) -> ShownPod:
+        """What people are shown of a pod. Raises `NotFoundError`, `UnreadableError`."""
+        with self.database.statement() as tx:
+            row = tx.row("pod_to_show", id=pod_id)
+            rows = tx.rows("resources_to_show", owner_id=pod_id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {pod_id}")
+        return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
+
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:
         """As `find_pod`, without reading what it is: it may be one whose row can't be read."""
         with self.database.statement() as tx:
@@ -219,7 +228,7 @@ class Store:
                 raise ConflictError(f"several projects have a pod {name!r}: give its id")
         if not rows or project_id not in (None, rows[0]["project_id"]):
             raise NotFoundError(f"there is no pod {name!r} in this project")
-        return FoundPod(rows[0]["id"], rows[0]["project_id"])
+        return FoundPod.of(rows[0])
 
     @staticmethod
     def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
@@ -279,21 +288,9 @@ class Store:
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
-        with self.database.transaction() as tx:
-            now = tx.now()
-            withdrawn = tx.row("withdraw_pod", id=pod_id, at=now) is not None
-            asked = withdrawn or tx.row("release_owner", id=pod_id) is not None
-            if asked:
-                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
-                tx.run("touch_queue", at=now)
-            if withdrawn:
-                tx.run("drop_promise", pod_id=pod_id)
-                ended = "RELEASED: nothing was claimed yet"
-                tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=ended, key=None)
-            if not asked:
-                tx.run("wake_owner", id=pod_id)
-            tx.run("notify", owner_id=str(pod_id))
-        return asked
+        with self.database.statement() as tx:
+            row = tx.row("release_pod", id=pod_id, message=message, at=tx.given)
+        return row is not None and row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
         """An owner out of turn, as a worker takes it; None if one has it in hand, or it is released."""

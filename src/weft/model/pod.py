@@ -190,6 +190,35 @@ def why(phase: Phase, conditions: Conditions) -> str:
     return "; ".join(found)
 
 
+_COMES: Mapping[PodState, Phase] = {
+    PodState.PENDING: Phase.ORDERED,
+    PodState.PLACED: Phase.BUILDING,
+    PodState.WIRING: Phase.BUILDING,
+    PodState.BOOTING: Phase.BUILDING,
+    PodState.VERIFYING: Phase.BUILDING,
+    PodState.READY: Phase.SERVING,
+    PodState.DEGRADED: Phase.SERVING,
+    PodState.FAILED: Phase.SERVING,
+    PodState.RELEASING: Phase.RELEASING,
+    PodState.RELEASED: Phase.RELEASED,
+}
+"""The last phase in which a pod may be in a state."""
+_ORDER = list(Phase)
+
+
+def wait_is_over(until: Collection[PodState], state: PodState, changing: bool) -> bool:
+    """Whether a pod in `state` is in one of the states that somebody waits for, or can't get there by itself.
+
+    A pod with a change under way isn't READY yet. A FAILED pod only gets further with somebody's help, unless that
+    is to release it.
+    """
+    if state in until and not (changing and state is PodState.READY):
+        return True
+    if state is PodState.FAILED:
+        return not {PodState.RELEASING, PodState.RELEASED}.issuperset(until)
+    return all(_ORDER.index(_COMES[one]) < _ORDER.index(_COMES[state]) for one in until)
+
+
 MEANS: Mapping[PodState, str] = {
     PodState.PENDING: "waiting for nodes, or for its start",
     PodState.PLACED: "nodes and numbers are claimed, nothing is created yet",

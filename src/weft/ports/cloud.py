@@ -46,6 +46,10 @@ class Identity(Protocol):
         """Validate a token. Raises `UnauthenticatedError`, or `UnknownError` if Keystone is unreachable."""
         ...
 
+    def remembered(self, token: str) -> Caller | None:
+        """The caller, if the token was validated so lately that nobody is asked; never blocks."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:

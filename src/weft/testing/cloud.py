@@ -173,6 +173,10 @@ class FakeCloud(FakeNetworks):
 
     # -- Identity and CloudFacts -----------------------------------------------------------------------------
 
+    def remembered(self, token: str) -> Caller | None:
+        """Nobody is remembered."""
+        return None
+
     def check(self, token: str) -> Caller:
         self._call("check", None)
         known = self.offers.tokens.get(token)

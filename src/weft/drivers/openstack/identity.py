@@ -50,9 +50,7 @@ class KeystoneIdentity:
         if not 0 < len(token) <= LONGEST_TOKEN or not token.isascii() or not token.isprintable():
             raise UnauthenticatedError("not a Keystone token: authenticate again")
         name, now = hashlib.sha256(token.encode()).digest(), self._now()
-        with self._lock:
-            until, caller = self._known.get(name, (now, None))
-        if caller is not None and now < until:
+        if caller := self._remembers(name, now):
             return caller
         caller = self._ask(token)
         if caller.expires_at <= self._now():
@@ -63,6 +61,16 @@ class KeystoneIdentity:
                 del self._known[next(iter(self._known))]
             self._known[name] = (min(now + self._remembered, caller.expires_at), caller)
         return caller
+
+    def remembered(self, token: str) -> Caller | None:
+        if len(token) > LONGEST_TOKEN:
+            return None
+        return self._remembers(hashlib.sha256(token.encode("utf-8", "replace")).digest(), self._now())
+
+    def _remembers(self, name: bytes, now: datetime) -> Caller | None:
+        with self._lock:
+            until, caller = self._known.get(name, (now, None))
+        return caller if now < until else None
 
     def _ask(self, token: str) -> Caller:
         asked, keystone = "check a caller's token", self._sessions.own().identity

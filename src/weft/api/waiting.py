@@ -1,0 +1,133 @@
+"""Long polls: requests that are answered when a pod has come somewhere. One that waits is a future, and no thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import cast
+from uuid import UUID
+
+from fastapi import Request as HttpRequest
+from starlette.requests import ClientDisconnect
+
+from weft.api.connections import most_connections
+from weft.app.service import Service
+from weft.engine.records import FoundPod
+from weft.model.errors import InputError
+from weft.model.pod import PodState
+
+LONGEST_WAIT = 60.0
+"""Maximum `wait`, in seconds."""
+LONGEST_GATHER = 10.0
+"""Maximum `gather`, in seconds."""
+GATHER = 0.2
+"""Seconds after the first event that was waited for in which further ones are collected, unless `gather` says more."""
+
+
+class WaitingRoom:
+    """The requests that wait in this process.
+
+    Args:
+        most: beyond so many the one that has waited longest is answered: connections are left for other requests.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most or max(1, most_connections() // 2)
+        self._places: OrderedDict[object, Callable[[], None]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def end_all(self) -> None:
+        """Answer everybody now: the server stops."""
+        for end in self._places.values():
+            end()
+
+    async def wait(
+        self,
+        http: HttpRequest,
+        verbs: Service,
+        pod_id: UUID,
+        over: Callable[[FoundPod], bool],
+        seconds: float,
+    ) -> None:
+        """Until it is over for the pod, or there is no such pod, or the time is. Raises `ClientDisconnect`."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def end() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        def seen(pod: FoundPod | None) -> None:
+            if pod is None or over(pod):
+                with suppress(RuntimeError):  # the server's loop has ended
+                    loop.call_soon_threadsafe(end)
+
+        gone = asyncio.create_task(_gone(http))
+        gone.add_done_callback(lambda _: end())
+        timer = loop.call_later(seconds, end)
+        try:
+            with self._place(end), verbs.watching(pod_id, seen):
+                await ended
+            if gone.done():
+                raise ClientDisconnect
+        finally:
+            timer.cancel()
+            gone.cancel()
+
+    @contextmanager
+    def _place(self, end: Callable[[], None]) -> Generator[None]:
+        mine = object()
+        self._places[mine] = end
+        if len(self._places) > self.most:
+            self._places.popitem(last=False)[1]()
+        try:
+            yield
+        finally:
+            self._places.pop(mine, None)
+
+
+def room_of(http: HttpRequest) -> WaitingRoom:
+    """That of the application."""
+    return cast(WaitingRoom, http.app.state.waiting)
+
+
+async def _gone(http: HttpRequest) -> None:
+    """Ends when the client closes its connection."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+
+
+def states_of(text: str | None) -> frozenset[PodState]:
+    """The states in `until`. Raises `InputError` for one that there isn't."""
+    allowed = f"states of a pod, separated by commas: {', '.join(PodState)}"
+    names = [name.strip() for name in (text or "").split(",")]
+    wrong = [name for name in names if name not in PodState.__members__]
+    if wrong:
+        raise InputError("until", wrong[0] or text, allowed)
+    return frozenset(PodState(name) for name in names)
+
+
+def seconds_of(field: str, text: str | None, longest: float, default: float = 0.0) -> float:
+    """A number of seconds in a query. Raises `InputError`."""
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= longest:
+        raise InputError(field, text, f"a number of seconds from 0 to {longest:.0f}")
+    return value
+
+
+def sequence_of(field: str, text: str | None) -> int:
+    """An event's sequence in a query. Raises `InputError`."""
+    if text is None:
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InputError(field, text, "the sequence of an event, such as 17")
+    return int(text)

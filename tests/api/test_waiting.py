@@ -1,0 +1,356 @@
+"""Long polls: until a pod is in a state, and for events; who waits costs no thread and is answered whatever happens."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from httpx import Client
+
+from tests.helpers.doors import ORDER, DoorsHouse
+from weft.api.app import create_app
+from weft.api.connections import configured, raise_file_limit
+from weft.api.server import _Server, listening
+from weft.api.waiting import WaitingRoom
+from weft.model.pod import PodState, wait_is_over
+from weft.testing.callers import by, tokens
+from weft.testing.keystone import FakeIdentity
+from weft.testing.serving import served
+
+AT_ONCE = 10.0
+"""Seconds: what takes less was not waited for until its 60 s were over."""
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+@pytest.fixture
+def app(doors: DoorsHouse, identity: FakeIdentity) -> FastAPI:
+    return create_app(doors.service, identity)
+
+
+@pytest.fixture
+def url(app: FastAPI) -> Iterator[str]:
+    with served(app) as address:
+        yield address
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with httpx.Client(base_url=url, headers=by("a-member"), trust_env=False, timeout=100) as made:
+        yield made
+
+
+def room(app: FastAPI) -> WaitingRoom:
+    return app.state.waiting
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def ask(client: Client, **given: object) -> httpx.Response:
+    return client.get("/v1/pods/train", params={"wait": 60, **given})
+
+
+def timed(client: Client, **given: object) -> tuple[dict[str, Any], float]:
+    began = time.monotonic()
+    answer = ask(client, **given)
+    assert answer.status_code == 200, answer.text
+    return answer.json(), time.monotonic() - began
+
+
+def waiting_for(
+    pool: ThreadPoolExecutor, client: Client, app: FastAPI, **given: object
+) -> Future[httpx.Response]:
+    """A request that waits by now."""
+    before = len(room(app))
+    asked = pool.submit(ask, client, **given)
+    until(lambda: len(room(app)) > before)
+    return asked
+
+
+def test_who_waits_is_answered_when_the_pod_is_there(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    """Late: READY, and RELEASED. The answer is the whole pod, with its generation."""
+    made = client.post("/v1/pods", json=ORDER).json()
+    ready = waiting_for(pool, client, app, until="READY")
+    doors.finish("train")
+    answer = ready.result(AT_ONCE)
+    assert (answer.json()["state"], answer.headers["etag"], len(answer.json()["servers"])) == (
+        "READY",
+        '"1"',
+        2,
+    )
+    gone = waiting_for(pool, client, app, until="RELEASED,FAILED")
+    client.post("/v1/pods/train/release")
+    doors.finish("train")
+    assert gone.result(AT_ONCE).json()["state"] == "RELEASED"
+    # The name is free again; by id it is the same one still.
+    client.post("/v1/pods", json=ORDER)
+    old = client.get(f"/v1/pods/{made['id']}", params={"until": "RELEASED", "wait": 60})
+    assert old.json()["id"] == made["id"] and old.json()["state"] == "RELEASED"
+    assert len(room(app)) == 0
+
+
+def test_what_is_so_already_or_never_will_be_is_answered_at_once(client: Client, doors: DoorsHouse) -> None:
+    client.post("/v1/pods", json=ORDER)
+    assert timed(client, until="PLACED")[0]["state"] == "PLACED"
+    doors.finish("train")
+    for state in ("READY", " READY , FAILED", "PLACED", "BOOTING"):
+        pod, took = timed(client, until=state)
+        assert pod["state"] == "READY" and took < AT_ONCE
+    client.post("/v1/pods/train/release")
+    doors.finish("train")
+    for state in ("READY", "RELEASING", "FAILED", "RELEASED"):
+        pod, took = timed(client, until=state)
+        assert pod["state"] == "RELEASED" and took < AT_ONCE
+
+
+def test_a_pod_that_failed_ends_a_wait_but_for_its_release(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    doors.break_servers()
+    client.post("/v1/pods", json=ORDER)
+    ready = waiting_for(pool, client, app, until="READY")
+    assert doors.finish("train").state is PodState.FAILED
+    assert ready.result(AT_ONCE).json()["state"] == "FAILED"
+    assert timed(client, until="READY")[1] < AT_ONCE
+    gone = waiting_for(pool, client, app, until="RELEASED")
+    client.post("/v1/pods/train/release")
+    doors.finish("train")
+    assert gone.result(AT_ONCE).json()["state"] == "RELEASED"
+
+
+def test_a_wait_ends_with_the_pod_as_it_is(client: Client) -> None:
+    client.post("/v1/pods", json=ORDER)
+    assert ask(client, until="READY", wait=0.05).json()["state"] == "PLACED"
+    assert client.get("/v1/pods/train?until=READY").json()["state"] == "PLACED", "without wait it doesn't"
+
+
+def test_a_change_under_way_is_waited_for(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    """A READY pod that is being changed isn't READY as it was ordered."""
+    client.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    more = {**ORDER, "nodes": {**ORDER["nodes"], "count": 3}}
+    assert client.put("/v1/pods/train", json=more).json()["outcome"] == "changed"
+    waiting = waiting_for(pool, client, app, until="READY")
+    until(lambda: doors.finish("train").changed_at is None or doors.worker.run_once() is None)
+    while doors.store.find_pod("train", "id-of-team-a").changed_at is not None:
+        doors.store.wake(doors.store.find_pod("train", "id-of-team-a").id)
+        doors.worker.run_once()
+    pod = waiting.result(AT_ONCE).json()
+    assert (pod["state"], pod["changing_since"], len(pod["servers"])) == ("READY", None, 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "says"),
+    [
+        ("until=REDY", "until", "states of a pod, separated by commas: PENDING, PLACED"),
+        ("until=", "until", "READY"),
+        ("until=READY,,FAILED", "until", "READY"),
+        ("wait=5", "until", "READY"),
+        ("until=READY&wait=61", "wait", "a number of seconds from 0 to 60"),
+        ("until=READY&wait=x", "wait", "a number of seconds"),
+        ("until=READY&wait=nan", "wait", "a number of seconds"),
+        ("until=READY&wait=-1", "wait", "a number of seconds"),
+    ],
+)
+def test_what_cant_be_waited_for_is_told(client: Client, query: str, field: str, says: str) -> None:
+    """One sentence with the field and what is allowed; and nothing to those who may not see the pod."""
+    client.post("/v1/pods", json=ORDER)
+    answer = client.get(f"/v1/pods/train?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field and says in answer.json()["detail"]
+    for headers, status in ((by(""), 401), (by("b-member"), 404), (by("roleless"), 404)):
+        assert client.get(f"/v1/pods/train?{query}", headers=headers).status_code == status
+
+
+def test_who_may_not_see_a_pod_does_not_wait_for_it(client: Client, app: FastAPI) -> None:
+    """By name and id, the same 404 at once as for one that isn't there."""
+    pod = client.post("/v1/pods", json=ORDER).json()
+    for name in ("train", pod["id"], "nix"):
+        for tail in ("?until=READY&wait=60", "/events?after=999999&wait=60"):
+            answer = client.get(f"/v1/pods/{name}{tail}", headers=by("b-member"))
+            assert (answer.status_code, answer.elapsed.total_seconds() < AT_ONCE) == (404, True)
+    assert client.get("/v1/pods/nix?until=READY&wait=60").status_code == 404
+
+
+def test_a_token_that_was_revoked_meanwhile_is_refused(
+    client: Client, app: FastAPI, doors: DoorsHouse, identity: FakeIdentity, pool: ThreadPoolExecutor
+) -> None:
+    client.post("/v1/pods", json=ORDER)
+    ready = waiting_for(pool, client, app, until="READY")
+    del identity.tokens["a-member"]
+    doors.finish("train")
+    assert ready.result(AT_ONCE).status_code == 401
+
+
+def test_hundreds_wait_without_a_thread_or_connection(
+    url: str, client: Client, app: FastAPI, doors: DoorsHouse
+) -> None:
+    """All are answered; meanwhile others are served, and the database is asked by one."""
+    client.post("/v1/pods", json=ORDER)
+    raise_file_limit()  # as `weft serve` does
+    room(app).most, threads = 1000, threading.active_count()
+    parts = httpx.URL(url)
+    request = "GET /v1/pods/train?until=READY&wait=60 HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\n\r\n"
+    sockets: list[socket.socket] = []
+    try:
+        for _ in range(300):
+            sockets.append(socket.create_connection((parts.host, parts.port), timeout=100))
+            sockets[-1].sendall(request.encode())
+        until(lambda: len(room(app)) == len(sockets), 100)
+        assert threading.active_count() <= threads + 45, (
+            "the server's own threads for requests, and the lookout"
+        )
+        with psycopg.connect(doors.database.url) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM pg_stat_activity").fetchone() or (0,)
+            assert count < 40
+        assert client.get("/v1/pods").json()["pods"][0]["state"] == "PLACED"
+        doors.finish("train")
+        for one in sockets:
+            assert b"200 OK" in one.recv(200)
+    finally:
+        for one in sockets:
+            one.close()
+    until(lambda: len(room(app)) == 0)
+
+
+def test_of_too_many_the_one_that_waited_longest_is_answered(
+    client: Client, app: FastAPI, pool: ThreadPoolExecutor
+) -> None:
+    """With the pod as it is: nobody is refused, and connections are left for others."""
+    client.post("/v1/pods", json=ORDER)
+    room(app).most = 2
+    first, second = (waiting_for(pool, client, app, until="READY") for _ in range(2))
+    third = pool.submit(ask, client, until="READY")
+    assert first.result(AT_ONCE).json()["state"] == "PLACED"
+    assert not second.done() and not third.done()
+    until(lambda: len(room(app)) == 2)
+    room(app).end_all()
+
+
+def test_a_client_that_goes_away_is_waited_for_no_more(url: str, client: Client, app: FastAPI) -> None:
+    """Its place is free at once, and the log has no error."""
+    client.post("/v1/pods", json=ORDER)
+    parts = httpx.URL(url)
+    for path in ("train?until=READY&wait=60", "train/events?after=999999&wait=60"):
+        one = socket.create_connection((parts.host, parts.port))
+        head = f"GET /v1/pods/{path} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\n\r\n"
+        one.sendall(head.encode())
+        until(lambda: len(room(app)) == 1)
+        one.close()
+        until(lambda: len(room(app)) == 0, AT_ONCE)
+
+
+def test_a_server_that_stops_answers_those_who_wait(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
+    """At once, with the pod as it is; the next server is asked again."""
+    app = create_app(doors.service, FakeIdentity(tokens()))
+    listener = listening("127.0.0.1", 0)
+    server = _Server(configured(app), app.state.waiting)
+    thread = threading.Thread(target=uvicorn.Server.run, args=(server, [listener]), daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with httpx.Client(base_url=base, headers=by("a-member"), trust_env=False, timeout=100) as client:
+        client.post("/v1/pods", json=ORDER)
+        asked = waiting_for(pool, client, app, until="READY")
+        server.should_exit = True
+        assert asked.result(AT_ONCE).json()["state"] == "PLACED"
+        thread.join(AT_ONCE)
+    assert not thread.is_alive()
+    listener.close()
+
+
+def test_the_database_connection_is_cut_while_one_waits(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    """Listener and pool connect again, and who waits is told."""
+    client.post("/v1/pods", json=ORDER)
+    ready = waiting_for(pool, client, app, until="READY")
+    with psycopg.connect(doors.database.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    until(lambda: _survives(lambda: doors.store.which_pod("train", "id-of-team-a")))
+    doors.finish("train")
+    assert ready.result(30).json()["state"] == "READY"
+
+
+def _survives(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except Exception:
+        return False
+    return True
+
+
+def test_events_that_come_together_are_told_together(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    """`gather` collects; the order of all is kept, and none is told twice."""
+    client.post("/v1/pods", json=ORDER)
+    last = client.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
+    asked = pool.submit(client.get, "/v1/pods/train/events", params={"after": last, "wait": 60, "gather": 3})
+    until(lambda: len(room(app)) == 1)
+    pod = doors.store.find_pod("train", "id-of-team-a")
+    doors.store.release(pod.id, "first")
+    until(lambda: len(room(app)) == 0)
+    with psycopg.connect(doors.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO event (owner_id, at, type, message) VALUES (%s, now(), 'x', 'y')", [pod.id]
+        )
+    events = asked.result(30).json()["events"]
+    assert len(events) == 2 and events[0]["sequence"] < events[1]["sequence"]
+    assert client.get(f"/v1/pods/train/events?after={events[-1]['sequence']}").json() == {"events": []}
+
+
+@pytest.mark.parametrize(
+    ("goal", "state", "changing", "over"),
+    [
+        ("READY", "READY", False, True),
+        ("READY", "READY", True, False),
+        ("READY", "DEGRADED", False, False),
+        ("READY", "PENDING", False, False),
+        ("READY", "FAILED", False, True),
+        ("READY", "RELEASING", False, True),
+        ("DEGRADED", "DEGRADED", True, True),
+        ("RELEASED", "FAILED", False, False),
+        ("RELEASED RELEASING", "FAILED", False, False),
+        ("READY RELEASED", "FAILED", False, True),
+        ("RELEASED", "RELEASING", False, False),
+        ("FAILED", "READY", False, False),
+        ("FAILED", "RELEASING", False, True),
+        ("PLACED", "READY", False, True),
+        ("PLACED", "BOOTING", False, False),
+        ("READY RELEASED", "RELEASING", False, False),
+    ],
+)
+def test_when_a_wait_is_over(goal: str, state: str, changing: bool, over: bool) -> None:
+    states = {PodState(one) for one in goal.split()}
+    assert wait_is_over(states, PodState(state), changing) is over
+
+
+def test_every_wait_is_over_at_the_end() -> None:
+    for goal in PodState:
+        assert wait_is_over({goal}, PodState.RELEASED, False)

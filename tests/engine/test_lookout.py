@@ -1,0 +1,199 @@
+"""The lookout: who waits for a pod is told how it is now and after its events, without a thread or query of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from tests.engine.house import House
+from tests.engine.timehouse import make
+from weft.engine import lookout as module
+from weft.engine.listener import Listener
+from weft.engine.lookout import Lookout
+from weft.engine.pulse import Pulse
+from weft.engine.records import FoundPod
+from weft.model.errors import TemporaryError
+from weft.model.pod import PodState
+
+pytestmark = pytest.mark.database
+LONG = 20.0
+
+
+class Deaf:
+    """A listener that hears nothing: what the lookout finds, it finds by itself."""
+
+    def add_follower(self, follower: object) -> None:
+        self.follower = follower
+
+
+class Eye:
+    """What somebody who waits was told."""
+
+    def __init__(self) -> None:
+        self.told: queue.Queue[FoundPod | None] = queue.Queue()
+
+    def __call__(self, pod: FoundPod | None) -> None:
+        self.told.put(pod)
+
+    def next(self) -> FoundPod | None:
+        return self.told.get(timeout=LONG)
+
+    def until(self, state: PodState) -> FoundPod:
+        while (pod := self.next()) is None or pod.state is not state:
+            pass
+        return pod
+
+
+@pytest.fixture
+def lookout(house: House) -> Iterator[Lookout]:
+    listener = Listener(house.database.url)
+    yield Lookout(house.database, listener)
+    listener.close()
+
+
+def pods(house: House, number: int) -> list[UUID]:
+    return [house.order(make(f"p{n}", 1)).id for n in range(number)]
+
+
+def looks(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pods each statement of the lookout has asked for."""
+    asked: list[int] = []
+    real = module.Lookout._tell
+
+    def counted(self: Lookout, due: set[str]) -> None:
+        asked.append(len(due))
+        real(self, due)
+
+    monkeypatch.setattr(module.Lookout, "_tell", counted)
+    return asked
+
+
+def test_one_is_told_how_it_is_now_and_after_each_event(house: House, lookout: Lookout) -> None:
+    """The first time without any event: what happened before one waited isn't missed."""
+    pod = house.ready()
+    eye = Eye()
+    with lookout.watching(pod.id, eye):
+        now = eye.next()
+        assert now == house.store.which_pod(str(pod.id), None) and now.state is PodState.READY
+        house.release(pod)
+        while (later := eye.next()) is None or later.last_event == now.last_event:
+            pass
+        house.run(pod, PodState.RELEASED)
+        eye.until(PodState.RELEASED)
+
+
+def test_of_a_pod_that_is_none_one_is_told_so(lookout: Lookout) -> None:
+    eye = Eye()
+    with lookout.watching(uuid4(), eye):
+        assert eye.next() is None
+
+
+def test_a_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a listener the lookout sees it by itself, a while later."""
+    monkeypatch.setattr(module, "LOOK_EVERY", 0.2)
+    lookout = Lookout(house.database, Deaf())  # type: ignore[arg-type]
+    pod, eye = house.ready(), Eye()
+    with lookout.watching(pod.id, eye):
+        house.release(pod)
+        house.run(pod, PodState.RELEASED)
+        eye.until(PodState.RELEASED)
+    lookout.stop()
+
+
+def test_events_of_other_pods_ask_the_database_nothing(
+    house: House, lookout: Lookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand wait for one pod, and another one has events: none of them is told, nothing is read."""
+    mine, other = pods(house, 2)
+    asked = looks(house, monkeypatch)
+    eye, first, last = Eye(), Eye(), Eye()
+    with ExitStack() as all_, psycopg.connect(house.database.url, autocommit=True) as connection:
+        for _ in range(1000):
+            all_.enter_context(lookout.watching(mine, eye))
+        all_.enter_context(lookout.watching(mine, first))
+        first.next()
+        before = len(asked)
+        for _ in range(50):
+            connection.execute("SELECT pg_notify('weft_event', %s)", [str(other)])
+        # Notifications come in order: once this one was heard, those before it were too.
+        connection.execute("SELECT pg_notify('weft_event', %s)", [str(mine)])
+        all_.enter_context(lookout.watching(mine, last))
+        last.next()
+        assert set(asked[before:]) == {1} and len(asked) - before <= 3
+
+
+def test_many_events_of_many_pods_are_one_statement(
+    house: House, lookout: Lookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each who waits is told of its own pod only."""
+    monkeypatch.setattr(module, "GATHER", 0.5)
+    ids = pods(house, 8)
+    asked = looks(house, monkeypatch)
+    eyes = {pod_id: Eye() for pod_id in ids}
+    with ExitStack() as all_:
+        for pod_id, eye in eyes.items():
+            all_.enter_context(lookout.watching(pod_id, eye))
+        assert all((now := eye.next()) is not None and now.id == pod_id for pod_id, eye in eyes.items())
+        for _ in range(20):
+            for pod_id in ids:
+                lookout.came(str(pod_id))
+        assert all((now := eye.next()) is not None and now.id == pod_id for pod_id, eye in eyes.items())
+    assert len(asked) <= 6, asked
+
+
+def test_those_who_wait_no_more_are_forgotten(house: House, lookout: Lookout) -> None:
+    (pod_id,) = pods(house, 1)
+    one, two = Eye(), Eye()
+    with lookout.watching(pod_id, two):
+        with lookout.watching(pod_id, one):
+            one.next()
+        assert len(lookout._waiting[str(pod_id)]) == 1
+    assert lookout._waiting == {}
+
+
+def test_it_outlives_what_it_meets(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that is away, and a defect: those who wait are told later, and /readyz says what is wrong."""
+    monkeypatch.setattr(module, "AFTER_TROUBLE", 0.01)
+    pulse, listener = Pulse(), Deaf()
+    lookout = Lookout(house.database, listener, pulse)  # type: ignore[arg-type]
+    errors: list[Exception] = [TemporaryError("a", "b", "c"), RuntimeError("d")]
+    real = lookout._tell
+
+    def failing(due: set[str]) -> None:
+        if errors:
+            raise errors.pop(0)
+        real(due)
+
+    monkeypatch.setattr(lookout, "_tell", failing)
+    (pod_id,) = pods(house, 1)
+    eye = Eye()
+    with lookout.watching(pod_id, eye):
+        assert eye.next() is not None
+        assert errors == []
+    lookout.stop()
+    assert pulse.checks() == {"lookout": "ok"}
+
+
+def test_it_ends_with_the_listener(house: House) -> None:
+    """No thread is left, and who waits then waits for its time."""
+    listener = Listener(house.database.url)
+    lookout, (pod_id,) = Lookout(house.database, listener), pods(house, 1)
+    eye = Eye()
+    with lookout.watching(pod_id, eye):
+        eye.next()
+        listener.close()
+        assert not [t for t in threading.enumerate() if t is lookout._thread]
+    with lookout.watching(pod_id, eye):
+        pass
+
+
+def test_no_thread_before_anybody_waits(house: House) -> None:
+    listener = Listener(house.database.url)
+    assert Lookout(house.database, listener)._thread is None
+    listener.close()
