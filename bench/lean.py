@@ -6,7 +6,7 @@ would be most of the time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from weft.model.errors import OutsideError
 from weft.model.order import Order
@@ -32,6 +32,8 @@ class LeanCloud(FakeCloud):
         self.boot = boot
         self._of_pod: dict[str, dict[str, Thing]] = {}
         self._on_hosts: dict[str, dict[str, Thing]] = {}
+        self._listed: dict[str, OnHost] | None = None
+        self._others: tuple[str, ...] = ()
         self._numbers: dict[str, set[int]] = {}
 
     def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
@@ -81,6 +83,7 @@ class LeanCloud(FakeCloud):
         mine[resource.key] = thing
         if server:
             self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
+            self._listed = None
         elif resource.kind is Kind.NETWORK:
             segment = thing.fields["segment"]
             assert isinstance(segment, int)  # the bench's sites have VLANs
@@ -110,6 +113,7 @@ class LeanCloud(FakeCloud):
                     continue
                 if thing.kind is Kind.SERVER:
                     self._on_hosts[str(thing.fields["host"])].pop(thing.id)
+                    self._listed = None
                     self._endings[thing.id] = Ending(
                         Ended.DESTROYED, "destroyed by its host", self.clock.now()
                     )
@@ -134,10 +138,17 @@ class LeanCloud(FakeCloud):
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         with self._lock:
-            return {
-                host: OnHost(tuple(Occupant(i, "", nova=True) for i in self._on_hosts.get(host, ())))
-                for host in self.offers.hosts
-            }
+            if self._listed is None:  # as a cloud's driver has it: the same until it is listed again
+                self._listed = {
+                    host: OnHost(tuple(Occupant(i, "", nova=True) for i in self._on_hosts.get(host, ())))
+                    for host in self.offers.hosts
+                }
+                self._listed |= {host: OnHost((Occupant(host, "", nova=True),)) for host in self._others}
+            return self._listed
+
+    def list_on(self, hosts: Iterable[str]) -> None:
+        """A listing has a server on each of these hosts, beside what was created."""
+        self._others, self._listed = tuple(hosts), None
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         self._call("occupants", None)

@@ -53,7 +53,9 @@ class Bench:
 
 
 def fill(made: Bench, pods: int) -> None:
-    """So many pods of one node, claimed as orders do it, on the first nodes; nothing of them is outside."""
+    """So many pods of one node, claimed as orders do it, on the first nodes; the cloud lists a server on each, and
+    nothing else of them is outside.
+    """
     site, order = made.keeper.site(), Order.model_validate({"name": "full-0", "nodes": {**_ONE}})
     can = {name: fabric.capabilities for name, fabric in made.keeper.world().fabrics.items()}
     plan = make_plan(NOT_ORDERED, "full", order, site, Occupancy(), UsedNumbers(), can)
@@ -62,6 +64,8 @@ def fill(made: Bench, pods: int) -> None:
     for number in range(pods):
         with made.database.transaction() as tx:
             made.store.insert_pod(tx, _copy(plan, number), "full", "bench", delay=86_400.0)
+    hosts = {n.name: n.nova_host for n in site.nodes}
+    made.cloud.list_on(hosts[f"gpu{number}"] for number in range(pods))
 
 
 _ONE = {"count": 1, "flavor": "gpu8", "image": "ubuntu"}

@@ -23,7 +23,9 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import QueuePolicy
 from weft.planning.place.placement import place
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import Leases
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.resolve import resolve
@@ -78,7 +80,7 @@ class World:
     def book(self) -> Book:
         kept = [replace(k, start=max(k.start, EPOCH)) for k in self.bookings]
         return Book(
-            tuple(self.leases.values()),
+            Leases.of(self.leases.values()),
             tuple(k for k in kept if k.came is None),
             (),
             tuple(k for k in kept if k.came is not None),

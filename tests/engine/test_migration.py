@@ -61,7 +61,7 @@ def test_pods_of_the_first_version_are_taken_over(
         pod = store.find_pod("train", "team-a")
         assert pod.order == plan.order and pod.placed == plan
         assert [(p.name, p.nodes) for p in store.summaries(PodSearch(), "team-a")] == [("train", 2)]
-        lease = store.capacity().book().leases[0]
+        (lease,) = store.capacity().book().leases
         assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
         assert pod.spares == () and pod.held == pod.nodes
         assert store.retry(pod.id, "retry requested") is PodState.DEGRADED

@@ -328,6 +328,7 @@ class Counted:
 class _CountedTx:
     def __init__(self, tx: Tx, asked: list[str]) -> None:
         self._tx, self._asked = tx, asked
+        self.kept, self.given, self.learn = tx.kept, tx.given, tx.learn
 
     def __getattr__(self, what: str) -> Any:
         def ask(name: str = "time", /, *rows: Any, **values: Any) -> Any:

@@ -72,6 +72,7 @@ class Turns:
     def _remains(self, database: Database, before: set[threading.Thread]) -> str:
         """Why another test must not have this database, or nothing."""
         database.clock = None
+        database.forget()  # rows are taken away behind its back
         pool = database._pool  # pyright: ignore[reportPrivateUsage]
         stats = pool.get_stats()
         if pool.closed or stats["pool_available"] != stats["pool_size"] or stats.get("requests_waiting"):

@@ -30,7 +30,8 @@ from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
-from weft.planning.queue.book import Keep, booked, when
+from weft.planning.queue.book import booked, when
+from weft.planning.queue.keep import Keep
 from weft.planning.shapes.orderdiff import asks_no_more, order_change, waiting_change
 from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import shape_of

@@ -22,8 +22,9 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import Book, Keep, booked, entry, names, when
+from weft.planning.queue.book import Book, booked, entry, names, when
 from weft.planning.queue.forecast import expected_starts
+from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import Queue, QueueSettings
 from weft.planning.queue.shares import Sharer, look
 from weft.planning.queue.turns import Candidate, Turns

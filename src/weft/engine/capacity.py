@@ -1,21 +1,24 @@
-"""What is held, booked, reserved and out of order: read from the database in one transaction."""
+"""What is held, booked, reserved and out of order: brought up to date from the database in one statement."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
 from weft.engine.database import Row, Tx
-from weft.engine.partholds import part_of, promised_parts
-from weft.model.placement import Occupancy, Part
+from weft.engine.partholds import promised_parts
+from weft.engine.postgres import time_in_json
+from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
-from weft.model.spaces import SEGMENT, VLAN
-from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import NO_TERMS, Terms
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import Leases
 
 GONE_FOR = timedelta(minutes=15)
 """Longer than a listing of the hosts is cached."""
@@ -23,7 +26,7 @@ GONE_FOR = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What is held by whom, read in one transaction.
+    """What is held by whom, at one moment.
 
     Attributes:
         holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and the
@@ -36,6 +39,7 @@ class Capacity:
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw go within the last `GONE_FOR`.
+        leases: the same holds, as the book has them; None: made when they are asked for.
     """
 
     holds: Mapping[str, Row]
@@ -47,66 +51,57 @@ class Capacity:
     shared: Sequence[Row] = ()
     parts: Sequence[Row] = ()
     gone: frozenset[str] = frozenset()
+    leases: Leases | None = None
+
+    @classmethod
+    def of(cls, counted: Counted, at: datetime, gone: frozenset[str]) -> Capacity:
+        """Args: at: reservations that have ended by then are left out."""
+        some = counted.in_parts.values()
+        reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
+        return cls(
+            holds=counted.holds,
+            quarantines=counted.quarantines,
+            used=counted.used(),
+            promises=sorted(counted.promised.values(), key=lambda r: (r["start_at"], r["pod_id"])),
+            reservations=sorted(reservations, key=lambda r: (r["start_at"], r["name"])),
+            places=[row for one in some for row in one.places],
+            shared=[row for one in some for row in one.holds if not row["whole"]],
+            parts=[row for one in some for row in one.parts],
+            gone=gone,
+            leases=counted.leases,
+        )
 
     @property
-    def held(self) -> frozenset[str]:
+    def held(self) -> Set[str]:
         """Nodes that pods hold, whole or in part."""
-        return frozenset(self.holds).union(row["node"] for row in self.shared)
-
-    def occupancy(self) -> Occupancy:
-        return Occupancy(
-            busy={node: row["pod"] for node, row in self.holds.items()},
-            quarantined={node: row["reason"] for node, row in self.quarantines.items()},
-        )
+        shared = {row["node"] for row in self.shared}
+        return shared.union(self.holds) if shared else self.holds.keys()
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
         """What is out of order. A machine that is bound to the pod that holds it is fine."""
-        own = self.holds.keys() & site.machine_by_name.keys()
+        machines, holds = site.machine_by_name, self.holds
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
-            down={node: why for node, why in down.items() if node not in own},
+            down={node: why for node, why in down.items() if not (node in machines and node in holds)},
         )
 
     def book(self) -> Book:
         """What is known about the future, in POSIX time, pods by id. A requested release is due now."""
-        rows: dict[UUID, Row] = {}
-        nodes: dict[UUID, list[str]] = {}
-        for node, row in self.holds.items():
-            rows[row["pod_id"]] = row
-            nodes.setdefault(row["pod_id"], []).append(node)
-        parts: dict[UUID, list[tuple[str, Part]]] = {}
-        for row in self.parts:
-            parts.setdefault(row["pod_id"], []).append((row["node"], part_of(row)))
-        for row in (*self.places, *self.shared):
-            rows.setdefault(row["pod_id"], row)
-            nodes.setdefault(row["pod_id"], []).append(row["node"])
-        leases = [
-            Keep(
-                str(pod),
-                row["project_id"],
-                tuple(sorted(nodes[pod])),
-                row["since"].timestamp(),
-                seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
-                row["pod"],
-                _terms(row),
-                tuple(parts.get(pod, ())),
-            )
-            for pod, row in rows.items()
-        ]
-        promises = [_keep(r, str(r["pod_id"]), r["pod"], _terms(r)) for r in self.promises]
+        leases = _leases(self) if self.leases is None else self.leases
+        promises = [_keep(r, str(r["pod_id"]), r["pod"], terms_of_row(r)) for r in self.promises]
         opened = tuple(k for k in promises if k.came is not None)
         blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
-        return Book(
-            tuple(sorted(leases, key=lambda k: k.name)),
-            tuple(k for k in promises if k.came is None),
-            tuple(blocks),
-            opened,
-        )
+        return Book(leases, tuple(k for k in promises if k.came is None), tuple(blocks), opened)
 
 
-def seconds_of(moment: datetime | None) -> float:
-    """POSIX time; None is never."""
-    return FOREVER if moment is None else moment.timestamp()
+def _leases(capacity: Capacity) -> Leases:
+    rows: dict[UUID, list[Row]] = {}
+    parts: dict[UUID, list[Row]] = {}
+    for row in (*capacity.holds.values(), *capacity.places, *capacity.shared):
+        rows.setdefault(row["pod_id"], []).append(row)
+    for row in capacity.parts:
+        parts.setdefault(row["pod_id"], []).append(row)
+    return Leases.of(lease_of(pod, mine, parts.get(pod, ())) for pod, mine in rows.items())
 
 
 def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
@@ -116,40 +111,49 @@ def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
     return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts, came)
 
 
-def _terms(row: Row) -> Terms:
-    return Terms(
-        row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this process has counted, by the snapshot of one statement.
+
+    Attributes:
+        since: that snapshot.
+        server: when the server started that told so.
+    """
+
+    counted: Counted
+    since: str | None = None
+    server: str | None = None
+
+
+_EMPTY = _Known(Counted())
+
+
+def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
+    """Holds, bookings and what is out of order, as the caller's transaction sees them now. Reads no documents.
+
+    What the process has counted before is brought up to date: any number of threads and processes may do so at the
+    same time, with the lock or without.
+
+    Args:
+        lock: take `lock_capacity` before, in the same round trip.
+    """
+    known = tx.kept.get(_Known, _EMPTY)
+    values = {"since": known.since, "server": known.server, "at": tx.given, "gone": GONE_FOR}
+    rows = (
+        tx.rows_after("lock_capacity", "capacity_changes", **values)
+        if lock
+        else tx.rows("capacity_changes", **values)
     )
-
-
-def _under(prefix: str, numbers: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
-    """Numbers held in the spaces with a prefix, by the rest of their names."""
-    return {s.removeprefix(prefix): frozenset(n) for s, n in numbers.items() if s.startswith(prefix)}
-
-
-def read_capacity(tx: Tx) -> Capacity:
-    """Holds, bookings and what is out of order, in the caller's transaction. Reads no documents."""
-    numbers: dict[str, set[int]] = {}
-    for row in tx.rows("number_holds"):
-        numbers.setdefault(row["space"], set()).add(row["number"])
-    subnets: dict[str, dict[str, set[str]]] = {"rdma": {}, "management": {}}
-    for row in tx.rows("subnet_holds"):
-        subnets[row["plane"]].setdefault(row["cloud"], set()).add(row["cidr"])
-    held = tx.rows("node_holds")
-    return Capacity(
-        holds={row["node"]: row for row in held if row["whole"]},
-        shared=[row for row in held if not row["whole"]],
-        parts=tx.rows("part_holds"),
-        quarantines={row["node"]: row for row in tx.rows("quarantines")},
-        promises=tx.rows("promises"),
-        reservations=tx.rows("reservations", at=tx.now()),
-        places=tx.rows("place_holds"),
-        gone=frozenset(r["outside_id"] for r in tx.rows("servers_gone", since=tx.now() - GONE_FOR)),
-        used=UsedNumbers(
-            segments=_under(SEGMENT, numbers),
-            vlans=_under(VLAN, numbers),
-            rdma_cidrs={cloud: frozenset(n) for cloud, n in subnets["rdma"].items()},
-            management_cidrs={cloud: frozenset(n) for cloud, n in subnets["management"].items()},
-            spaces={s: frozenset(n) for s, n in numbers.items() if not s.startswith((SEGMENT, VLAN))},
-        ),
+    changed: dict[str, dict[str, Any]] = {"owner": {}, "quarantine": {}, "reservation": {}, "frame": {}}
+    for row in rows:
+        changed[row["what"]][row["name"]] = row["document"]
+    frame = changed["frame"][""]
+    before = Counted() if frame["whole"] else known.counted
+    counted = before.but(
+        {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
+        {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
+        {name: timed(row) if row else None for name, row in changed["reservation"].items()},
     )
+    if not frame["own"]:  # else it may have seen what is never committed
+        tx.kept[_Known] = _Known(counted, frame["since"], frame["server"])
+    return Capacity.of(counted, tx.learn(time_in_json(frame["at"])), frozenset(frame["gone"]))

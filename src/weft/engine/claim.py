@@ -34,8 +34,7 @@ def claim_now(
     """
     for _ in range(MOST_TRIES):
         with store.database.transaction() as tx:
-            tx.row("lock_capacity")
-            plan = given.plan(pod_id, project, order, read_capacity(tx), window)
+            plan = given.plan(pod_id, project, order, read_capacity(tx, lock=True), window)
             if isinstance(plan, Refusal):
                 raise refused(plan)
             store.insert_pod(tx, plan, project, user, UNCONFIRMED)

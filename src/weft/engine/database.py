@@ -33,12 +33,17 @@ class Tx:
 
     Args:
         clock: replaces PostgreSQL's time, in tests.
+        kept: what this process keeps of the database between transactions, by what it is; it may be gone at any time.
     """
 
     def __init__(
-        self, connection: psycopg.Connection[DictRow], clock: Callable[[], datetime] | None = None
+        self,
+        connection: psycopg.Connection[DictRow],
+        clock: Callable[[], datetime] | None = None,
+        kept: dict[Any, Any] | None = None,
     ) -> None:
         self._connection = connection
+        self.kept = {} if kept is None else kept
         self._clock = clock
         self._now: datetime | None = None
 
@@ -62,6 +67,12 @@ class Tx:
         self._now = at
         return at
 
+    def learn(self, at: datetime) -> datetime:
+        """Another statement has told the time: it is this transaction's, unless it had one before."""
+        if self._now is None:
+            self._now = self._clock() if self._clock else at
+        return self._now
+
     def _time(self) -> datetime:
         row = self.row("time")
         assert row is not None
@@ -70,6 +81,13 @@ class Tx:
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """All rows of a query."""
         return self._execute(name, values).fetchall()
+
+    def rows_after(self, first: str, name: str, /, **values: object) -> list[Row]:
+        """All rows of a query that runs after another one, which has no values: sent together, in one round trip."""
+        with self._connection.pipeline():
+            self._execute(first, {})
+            cursor = self._execute(name, values)
+        return cursor.fetchall()
 
     def row(self, name: str, /, **values: object) -> Row | None:
         """The first row, or None."""
@@ -114,6 +132,7 @@ class Database:
         self.url = url
         self.clock: Callable[[], datetime] | None = None
         self.monotonic: Callable[[], float] = time.monotonic
+        self._kept: dict[Any, Any] = {}
         settings = connecting(url)
         try:
             psycopg.connect(url, **settings).close()  # the pool would retry silently
@@ -145,7 +164,7 @@ class Database:
     def transaction(self) -> Generator[Tx]:
         """A transaction. Raises `TemporaryError` or `PermanentError` for database errors."""
         with self._connection() as connection, connection.transaction():
-            yield Tx(connection, self.clock)
+            yield Tx(connection, self.clock, self._kept)
 
     @contextmanager
     def statement(self) -> Generator[Tx]:
@@ -154,7 +173,7 @@ class Database:
         Reads lose nothing by it: under READ COMMITTED each statement of a transaction sees what is committed by then.
         """
         with self._connection() as connection:
-            yield Tx(connection, self.clock)
+            yield Tx(connection, self.clock, self._kept)
 
     @contextmanager
     def _connection(self) -> Generator[psycopg.Connection[DictRow]]:
@@ -165,8 +184,18 @@ class Database:
                 except psycopg.errors.ReadOnlySqlTransaction:
                     connection.close()  # after a failover the next connection may find the new primary
                     raise
+                except psycopg.IntegrityError:
+                    self.forget()  # whatever was decided by it was wrong
+                    raise
+                finally:
+                    if connection.closed:  # what was true of that server need not be true of the next one
+                        self.forget()
         except (psycopg.Error, PoolTimeout, PoolClosed) as error:
             raise outside_error(self.url, error) from error
+
+    def forget(self) -> None:
+        """Throw away what is kept between transactions; one that is under way keeps for itself alone."""
+        self._kept = {}
 
     def now(self) -> datetime:
         """The database's time; inside a transaction use `Tx.now`."""

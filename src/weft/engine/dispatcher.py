@@ -29,7 +29,7 @@ from weft.model.errors import InputError, WeftError
 from weft.model.ids import moment, span
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.queue.book import Keep
+from weft.planning.queue.keep import Keep
 from weft.planning.shapes.resolve import resolve, resolve_cloud
 from weft.planning.shapes.shape import Needs, Resolved
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
-from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_nodes
+from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_hosts
 from weft.engine.world import World
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
@@ -17,7 +17,9 @@ from weft.model.placement import FullPort, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
+from weft.planning.kept import kept
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import Terms
 from weft.planning.queue.advice import advise
 from weft.planning.queue.book import Book, when
 from weft.planning.queue.shares import Sharer, earliest
@@ -104,9 +106,9 @@ class PlanningInput:
         Raises `InputError` for names that the site doesn't know.
         """
         book, health = capacity.book(), self.health(capacity)
-        occupancy = book.occupancy(
-            health, project, window.now, window.start, window.end, window.pod, window.came
-        )
+        at = window.now, window.start, window.end
+        asks = terms_of(order, project)
+        occupancy = book.occupancy(health, project, *at, window.pod, window.came, asks)
         used = with_segments(self.site, capacity.used, self.told, self.segments)
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)
@@ -231,7 +233,7 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
             continue
         told[name] = usage.numbers
         ports += usage.tight
-    there = on_nodes(whole_nodes(site, cloud), world.clouds[cloud].servers_on_hosts())
+    there = on_nodes(whole_hosts(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
     return PlanningInput(site, world, down, told, there, tuple(ports), boots, silent, segments)
@@ -251,7 +253,9 @@ def _boots(
             found[order.boots] = error
             continue
         found[order.boots] = {
-            n.name: hosts[n.nova_host] for n in site.nodes if n.cloud == cloud and n.nova_host in hosts
+            name: hosts[host]
+            for name, host in (hosts_of(site, cloud).items() if hosts else ())
+            if host in hosts
         }
     return found
 
@@ -259,15 +263,16 @@ def _boots(
 def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> Occupancy:
     """What is out of order now, across all these inputs."""
     down: dict[str, str] = {}
+    held = capacity.book().leases.busy
     full: dict[tuple[str, str], FullPort] = {}
     unfit: dict[str, Mapping[str, str]] = {}
     for given in inputs:
         down |= {
             n.name: "none of the fabrics that it is on can be queried"
-            for n in site.nodes
-            if given.silent and n.hcas and {h.fabric for h in n.hcas} <= given.silent.keys()
+            for n in (site.nodes if given.silent else ())
+            if n.hcas and {h.fabric for h in n.hcas} <= given.silent.keys()
         }
-        down |= not_free(given.on_nodes, capacity.held, capacity.gone)
+        down |= not_free(site, given.on_nodes, held, capacity.gone)
         down |= given.down
         unfit |= {boot: nodes for boot, nodes in given.boots.items() if nodes and isinstance(nodes, Mapping)}
         for port in given.ports:
@@ -280,8 +285,32 @@ def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> O
 def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
     """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud is unreachable."""
     hosts = world.clouds[cloud].hosts()
+    nodes = hosts_of(site, cloud)
+    # Nearly always all are up, and sets say so faster than a look at each.
+    bad = set(host_names(site, cloud).difference(hosts))
+    if set(hosts.values()) != {"up"}:
+        bad |= {host for host, state in hosts.items() if state != "up"}
+    if not bad:
+        return {}
     return {
-        n.name: f"Nova host {n.nova_host} is {hosts.get(n.nova_host, 'not known to the cloud')}"
-        for n in site.nodes
-        if n.cloud == cloud and hosts.get(n.nova_host) != "up"
+        name: f"Nova host {host} is {hosts.get(host, 'not known to the cloud')}"
+        for name, host in nodes.items()
+        if host in bad
     }
+
+
+def terms_of(order: Order, project: str) -> Terms:
+    """What it asks of the leaves that it will stand on."""
+    apart = frozenset(order.locality.apart_from)
+    return Terms(project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
+
+
+@kept
+def hosts_of(site: Site, cloud: str) -> Mapping[str, str]:
+    """Node -> Nova host, of all nodes of a cloud."""
+    return {n.name: n.nova_host for n in site.nodes if n.cloud == cloud}
+
+
+@kept
+def host_names(site: Site, cloud: str) -> frozenset[str]:
+    return frozenset(hosts_of(site, cloud).values())

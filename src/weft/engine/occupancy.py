@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
 
 from weft.model.errors import UnknownError
 from weft.model.site import Node, Site
+from weft.planning.kept import kept
+from weft.planning.place.marks import Marked, marks_of
 from weft.ports.occupants import Occupants, OnHost
 
 log = logging.getLogger(__name__)
@@ -24,24 +27,46 @@ def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) ->
     return [n for n in found if n is not None and n.role == "compute" and n.cloud == cloud]
 
 
-def on_nodes(nodes: Iterable[Node], listed: Mapping[str, OnHost]) -> dict[str, OnHost]:
-    """Node -> what a listing of all hosts shows on it, where that is anything, or isn't known."""
+@kept
+def whole_hosts(site: Site, cloud: str) -> Mapping[str, str]:
+    """Node -> Nova host, of all of `whole_nodes`."""
+    return {n.name: n.nova_host for n in whole_nodes(site, cloud)}
+
+
+_seen: deque[tuple[Mapping[str, str], Mapping[str, OnHost], Mapping[str, OnHost]]] = deque(maxlen=8)
+
+
+def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[str, OnHost]:
+    """Node -> what a listing of all hosts shows on it, where that is anything, or isn't known.
+
+    A listing isn't changed once it is there; that of the last one is kept, since many orders have the same one.
+    """
+    for known_hosts, known, found in tuple(_seen):
+        if known is listed and known_hosts is hosts:
+            return found
     unlisted = OnHost(unknown=UNLISTED)
-    seen = {n.name: listed.get(n.nova_host, unlisted) for n in nodes}
-    return {name: one for name, one in seen.items() if one.occupants or one.unknown}
+    found = Marked({
+        name: one
+        for name, host in hosts.items()
+        if (one := listed.get(host, unlisted)).occupants or one.unknown
+    })  # fmt: skip
+    _seen.append((hosts, listed, found))
+    return found
 
 
-def not_free(seen: Mapping[str, OnHost], held: Collection[str], gone: Collection[str]) -> dict[str, str]:
+def not_free(
+    site: Site, seen: Mapping[str, OnHost], held: Mapping[str, str], gone: Collection[str]
+) -> dict[str, str]:
     """Node -> why it can't be given, by a listing that may be a little old.
 
     Args:
-        held: nodes that pods hold: what is on them is looked at on its own, when the pod is.
+        held: nodes that pods hold, whole or in part: what is on them is looked at on its own, when the pod is.
         gone: servers that weft itself saw go since then.
     """
     reasons: dict[str, str] = {}
-    for node, one in seen.items():
-        if node in held:
-            continue
+    marks = marks_of(site)
+    for node in marks.in_order(marks.of(seen) & ~marks.of(held)):
+        one = seen[node]
         if one.unknown:
             reasons[node] = UNLISTED
         elif any(o.id not in gone for o in one.occupants):
@@ -62,7 +87,7 @@ def strangers(
         pods: server -> name of its pod, wherever it belongs.
     """
     nodes = {n.name: n for n in whole_nodes(site, cloud)}
-    listed = on_nodes(nodes.values(), facts.servers_on_hosts())
+    listed = on_nodes(whole_hosts(site, cloud), facts.servers_on_hosts())
     suspects = [
         name
         for name, one in listed.items()

@@ -48,8 +48,19 @@ class _BoundedTime(TimestamptzLoader):
         try:
             return super().load(data)
         except (psycopg.DataError, OverflowError, ValueError):
-            text = bytes(data)
-            return FIRST if text.startswith(b"-") or text.endswith(b"BC") else LAST
+            return _beyond(bytes(data).decode())
+
+
+def time_in_json(text: str) -> datetime:
+    """A timestamptz in a JSON document that PostgreSQL made."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return _beyond(text)
+
+
+def _beyond(text: str) -> datetime:
+    return FIRST if text.startswith("-") or text.endswith("BC") else LAST
 
 
 class Stored(dict[str, Any]):

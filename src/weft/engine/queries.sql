@@ -50,6 +50,18 @@ ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at,
 -- What was sent and no generation has named yet.
 SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE generation IS NULL;
 
+-- name: mark_capacity_changes
+-- What was changed before the last mark was set may be removed from now on; the next one is set half an hour later.
+UPDATE capacity_log SET below = least(mark, pg_snapshot_xmin(pg_current_snapshot())),
+    mark = pg_snapshot_xmin(pg_current_snapshot()), marked_at = now()
+WHERE marked_at < now() - interval '30 minutes' OR mark > pg_snapshot_xmax(pg_current_snapshot());
+
+-- name: prune_capacity_changes
+-- Those below the mark; and those that came with a copy of another server's database, whose transactions aren't here.
+DELETE FROM capacity_change WHERE ctid IN (
+    SELECT c.ctid FROM capacity_change c, capacity_log l
+    WHERE c.xact < l.below OR c.xact > pg_snapshot_xmax(pg_current_snapshot()) LIMIT %(limit)s);
+
 -- name: prune_site_parts
 -- Those that were sent long ago and never named, and those that only removed generations named; in batches, and not
 -- those that somebody has in hand.
@@ -63,20 +75,71 @@ DELETE FROM site_part WHERE digest IN (
 -- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
--- name: node_holds
--- Which pod holds which node.
-SELECT h.node, h.pod_id, h.since, h.spare, h.withheld, h.whole, h.leaving, p.name AS pod, p.project_id, p.lease_end, p.wanted,
-    nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
-FROM node_hold h JOIN pod p ON p.id = h.pod_id;
+-- name: capacity_changes
+-- Who has what, and what is out of order, of all that has changed since a snapshot (`since`, of a server that started at
+-- `server`): by owner, node in quarantine and reservation; null: it is no more. Everything, if that isn't known any more.
+-- What a snapshot doesn't see is of transactions that it names as under way, and of all from its xmax on.
+WITH frame AS MATERIALIZED (
+    SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
+        pg_current_xact_id_if_assigned() IS NOT NULL AS own,
+        coalesce(%(server)s <> pg_postmaster_start_time()::text
+            OR pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())
+            -- below may be another server's, whose database this is a copy of
+            OR pg_snapshot_xmin(%(since)s::pg_snapshot) < below AND below <= pg_snapshot_xmax(pg_current_snapshot()), true) AS whole
+    FROM capacity_log
+), changed AS MATERIALIZED (
+    SELECT DISTINCT what, name FROM capacity_change WHERE NOT (SELECT whole FROM frame)
+        AND (xact >= pg_snapshot_xmax(%(since)s::pg_snapshot)
+            OR xact = ANY(ARRAY(SELECT pg_snapshot_xip(%(since)s::pg_snapshot))))
+), owners AS (
+    SELECT name::uuid AS id FROM changed WHERE what = 'owner'
+    UNION SELECT pod_id FROM node_hold WHERE (SELECT whole FROM frame)
+    UNION SELECT pod_id FROM promise WHERE (SELECT whole FROM frame)
+    UNION SELECT owner_id FROM number_hold WHERE (SELECT whole FROM frame)
+    UNION SELECT owner_id FROM stale_number WHERE (SELECT whole FROM frame)
+    UNION SELECT owner_id FROM subnet_hold WHERE (SELECT whole FROM frame)
+), quarantines AS (
+    SELECT name AS node FROM changed WHERE what = 'quarantine'
+    UNION SELECT node FROM quarantine WHERE (SELECT whole FROM frame)
+), reserved AS (
+    SELECT name FROM changed WHERE what = 'reservation'
+    UNION SELECT name FROM reservation WHERE (SELECT whole FROM frame)
+)
+SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'server', server, 'own', own, 'whole', whole,
+    'at', clock_timestamp(),
+    -- servers that were seen to be gone lately: a listing that is a little older may still show them
+    'gone', (SELECT coalesce(json_agg(outside_id), '[]') FROM resource
+        WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL
+            AND finished_at > coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)) AS document
+FROM frame
+UNION ALL SELECT 'owner', o.id::text, json_build_object(
+    'pod', (SELECT row_to_json(x) FROM (
+        SELECT p.name AS pod, p.project_id, p.lease_end, p.wanted, nullif(p.apart_from, '[]') AS apart_from, p.exclusive,
+            p.bisection_gbps, coalesce(p.placed_at, p.created_at) AS placed_at FROM pod p WHERE p.id = o.id) x),
+    'nodes', (SELECT json_agg(x ORDER BY node) FROM (
+        SELECT node, since, spare, withheld, whole, leaving FROM node_hold WHERE pod_id = o.id) x),
+    -- what each server has of the nodes that pods share
+    'parts', (SELECT json_agg(x ORDER BY node, server) FROM (
+        SELECT node, server, devices, cores, memory_mib, dedicated, numa, numa_of,
+            (SELECT coalesce(json_object_agg(function, slot), '{}') FROM function_hold f
+                WHERE (f.node, f.pod_id, f.server) = (p.node, p.pod_id, p.server)) AS functions
+        FROM part_hold p WHERE p.pod_id = o.id) x),
+    -- a segment's number also while a standby manager may still be told of it
+    'numbers', (SELECT json_agg(json_build_array(space, number)) FROM (
+        SELECT space, number FROM number_hold WHERE owner_id = o.id
+        UNION SELECT 'segment/' || fabric, number FROM stale_number WHERE owner_id = o.id) x),
+    'subnets', (SELECT json_agg(json_build_array(plane, cloud, cidr)) FROM subnet_hold WHERE owner_id = o.id),
+    'promise', (SELECT row_to_json(x) FROM (
+        SELECT r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came
+        FROM promise r JOIN pod p ON p.id = r.pod_id WHERE r.pod_id = o.id) x))
+FROM owners o
+UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
+UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n;
 
--- name: part_holds
--- What each server has of the nodes that pods share.
-SELECT p.node, p.pod_id, p.server, p.devices, p.cores, p.memory_mib, p.dedicated, p.numa, p.numa_of,
-    coalesce(f.functions, '{}') AS functions
-FROM part_hold p LEFT JOIN (
-    SELECT node, pod_id, server, jsonb_object_agg(function, slot) AS functions FROM function_hold
-    GROUP BY node, pod_id, server) f USING (node, pod_id, server)
-ORDER BY p.node, p.pod_id, p.server;
+-- name: number_holds
+-- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
+SELECT space, number, owner_id FROM number_hold
+UNION ALL SELECT 'segment/' || fabric, number, owner_id FROM stale_number;
 
 -- name: hold_part
 INSERT INTO part_hold (node, pod_id, server, devices, cores, memory_mib, of_cores, of_memory_mib, dedicated, numa, numa_of)
@@ -103,36 +166,6 @@ WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'nod
 SELECT h.node, coalesce(r.outside_id, r.document->>'name') AS server
 FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
 WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
-
--- name: place_holds
--- Which pod has which place on a shared host, as rows of node_holds.
-SELECT h.space || '/' || h.number AS node, h.owner_id AS pod_id, coalesce(p.placed_at, p.created_at) AS since, p.name AS pod,
-    p.project_id, p.lease_end, p.wanted, false AS spare, '' AS withheld, NULL AS leaving, nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
-FROM number_hold h JOIN pod p ON p.id = h.owner_id WHERE starts_with(h.space, 'host/');
-
--- name: servers_gone
--- Servers that were seen to be gone lately: a listing that is a little older may still show them.
-SELECT outside_id FROM resource
-WHERE kind = 'server' AND state = 'absent' AND finished_at > %(since)s AND outside_id IS NOT NULL;
-
--- name: promises
--- Which nodes orders that wait will have.
-SELECT r.pod_id, r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came,
-    p.name AS pod, p.project_id, nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps
-FROM promise r JOIN pod p ON p.id = r.pod_id ORDER BY r.start_at, r.pod_id;
-
--- name: reservations
--- What is reserved for projects, now or later.
-SELECT * FROM reservation WHERE end_at IS NULL OR end_at > %(at)s ORDER BY start_at, name;
-
--- name: number_holds
--- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
-SELECT space, number, owner_id FROM number_hold
-UNION ALL SELECT 'segment/' || fabric, number, owner_id FROM stale_number;
-
--- name: subnet_holds
--- Subnets that were cut from the site's blocks, by cloud and plane.
-SELECT cloud, plane, cidr FROM subnet_hold;
 
 -- name: hold_subnet
 INSERT INTO subnet_hold (cloud, plane, cidr, owner_id) VALUES (%(cloud)s, %(plane)s, %(cidr)s, %(owner_id)s);

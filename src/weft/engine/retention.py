@@ -107,7 +107,9 @@ class Retention:
 
     def run(self, policy: RetentionPolicy) -> tuple[dict[str, int], bool]:
         """One round: how many rows of what were removed, and whether there is more."""
-        now = self._database.now()
+        with self._database.statement() as tx:
+            now = tx.now()
+            tx.run("mark_capacity_changes")
         removed: dict[str, int] = {}
         more = False
         for what, query, values in _work(policy, now):
@@ -143,4 +145,5 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("audit log entries", "prune_audit_log", {"before": now - span(policy.audit_log)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
+        ("changes of capacity", "prune_capacity_changes", {}),
     ]

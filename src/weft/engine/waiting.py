@@ -20,8 +20,9 @@ from weft.model.order import Order
 from weft.model.placement import Part
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import Keep, booked, when
+from weft.planning.queue.book import booked, when
 from weft.planning.queue.extension import why_not_longer
+from weft.planning.queue.keep import Keep
 from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.resolve import resolve, shape_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from pydantic import Field
 
@@ -52,10 +52,10 @@ class UsedNumbers(Document):
     vlans: Mapping[str, frozenset[int]] = Field(
         default_factory=dict, description="Cloud -> management VLANs."
     )
-    rdma_cidrs: Mapping[str, frozenset[str]] = Field(
+    rdma_cidrs: Mapping[str, Set[str]] = Field(
         default_factory=dict, description="Cloud -> subnets on RDMA networks."
     )
-    management_cidrs: Mapping[str, frozenset[str]] = Field(
+    management_cidrs: Mapping[str, Set[str]] = Field(
         default_factory=dict, description="Cloud -> subnets on management networks."
     )
     spaces: Mapping[str, frozenset[int]] = Field(

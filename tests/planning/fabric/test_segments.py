@@ -15,14 +15,13 @@ from weft.model.placement import Refusal
 from weft.model.plan import Allotment, UsedNumbers
 from weft.planning.fabric.segments import (
     allot,
-    cut,
     management_address,
     management_pool,
     management_size,
-    prefix_for,
     rdma_address,
     rdma_size,
 )
+from weft.planning.fabric.subnets import Subnets, cut, prefix_for
 
 
 def numbers(
@@ -168,7 +167,12 @@ def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefi
     expected = next(
         (n for n in block.subnets(new_prefix=prefix) if not any(n.overlaps(u) for u in used)), None
     )
-    assert cut(block, prefix, 2, used) == expected
+    texts = [str(n) for n in used]
+    assert cut(block, prefix, 2, frozenset(texts)) == expected
+    assert cut(block, prefix, 2, frozenset(texts[::2]), used[1::2]) == expected
+    changed = Subnets(texts[::2]).but(texts[:3:2], [*texts[1::2], *texts[:3:2]])
+    assert changed == frozenset(texts) and (changed.keys == Subnets(texts).keys).all()
+    assert cut(block, prefix, 2, changed) == expected
 
 
 @given(st.integers(2, 1 << 20))

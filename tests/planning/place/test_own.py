@@ -9,7 +9,9 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.placement import place
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import Leases
 
 NIGHT = 100.0
 
@@ -94,7 +96,7 @@ def test_the_doors_agree_about_blocks() -> None:
             for project, part in (("p1", names[:cut]), ("p2", names[cut : 2 * cut]))
             if part
         )
-        leases = (Keep("run0", "p3", tuple(names[:taken]), 0.0, 30.0),) if taken else ()
+        leases = Leases.of([Keep("run0", "p3", tuple(names[:taken]), 0.0, 30.0)] if taken else [])
         book, open_ = Book(leases, reservations=blocks), Book(leases, reservations=blocks[1:])
         leaf = {n.node: n.leaf for n in _all(site)}
         for start in (0.0, 25.0):

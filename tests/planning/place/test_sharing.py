@@ -20,8 +20,10 @@ from weft.planning.place.calendar import Entry
 from weft.planning.place.engine import Engine
 from weft.planning.place.placement import place
 from weft.planning.place.sharing import NO_TERMS, Load, Terms, crossing, peak
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
 from weft.planning.queue.extension import closed_to, why_not_longer
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import Leases
 from weft.planning.queue.timeline import Timeline
 from weft.planning.site.check import check_site, hints
 
@@ -136,7 +138,7 @@ def test_place_and_the_timeline_agree_on_a_window() -> None:
     """The book's occupancy of a window and its timeline refuse and allow the same."""
     site = wired([[2, 2], [2, 2]], 1)
     book = Book(
-        (Keep("1", "p1", ("gpu1",), 0, 100, "one", Terms("p1", exclusive=True)),),
+        Leases.of([Keep("1", "p1", ("gpu1",), 0, 100, "one", Terms("p1", exclusive=True))]),
         (Keep("2", "p2", ("gpu3", "gpu5"), 150, 250, "two", Terms("p2", frozenset({"p3"}), gbps=200)),),
         (Keep("3", "p3", ("gpu7",), 50, 160, "three"),),
     )
@@ -189,8 +191,8 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
         (node, 150, None),
         (node, 151, "some of its nodes are booked by others from 1970-01-01T00:03Z"),
     ):
-        assert why_not_longer(site, "ib0", Book((lease,), (promise,)), lease, until) == why
-    assert why_not_longer(site, "an IPU-POD", Book((lease,), (alone,)), lease, 150) is None
+        assert why_not_longer(site, "ib0", Book(Leases.of([lease]), (promise,)), lease, until) == why
+    assert why_not_longer(site, "an IPU-POD", Book(Leases.of([lease]), (alone,)), lease, 150) is None
     assert closed_to(site, "p5", ["gpu1"], [alone]) == (
         "gpu1 can't be had: leaf l0-0 has pod two of project p2, which keeps others away"
     )

@@ -13,7 +13,9 @@ from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.place.slots import HOST, slot
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import Leases
 from weft.planning.shapes.ipu.capacity import ipu_capacity
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.plan import make_plan
@@ -82,7 +84,7 @@ def books(draw: st.DrawFn) -> Book:
         _keep(f"promise{n}", "other", draw(things), draw(spans)) for n in range(draw(st.integers(0, 3)))
     ]
     blocks = [_keep("block", "theirs", draw(things), draw(spans))]
-    return Book(tuple(leases), tuple(promises), tuple(blocks) if draw(st.booleans()) else ())
+    return Book(Leases.of(leases), tuple(promises), tuple(blocks) if draw(st.booleans()) else ())
 
 
 def _keep(name: str, project: str, nodes: set[str], span: tuple[float, float]) -> Keep:

@@ -14,7 +14,7 @@ from weft.model.fabric import TightPort
 from weft.model.fabrictypes import FabricType
 from weft.model.ids import DEFAULT_PKEY, format_guid
 from weft.model.placement import FullPort
-from weft.model.site import Site
+from weft.model.site import Range, Site
 from weft.model.subnet import Partition
 
 _SHOWN = 3
@@ -42,18 +42,34 @@ def crowded(site: Site, fabric: str, partitions: Mapping[int, Partition]) -> Seq
 
     The size of their tables isn't known yet: 0.
     """
-    every = frozenset((DEFAULT_PKEY, *(p.pkey for p in partitions.values() if p.everybody)))
+    everybodys = {p.pkey for p in partitions.values() if p.everybody}
+    every, ours = frozenset((DEFAULT_PKEY, *everybodys)), site.fabrics[fabric].segments
+    suspects = _suspects(partitions, ours)
+    if len(every) == 1 and not suspects:
+        return []
     given: dict[int, set[int]] = {}
     for partition in partitions.values():
-        for guid in partition.members:
+        for guid in partition.members if len(every) > 1 else suspects.intersection(partition.members):
             given.setdefault(guid, set()).add(partition.pkey)
-    ours = site.fabrics[fabric].segments
     found: list[TightPort] = []
-    for node in site.nodes if len(every) > 1 or given else ():
+    for node in site.nodes:
         for hca in node.hcas_on(fabric) if node.role == "compute" else ():
             keys = every.union(given.get(hca.port_guid, ()))
             more = keys - {DEFAULT_PKEY}
             if len(more) > 1 or any(key not in ours for key in more):
                 name = f"{hca.name} ({format_guid(hca.port_guid)})"
                 found.append(TightPort(fabric, node.name, hca.port_id, name, keys, 0))
+    return found
+
+
+def _suspects(partitions: Mapping[int, Partition], ours: Range) -> set[int]:
+    """Ports by GUID that are in more partitions than one, or in one that isn't a pod's: a set of each partition costs
+    far less than looking at each of its members."""
+    found, seen = set[int](), set[int]()
+    for partition in partitions.values():
+        if partition.pkey == DEFAULT_PKEY:
+            continue
+        members = partition.members.keys()
+        found |= members & seen if partition.pkey in ours else members
+        seen |= members
     return found

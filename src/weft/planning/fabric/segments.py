@@ -6,9 +6,10 @@ own drivers have it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from ipaddress import IPv4Network
+from itertools import filterfalse
 
 from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
@@ -16,6 +17,7 @@ from weft.model.placement import Explanation, Refusal
 from weft.model.plan import Allotment, UsedNumbers
 from weft.model.site import ManagementNetwork, Range, Site
 from weft.model.spaces import SEGMENT, VLAN
+from weft.planning.fabric.subnets import NO_SUBNETS, cut, prefix_for
 
 MANAGEMENT_OFFSET = 16
 """Servers' management addresses start here: below are the gateway (1) and the cloud's DHCP ports (2 to 15)."""
@@ -58,13 +60,13 @@ def allot(
         return _exhausted(f"cloud {cloud}: all management VLANs {_text(management.segments)} are in use")
     rdma = None
     if fabric is not None:
-        taken = _networks(used.rdma_cidrs.get(cloud, ())) + wanted
-        rdma = network.rdma or cut(place.rdma_addresses, place.rdma_prefix, rdma_size(nodes, hcas), taken)
+        taken, size = used.rdma_cidrs.get(cloud, NO_SUBNETS), rdma_size(nodes, hcas)
+        rdma = network.rdma or cut(place.rdma_addresses, place.rdma_prefix, size, taken, wanted)
         if rdma is None:
             return _no_block(cloud, "rdma_addresses", place.rdma_addresses, rdma_size(nodes, hcas))
-    taken = [*_networks(used.management_cidrs.get(cloud, ())), *wanted, *([rdma] if rdma else [])]
-    size = management_size(nodes)
-    ethernet = network.management or cut(management.addresses, management.prefix, size, taken)
+    taken, size = used.management_cidrs.get(cloud, NO_SUBNETS), management_size(nodes)
+    given = [*wanted, *([rdma] if rdma else [])]
+    ethernet = network.management or cut(management.addresses, management.prefix, size, taken, given)
     if ethernet is None:
         return _no_block(cloud, "management.addresses", management.addresses, size)
     numbers |= vlan
@@ -105,31 +107,7 @@ def management_vlan(place: ManagementNetwork, cloud: str, used: UsedNumbers) -> 
 
 def lowest_free(numbers: Range, used: Collection[int]) -> int | None:
     """The lowest number of the range that isn't used, or None."""
-    return next((n for n in numbers.numbers() if n not in used), None)
-
-
-def cut(block: IPv4Network, prefix: int, size: int, used: Iterable[IPv4Network]) -> IPv4Network | None:
-    """The lowest subnet of the block with at least `size` addresses that overlaps none of `used`, or None.
-
-    `prefix` is the usual prefix length; a pod that needs more addresses gets a larger subnet.
-    """
-    length = min(prefix, prefix_for(size))
-    if length < block.prefixlen:
-        return None
-    step = 1 << (32 - length)
-    start, end = int(block.network_address), int(block.broadcast_address)
-    for other in sorted(used, key=lambda n: int(n.network_address)):
-        if int(other.broadcast_address) < start:
-            continue
-        if int(other.network_address) >= start + step:
-            break
-        start = -(-(int(other.broadcast_address) + 1) // step) * step
-    return IPv4Network((start, length)) if start + step - 1 <= end else None
-
-
-def prefix_for(size: int) -> int:
-    """The longest prefix length (smallest subnet) with at least `size` addresses in all."""
-    return 32 - max(size - 1, 1).bit_length()
+    return next(filterfalse(used.__contains__, numbers.numbers()), None)
 
 
 def rdma_size(nodes: int, hcas: int) -> int:
@@ -172,14 +150,10 @@ def unusable(cidr: IPv4Network) -> str:
     return next((reason for block, reason in _UNUSABLE.items() if cidr.overlaps(block)), "")
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 10)
 def _network(cidr: str) -> IPv4Network:
-    """The same texts are asked for once an address, and those of all live pods at each claim."""
+    """The same texts are asked for once an address."""
     return IPv4Network(cidr)
-
-
-def _networks(cidrs: Iterable[str]) -> list[IPv4Network]:
-    return [_network(c) for c in cidrs]
 
 
 def _text(numbers: Range) -> str:

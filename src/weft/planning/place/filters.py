@@ -14,6 +14,7 @@ from weft.model.site import AcceleratorCount, Node, Site
 from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.kept import kept
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.marks import marks_of
 from weft.planning.place.sharing import Load, Terms, crossing, peak
 
 Reason = Callable[[Node], str | None]
@@ -22,17 +23,25 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A named test of one node: the reason why it is out, or None; no test at all where nothing can be out."""
+    """A named test of one node: the reason why it is out, or None; no test at all where nothing can be out.
+
+    Attributes:
+        out: nodes, all of which are out and no others; None: `reason` tells.
+    """
 
     name: str
     reason: Reason | None
+    out: Mapping[str, str] | None = None
 
 
 def filters_for(
-    request: PlacementRequest, topology: Topology, occupancy: Occupancy, dedicated: Mapping[str, str]
+    request: PlacementRequest,
+    topology: Topology,
+    occupancy: Occupancy,
+    dedicated: Mapping[str, str],
+    maintenance: Mapping[str, str],
 ) -> tuple[Filter, ...]:
     """The filters of a request after `of_kind`, in the order in which they are reported: what changes comes last."""
-    excluded, near = frozenset(request.exclude), frozenset(request.near)
     shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy, request.fabric)
     stands = topology.stands
@@ -40,13 +49,13 @@ def filters_for(
     return (
         *([Filter("image", lambda n: unfit.get(n.name))] if unfit else []),
         _among("dedicated", dedicated, lambda n: _dedicated(stands[n.name].leaf, request, dedicated)),
-        Filter("maintenance", lambda n: n.maintenance),
-        _among("down", occupancy.down, lambda n: occupancy.down.get(n.name)),
-        _among("quarantine", occupancy.quarantined, lambda n: occupancy.quarantined.get(n.name)),
-        _among("segments", no_keys, lambda n: no_keys.get(n.name)),
-        _among("exclude", excluded, lambda n: "the order excludes it" if n.name in excluded else None),
-        _among("stays", near, lambda n: "is already in the pod" if n.name in near else None),
-        _among("busy", occupancy.busy, lambda n: _busy(n, occupancy, request.share is not None)),
+        _these("maintenance", maintenance),
+        _these("down", occupancy.down),
+        _these("quarantine", occupancy.quarantined),
+        _these("segments", no_keys),
+        _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
+        _these("stays", dict.fromkeys(request.near, "is already in the pod")),
+        _busy(occupancy, request.share is not None),
         *_reserved(request, occupancy),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
     )
@@ -58,7 +67,28 @@ def _reserved(request: PlacementRequest, occupancy: Occupancy) -> Iterator[Filte
     if request.share is None and occupancy.shared:
         kept = {**occupancy.shared, **kept}
     if kept:
-        yield Filter("reserved", lambda n: kept.get(n.name))
+        yield _these("reserved", kept)
+
+
+def _these(name: str, reasons: Mapping[str, str]) -> Filter:
+    """A filter that removes the nodes that have a reason."""
+    return Filter(name, (lambda n: reasons.get(n.name)) if reasons else None, reasons)
+
+
+def _busy(occupancy: Occupancy, shares: bool) -> Filter:
+    """What others hold; parts of a node are had beside others' parts."""
+    busy, parts = occupancy.busy, occupancy.parts if shares else {}
+
+    def reason(node: Node) -> str | None:
+        return f"held by pod {busy[node.name]}" if node.name in busy and node.name not in parts else None
+
+    return Filter("busy", reason if busy else None, None if parts else busy)
+
+
+@kept
+def in_maintenance(site: Site) -> Mapping[str, str]:
+    """Node -> why."""
+    return {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
 
 
 def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
@@ -69,7 +99,7 @@ def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
 @kept
 def of_kind(
     site: Site, fabric: str, cloud: str, hcas: int, accelerators: AcceleratorCount | None
-) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
+) -> tuple[int, tuple[FilterReport, ...]]:
     """The nodes that are what an order wants, whatever becomes of them, and what the filters before removed."""
     topology = Topology.of(site, fabric)
     filters = (
@@ -78,7 +108,7 @@ def of_kind(
         Filter("fabric", lambda n: _hcas(n, fabric, hcas, topology)),
         Filter("accelerators", lambda n: _accelerators(n, accelerators)),
     )
-    return run(filters, site.nodes)
+    return run(filters, site, marks_of(site).every)
 
 
 def keys_gone(occupancy: Occupancy, fabric: str) -> dict[str, str]:
@@ -86,29 +116,27 @@ def keys_gone(occupancy: Occupancy, fabric: str) -> dict[str, str]:
     return {port.node: port.why for port in reversed(occupancy.full_ports) if port.fabric == fabric}
 
 
-def run(
-    filters: Sequence[Filter], nodes: Sequence[Node]
-) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
-    """The nodes that pass all filters, in their order, and one report a filter."""
-    left = tuple(nodes)
+def run(filters: Sequence[Filter], site: Site, nodes: int) -> tuple[int, tuple[FilterReport, ...]]:
+    """The nodes that pass all filters, as marks of `marks_of`, and one report a filter."""
+    marks, left = marks_of(site), nodes
     reports: list[FilterReport] = []
     for one in filters:
-        if one.reason is None:
-            reports.append(FilterReport(filter=one.name, removed=0, left=len(left)))
+        reason = one.reason
+        if reason is None:
+            reports.append(FilterReport(filter=one.name, removed=0, left=left.bit_count()))
             continue
-        passed: list[Node] = []
-        examples: list[str] = []
-        for node in left:
-            reason = one.reason(node)
-            if reason is None:
-                passed.append(node)
-            elif len(examples) < EXAMPLES:
-                examples.append(f"{node.name}: {reason}")
-        removed = len(left) - len(passed)
+        if one.out is None:
+            out = marks.of(
+                name for name in marks.in_order(left) if reason(site.node_by_name[name]) is not None
+            )
+        else:
+            out = left & marks.of(one.out)
+        left &= ~out
+        examples = tuple(f"{name}: {reason(site.node_by_name[name])}" for name in marks.first(out, EXAMPLES))
+        removed = out.bit_count()
         reports.append(
-            FilterReport(filter=one.name, removed=removed, left=len(passed), examples=tuple(examples))
+            FilterReport(filter=one.name, removed=removed, left=left.bit_count(), examples=examples)
         )
-        left = tuple(passed)
     return left, tuple(reports)
 
 
@@ -116,20 +144,11 @@ def eligible(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
     """The site's nodes that this request could have, and what each filter removed."""
-    _, nodes, reports = able_and_free(request, site, topology, occupancy)
-    return nodes, reports
-
-
-def able_and_free(
-    request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
-) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[FilterReport, ...]]:
-    """The nodes that could ever serve this request, those of them that it could have now, and the reports."""
-    every = filters_for(request, topology, occupancy, dedicated_leaves(site, topology))
-    first = next(i for i, one in enumerate(every) if one.name == "maintenance")
+    kinds = dedicated_leaves(site, topology), in_maintenance(site)
+    every = filters_for(request, topology, occupancy, *kinds)
     kind, reports = of_kind(site, request.fabric, request.cloud, request.hcas_per_node, request.accelerators)
-    able, more = run(every[:first], kind)
-    nodes, rest = run(every[first:], able)
-    return able, nodes, reports + more + rest
+    left, more = run(every, site, kind)
+    return tuple(site.node_by_name[name] for name in marks_of(site).in_order(left)), reports + more
 
 
 def _cloud(node: Node, cloud: str) -> str | None:
@@ -151,13 +170,6 @@ def _accelerators(node: Node, wanted: AcceleratorCount | None) -> str | None:
         return None
     has = sum(1 for a in node.accelerators if a.type == wanted.type)
     return None if has >= wanted.count else f"has {has} of {wanted.count} {wanted.type}"
-
-
-def _busy(node: Node, occupancy: Occupancy, shares: bool) -> str | None:
-    if shares and node.name in occupancy.parts:
-        return None
-    pod = occupancy.busy.get(node.name)
-    return None if pod is None else f"held by pod {pod}"
 
 
 def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:

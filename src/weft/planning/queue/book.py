@@ -7,12 +7,12 @@ since two projects may have pods with the same name).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
-from weft.model.placement import Neighbour, Occupancy, Part, PlacementRequest
+from weft.model.placement import Occupancy, Part, PlacementRequest
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
@@ -20,72 +20,9 @@ from weft.planning.place.engine import Engine
 from weft.planning.place.filters import terms_of
 from weft.planning.place.sharing import NO_TERMS, Terms
 from weft.planning.place.slots import is_slot
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import NO_LEASES, Leases
 from weft.planning.queue.timeline import Timeline
-
-GIVING_BACK = 60.0
-"""Assumed seconds until the nodes of a pod are free after its lease ended or its release was requested."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Nodes that are taken from `start` to `end`.
-
-    Attributes:
-        name: the pod's for a lease or booking, its own for a reservation.
-        project: whose it is.
-        label: the pod's name for people.
-        terms: its constraints on leaves; without them only the project is known.
-        parts: (node, part of a server) for shared nodes; empty for whole ones.
-        came: of an open booking: when its order was submitted; None: anything else.
-    """
-
-    name: str
-    project: str
-    nodes: tuple[str, ...]
-    start: float
-    end: float = FOREVER
-    label: str = ""
-    terms: Terms = NO_TERMS
-    parts: tuple[tuple[str, Part], ...] = ()
-    came: float | None = None
-
-    @property
-    def asks(self) -> Terms:
-        """Its terms, with its project."""
-        return self.terms._replace(project=self.project)
-
-    def neighbour(self, label: str, start: float = 0.0, now: float = 0.0) -> Neighbour:
-        """How others see it in a window from `start`; what should have ended by now needs a moment to disappear."""
-        asks, end = self.asks, self.gone(now)
-        return Neighbour(
-            pod=label,
-            project=self.project,
-            nodes=self.nodes,
-            apart_from=tuple(sorted(asks.apart_from)),
-            exclusive=asks.exclusive,
-            bisection_gbps=asks.gbps,
-            start=max(self.start, start),
-            end=None if end == FOREVER else end,
-        )
-
-    def gone(self, now: float) -> float:
-        """When its nodes will be free, as far as known."""
-        return self.end if self.end > now else now + GIVING_BACK
-
-    @property
-    def counted(self) -> int:
-        """Nodes and IPU-Machines among them: slots on shared hosts don't count against a project's limit."""
-        return sum(not is_slot(n) for n in self.nodes)
-
-    def overlaps(self, start: float, end: float) -> bool:
-        return self.start < end and self.end > start
-
-    def parts_in(self, start: float, now: float = 0.0) -> Iterator[tuple[str, Part]]:
-        """What it has of shared nodes in a window from `start`, each with its time there."""
-        end = self.gone(now)
-        window = {"start": max(self.start, start), "end": None if end == FOREVER else end}
-        for node, part in self.parts:
-            yield node, part.model_copy(update=window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +37,7 @@ class Book:
             bind only orders that were submitted later.
     """
 
-    leases: tuple[Keep, ...] = ()
+    leases: Leases = NO_LEASES
     promises: tuple[Keep, ...] = ()
     reservations: tuple[Keep, ...] = ()
     open: tuple[Keep, ...] = ()
@@ -113,7 +50,7 @@ class Book:
             held.setdefault(pod, []).append(node)
         terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
         return cls(
-            tuple(
+            Leases.of(
                 Keep(
                     pod,
                     terms.get(pod, NO_TERMS).project,
@@ -123,7 +60,7 @@ class Book:
                     pod,
                     terms.get(pod, NO_TERMS),
                 )
-                for pod, nodes in sorted(held.items())
+                for pod, nodes in held.items()
             )
         )
 
@@ -157,7 +94,7 @@ class Book:
             for k in endless
             for n in k.nodes
         )
-        return replace(self, leases=(*(k for k in self.leases if k.end != FOREVER), *ended))
+        return replace(self, leases=Leases.of((*(k for k in self.leases if k.end != FOREVER), *ended)))
 
     def known_end(self, nodes: Iterable[str], now: float) -> float:
         """The last end that is known of leases on these nodes; 0: none is."""
@@ -194,6 +131,7 @@ class Book:
         end: float,
         exclude_pod: str = "",
         came: float = FOREVER,
+        terms: Terms | None = None,
     ) -> Occupancy:
         """What is unavailable in a window: held, booked or reserved, or out of order.
 
@@ -201,28 +139,30 @@ class Book:
 
         Args:
             came: when the order was submitted; open bookings of later ones don't count.
+            terms: the order's, if it is for one: neighbours that can't matter to it are left out, which are nearly all.
         """
-        held = [k for k in self.leases if start <= now or k.end > start]
-        busy = {n: k.label for k in held for n in k.nodes}
-        kept = self.kept(project, start, end, exclude_pod, came)
+        leases = self.leases if start <= now else Leases.of(k for k in self.leases if k.end > start)
+        beside = leases
+        if terms is not None and not terms.closing:
+            beside = (leases.asking[name] for name in sorted(leases.asking))
         booked = (*self.promises, *self.binding(came, exclude_pod))
         later = [k for k in booked if k.name != exclude_pod and k.overlaps(start, end)]
         there = [k for k in self.reservations if k.overlaps(start, end)]
         reserved = [k for k in there if k.project != project]
-        neighbours = tuple(k.neighbour(k.label, start, now) for k in (*held, *later, *reserved))
+        neighbours = tuple(k.neighbour(k.label, start, now) for k in (*beside, *later, *reserved))
         own = tuple(n for k in there if k.project == project for n in k.nodes)
+        in_parts = (leases.in_parts[name] for name in sorted(leases.in_parts))
         parts: dict[str, tuple[Part, ...]] = {}
-        whole = {n for k in held if not k.parts for n in k.nodes}  # nobody can join before that ends
-        for node, part in (p for k in (*held, *later) for p in k.parts_in(start, now)):
-            if node not in whole:
+        for node, part in (p for k in (*in_parts, *later) for p in k.parts_in(start, now)):
+            if not leases.has_whole(node):  # nobody can join before that ends
                 parts[node] = (*parts.get(node, ()), part)
         shared = {
             n: f"booked in part for pod {k.label} from {when(k.start)}" for k in later for n, _ in k.parts
         }
         return health.model_copy(
             update={
-                "busy": busy,
-                "reserved": kept,
+                "busy": leases.busy,
+                "reserved": self.kept(project, start, end, exclude_pod, came),
                 "shared": shared,
                 "neighbours": neighbours,
                 "own": own,

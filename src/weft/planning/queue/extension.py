@@ -10,7 +10,8 @@ from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place.filters import carried, closed_leaves
 from weft.planning.place.room import clash
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.book import Book, Keep, when
+from weft.planning.queue.book import Book, when
+from weft.planning.queue.keep import Keep
 
 
 def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: float) -> str | None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.book import Book, Keep, when
+from weft.planning.queue.book import Book, when
+from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF, UNKNOWN, QueueSettings
 
 MOST_MOMENTS = 16

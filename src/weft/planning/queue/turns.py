@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import Book, Keep
+from weft.planning.queue.book import Book
+from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import QueueSettings
 
 Where = TypeVar("Where")

@@ -9,11 +9,13 @@ from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec
 from weft.model.site import Range, Site
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.segments import lowest_free
+from weft.planning.kept import kept
 
 DATA = "data/"
 """Prefix of the spaces of the IPU-PODs' data VLANs in `Allotment.numbers`."""
 
 
+@kept
 def physical_networks(site: Site, cloud: str) -> frozenset[str]:
     """Physical networks on which weft creates networks in a cloud."""
     rails = {site.fabrics[h.fabric].physical_network for n in site.nodes if n.cloud == cloud for h in n.hcas}

@@ -9,6 +9,7 @@ from weft.model.site import AcceleratorCount, Flavor, Site
 from weft.model.views import LargestPartsView, PartsRowView
 from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place import filters
+from weft.planning.place.marks import marks_of
 from weft.planning.place.room import Room
 from weft.planning.place.shares import rooms_of
 from weft.planning.shapes.gpu.request import share_of
@@ -65,7 +66,8 @@ def _row(
         largest.append(LargestPartsView(flavor=name, accelerators=flavor.accelerators.count, count=count))
     one = AcceleratorCount(type=type_, count=1)
     free = rooms(one, Flavor(accelerators=one))
-    kind, _ = filters.of_kind(site, fabric, cloud, functions, one)
+    marks, _ = filters.of_kind(site, fabric, cloud, functions, one)
+    kind = [site.node_by_name[name] for name in marks_of(site).in_order(marks)]
     return PartsRowView(
         fabric=fabric,
         cloud=cloud,

@@ -21,7 +21,8 @@ from weft.model.resources import (
     VipuClusterSpec,
 )
 from weft.model.site import Site
-from weft.planning.fabric.segments import check_given, cut, management_size, management_vlan
+from weft.planning.fabric.segments import check_given, management_size, management_vlan
+from weft.planning.fabric.subnets import NO_SUBNETS, cut
 from weft.planning.place.slots import HOST
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
 from weft.planning.shapes.ipu.room import Host, Picked, free_slots, hosts_of, most_room
@@ -185,7 +186,7 @@ def allot_ipus(
     vlan = management_vlan(management, cloud, used)
     if vlan is None:
         return _exhausted(f"cloud {cloud}: all its management VLANs are in use")
-    taken = [IPv4Network(c) for c in sorted(used.management_cidrs.get(cloud, ()))]
+    taken = used.management_cidrs.get(cloud, NO_SUBNETS)
     size = management_size(len(parts.poplars) + 1)
     cidr = order.network.management or cut(management.addresses, management.prefix, size, taken)
     if cidr is None:

@@ -1,0 +1,86 @@
+"""Sets of a site's nodes as bits of one number each: thousands of nodes are told apart in microseconds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from weft.model.site import Site
+from weft.planning.kept import kept
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """The nodes of a site, numbered in its order.
+
+    Attributes:
+        every: all of them.
+    """
+
+    names: tuple[str, ...]
+    numbers: dict[str, int]
+    every: int
+
+    def of(self, names: Iterable[str]) -> int:
+        """These nodes; names that the site doesn't have are passed over."""
+        if isinstance(names, Marked):
+            return names.marks(self)
+        return self.counted(names)
+
+    def counted(self, names: Iterable[str]) -> int:
+        """The same, looked up one by one."""
+        found = [number for name in names if (number := self.numbers.get(name)) is not None]
+        if len(found) < 64:
+            return sum(1 << number for number in set(found))
+        bits = np.zeros(len(self.names), np.bool_)
+        bits[found] = True
+        return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+    def in_order(self, marks: int) -> list[str]:
+        """Their names, in the site's order."""
+        octets = np.frombuffer(marks.to_bytes(-(-len(self.names) // 8), "little"), np.uint8)
+        numbers = np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+        return [self.names[number] for number in numbers]
+
+    def first(self, marks: int, most: int) -> list[str]:
+        """The names of the first of them, no more than so many."""
+        found: list[str] = []
+        while marks and len(found) < most:
+            low = marks & -marks
+            found.append(self.names[low.bit_length() - 1])
+            marks ^= low
+        return found
+
+
+class Marked(dict[str, V]):
+    """Node -> anything, with the marks of its nodes on the site that was asked for last."""
+
+    __slots__ = ("_last",)
+    _last: tuple[Marks, int] | None
+
+    def marks(self, marks: Marks) -> int:
+        last = getattr(self, "_last", None)
+        if last is None or last[0] is not marks:
+            last = self._last = marks, marks.counted(self)
+        return last[1]
+
+    def follow(self, before: Marked[V], changed: Iterable[str]) -> None:
+        """It is `before` but for these nodes, as its marks are then."""
+        last = getattr(before, "_last", None)
+        if last is None:
+            return
+        marks, found = last
+        nodes = [node for node in changed if node in marks.numbers]
+        come = marks.of(node for node in nodes if node in self)
+        self._last = marks, found & ~marks.of(nodes) | come
+
+
+@kept
+def marks_of(site: Site) -> Marks:
+    names = tuple(n.name for n in site.nodes)
+    return Marks(names, {name: i for i, name in enumerate(names)}, (1 << len(names)) - 1)
