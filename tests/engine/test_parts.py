@@ -162,9 +162,10 @@ def test_the_hosts_of_pods_that_share_them_are_watched_for_each(house: House) ->
     """A host that can't be read is unknown to both; a server that left it is its own pod's trouble alone."""
 
     def visit(*pods: PodRecord) -> list[PodRecord]:
-        for pod in pods * 3:  # what failed is due at once here, and may be taken before another one
-            house.store.wake(pod.id)
-            house.worker.run_once()
+        for pod in pods:
+            held = house.store.take(pod.id, "test")
+            assert held is not None
+            house.worker._visit(held)
         return [house.store.find_pod(str(p.id), None) for p in pods]
 
     one, two = ready(house, "one", 2), ready(house, "two")

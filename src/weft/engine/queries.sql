@@ -546,6 +546,17 @@ WITH it AS MATERIALIZED (
 )
 SELECT asked OR withdrawn AS asked, pg_notify('weft_event', id::text) FROM it;
 
+-- name: release_owner
+-- The same of an owner that is no pod.
+WITH asked AS (
+    UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
+    WHERE id = %(id)s AND wanted = 'present' RETURNING id
+), told AS (
+    INSERT INTO event (owner_id, at, type, message)
+    SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()), 'release', %(message)s FROM asked
+)
+SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
+
 -- name: request_repair
 -- An operator asks to repair all of it, servers included.
 UPDATE owner SET mend = true, woken = woken + 1, next_at = now()

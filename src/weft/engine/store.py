@@ -287,9 +287,11 @@ class Store:
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
 
     def release(self, pod_id: UUID, message: str) -> bool:
-        """Ask for a pod's release; False if it was asked before. An order that waits has ended with this."""
+        """Ask for an owner's release; False if it was asked before. An order that waits has ended with this."""
         with self.database.statement() as tx:
             row = tx.row("release_pod", id=pod_id, message=message, at=tx.given)
+            if row is None:  # an owner of another kind
+                row = tx.row("release_owner", id=pod_id, message=message, at=tx.given)
         return row is not None and row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
