@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,11 +48,17 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def wait_for_signal() -> None:
-    """Return on SIGTERM or SIGINT."""
-    done = threading.Event()
+    """Return on SIGTERM or SIGINT, whichever thread it reaches.
+
+    An event that a handler sets doesn't do: Python runs handlers between two instructions of the main thread, so that a
+    signal which comes right before it begins to wait isn't noticed. The interpreter's C handler writes into the pipe.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: done.set())
-    done.wait()
+        signal.signal(number, lambda *_: None)
+    os.read(told, 1)
 
 
 def listen_address(text: str) -> tuple[str, int]:

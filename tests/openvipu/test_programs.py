@@ -47,7 +47,10 @@ def program(
             yield process, line
         finally:
             process.terminate()
-            process.communicate(timeout=LONGEST_WAIT)
+            try:
+                process.communicate(timeout=LONGEST_WAIT)
+            finally:
+                process.kill()  # else the end of the block waits for it for ever
 
 
 def run(name: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
 
+from weft.ending import EndSignal
 from weftlab.liar.control import running
 from weftlab.liar.proxy import Route
 
@@ -22,9 +21,7 @@ def main() -> None:
         help="a service, the liar's port for it, its real address",
     )
     args = parser.parse_args()
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = EndSignal()
     with running([Route(name, int(port), url) for name, port, url in args.service], args.control):
         ended.wait()
 

@@ -5,12 +5,11 @@ Each switch starts with the configuration that was saved last, as a switch does 
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.ending import EndSignal
 from weftlab.layout import LabError, Layout, load
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.labsite import lab_ovs, lab_plan, ports_of, switches_folder
@@ -23,9 +22,7 @@ def main(argv: Sequence[str]) -> int:
     if settings is None:
         raise LabError(f"no lab in {state}")
     plan = lab_plan(settings)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = EndSignal()
     fronts = Fronts(switches_folder(layout), plan, lab_ovs(layout), ports_of(layout, plan), keep=True)
     ended.wait()
     fronts.close()

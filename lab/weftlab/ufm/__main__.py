@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import threading
 from pathlib import Path
 from typing import Any
 
+from weft.ending import EndSignal
 from weftlab.ufm.control import Control
 from weftlab.ufm.dialect import Dialect
 from weftlab.ufm.fabrics import Manager, OpenSmFabric
@@ -22,9 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="weftlab.ufm")
     parser.add_argument("--config", type=Path, required=True, help="JSON file, see weftlab.ufm.service")
     settings: dict[str, Any] = json.loads(parser.parse_args().config.read_text())
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = EndSignal()
     fabric = OpenSmFabric(
         settings["default_partition"],
         [Manager(Path(m["partitions"]), Path(m["pid_file"])) for m in settings["managers"]],

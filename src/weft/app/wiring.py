@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.ufm import Ufm
+from weft.ending import EndSignal
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
@@ -183,9 +182,7 @@ def _first_site(settings: ServeSettings, store: Store) -> None:
 def worker(settings: ServeSettings) -> int:
     """Workers only, until SIGTERM or SIGINT."""
     start_log(settings)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = EndSignal()
     with parts(settings) as made:
         runner = made.worker()
         runner.start()

@@ -6,12 +6,12 @@ import argparse
 import contextlib
 import logging
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+from weft.ending import EndSignal
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import read_config
 from weft.fabricagent.server import Server
@@ -65,9 +65,7 @@ def run_agent(args: argparse.Namespace) -> int:
         config = read_config(args.config)
         agent = Agent(config)
         server = Server(config, agent)
-        ending = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: ending.set())
+        ending = EndSignal()
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         logging.info("agent %s listens on https://%s:%d", config.name, config.listen.host, config.listen.port)

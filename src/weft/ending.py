@@ -1,0 +1,27 @@
+"""The end of a program that is asked for by a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+
+
+class EndSignal:
+    """From now on SIGTERM and SIGINT are heard, whichever thread they reach, and at any moment. Main thread only.
+
+    An event that a handler sets doesn't do: a handler runs between two instructions of the main thread, so that a
+    signal which comes right before it begins to wait, or reaches another thread, is not noticed while it waits. What
+    the interpreter's own C handler writes into a pipe is there, whoever was interrupted (`signal.set_wakeup_fd`).
+    """
+
+    def __init__(self, numbers: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        self._told, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_: None)
+
+    def wait(self) -> None:
+        """Return when a signal has come, now or before."""
+        os.read(self._told, 1)
