@@ -56,6 +56,15 @@ def test_work_comes_before_looks(house: House) -> None:
     assert [h.owner.name for h in looks(house)] == ["a"]
 
 
+def test_a_release_comes_before_what_boots(house: House) -> None:
+    """However long the others have waited: each of its steps would wait behind all of theirs."""
+    pods = [house.order(ORDER.model_copy(update={"name": n, "nodes": ONE})) for n in ("a", "b", "c")]
+    sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
+    house.release(pods[1])
+    assert [h.owner.name for h in work(house, 1)] == ["b"]
+    assert {h.owner.name for h in work(house)} == {"a", "c"}
+
+
 def test_many_are_taken_with_one_statement(house: House) -> None:
     """The one that has waited longest first, each under its own token, and nobody twice."""
     pods = ready(house, "a", "b", "c")

@@ -27,10 +27,10 @@ _SCHEMA = """
             WHERE attrelid >= 16384),
            (SELECT sum(oid::bigint) FROM pg_constraint), (SELECT sum(oid::bigint) FROM pg_trigger),
            (SELECT sum(oid::bigint) FROM pg_proc WHERE oid >= 16384), (SELECT sum(oid::bigint) FROM pg_attrdef),
-           (SELECT jsonb_agg(setconfig) FROM pg_db_role_setting),
+           (SELECT jsonb_agg(setconfig) FROM pg_db_role_setting), (SELECT jsonb_agg(name ORDER BY name) FROM migration),
            (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')
 """
-"""What a test may leave behind beside rows: tables, columns, statistics, constraints, triggers, settings, locks."""
+"""What a test may leave behind beside rows: tables, columns, constraints, triggers, settings, migrations, locks."""
 _number = itertools.count()
 
 

@@ -592,22 +592,23 @@ taken AS (
     WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
 SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation
-FROM due LEFT JOIN taken ON taken.id = due.id ORDER BY due.next_at
+FROM due LEFT JOIN taken ON taken.id = due.id ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: take_work
--- Those that have waited longest, and of which there is more to do than to look at what is READY.
+-- Those of which there is more to do than to look at what is READY: releases first, since they make room and each of their
+-- steps would wait behind all that boots; then those that have waited longest.
 WITH due AS (
-    SELECT id, kind, next_at FROM owner
+    SELECT id, kind, wanted, next_at FROM owner
     WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL)
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
-    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+    ORDER BY wanted = 'absent' DESC, next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ),
 @taken;
 
 -- name: take_looks
 -- Those of the others that have waited longest.
 WITH due AS (
-    SELECT id, kind, next_at FROM owner
+    SELECT id, kind, wanted, next_at FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT mend AND changed_at IS NULL
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
