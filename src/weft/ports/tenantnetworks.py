@@ -1,0 +1,65 @@
+"""Port: networks on a fabric's physical network that weft didn't create, with their ports, as the cloud has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.model.mark import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPort:
+    """One port of a network.
+
+    Attributes:
+        name, mac: chosen by whoever created it; they prove nothing.
+        vnic_type: what its owner asked for: `direct`, `direct-physical`, `baremetal`, `normal` …
+        vif_type: as what it is bound: `unbound`, `binding_failed`, or a type that its mechanism driver chose.
+        host: that it is bound to; only the cloud's own services may set it. Empty: none.
+        pci_slot: PCI address of the device on that host, by Nova; empty: it has none.
+        client_ids: DHCP client identifiers, which its owner may change at any time.
+    """
+
+    id: str
+    name: str
+    mac: str
+    vnic_type: str
+    vif_type: str
+    host: str
+    pci_slot: str = ""
+    client_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantNetwork:
+    """One network on a physical network, with all its ports.
+
+    Attributes:
+        number: its segmentation id.
+        mark: in its description, where its owner may write whatever it likes.
+    """
+
+    id: str
+    name: str
+    project_id: str
+    number: int
+    ports: tuple[TenantPort, ...] = ()
+    mark: Mark | None = None
+
+
+class TenantNetworks(Protocol):
+    """All methods raise `UnknownError` or `PermanentError` if that can't be read."""
+
+    def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
+        """All networks on it, of all projects, read now; sorted by id. Pods' own are among them."""
+        ...
+
+    def is_gone(self, network: str) -> bool:
+        """Whether the cloud itself says that it has no network of this id."""
+        ...
+
+    def port_now(self, port: str) -> TenantPort | None:
+        """A port that a listing didn't show; None: the cloud itself says that it has none of this id."""
+        ...
