@@ -10,7 +10,7 @@ import pyeapi
 import pytest
 from nvueschema.models import v5_9
 
-from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.drivers.switches import EthernetFabric, access, open_fabric
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans
@@ -71,6 +71,12 @@ def test_what_was_changed_outlives_a_restart(one: One) -> None:
     one.put(0, VLAN)
     one.front.restart()
     assert one.untagged(0) == VLAN
+
+
+def test_an_answer_that_is_too_large_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MAX_ANSWER", 10)
+    with pytest.raises(UnknownError, match="larger than 10 bytes"):
+        one.session.read()
 
 
 def test_what_was_not_saved_is_said_and_saved_with_the_next_call(one: One) -> None:

@@ -11,10 +11,11 @@ from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, Edit, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, told
+from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import Seen, observe
 from weft.drivers.opensm.section import Base, Section, Wanted, foreign
 from weft.drivers.opensm.status import fabric_status
-from weft.drivers.reading import SharedReading
+from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.sight import Sight
@@ -22,15 +23,14 @@ from weft.model.agentapi import (
     AgentOptions,
     PathsQuery,
     RepairQuery,
-    Tables,
     TablesQuery,
     WeftPartitionDocument,
 )
-from weft.model.errors import PermanentError, WeftError
+from weft.model.errors import WeftError
 from weft.model.fabric import Capabilities, Check, Clean, FabricStatus, ObservedFabric, Snapshot, Told, Usage
-from weft.model.ids import FULL_MEMBER, format_guid, format_pkey, parse_guid, parse_pkey
+from weft.model.ids import parse_guid, parse_pkey
 from weft.model.mark import Mark
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
@@ -49,7 +49,7 @@ ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
 
 
-class OpenSm:
+class OpenSm(SegmentDriver[OpenSmSnapshot]):
     """`FabricDriver` of one fabric of the site. Opens no connection yet.
 
     Args:
@@ -66,17 +66,15 @@ class OpenSm:
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         manager = site.fabrics[fabric].manager
-        self._fabric, self._site = fabric, site
-        self._range = site.fabrics[fabric].segments
+        super().__init__(site, fabric, ledger, OpenSmSnapshot, "the subnet managers' files")
         self._ports = site.ports_on(fabric)
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._certificates = manager if agents is None else None
-        self._agents, self._ledger = Agents(fabric, chosen), ledger
+        self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
-        self._reading = SharedReading(self._read)
 
     def close(self) -> None:
         """Close the connections to the agents."""
@@ -117,15 +115,12 @@ class OpenSm:
         ]
         return Usage(told(files.read, files.unread, master).numbers, tuple(tight))
 
-    def snapshot(self, max_age: float = 0.0) -> OpenSmSnapshot:
-        return self._reading.get(max_age)
-
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        return observe(Wanted.of(segment), mark, _own(snapshot).seen)
+        return observe(Wanted.of(segment), mark, self._own(snapshot).seen)
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
         """Problems of a manager concern the audit and the operator; a pod is judged by the fabric itself."""
-        mine, site, name = _own(snapshot), self._site, self._fabric
+        mine, site, name = self._own(snapshot), self._site, self._fabric
         wanted = Wanted.of(segment)
         holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
         problems = check_tables(site, name, wanted.pkey, wanted.members, mine.tables, holders)
@@ -135,7 +130,7 @@ class OpenSm:
         return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        return clean(Wanted.of(segment), _own(snapshot))
+        return clean(Wanted.of(segment), self._own(snapshot))
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
         """Agent -> its subnet manager's own options, or why they can't be read."""
@@ -189,18 +184,6 @@ class OpenSm:
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
-    @property
-    def kinds(self) -> frozenset[AnyKind]:
-        return frozenset({Kind.SEGMENT})
-
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
-        if not wanted:
-            return {}
-        snapshot = self.snapshot()
-        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
-
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
@@ -211,7 +194,7 @@ class OpenSm:
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         """The same, and keys are removed from vacant leaf ports, since a cable may have been moved."""
-        return self._put(scope, wanted, frozenset(_spec(r).number for r in wanted))
+        return self._put(scope, wanted, frozenset(segment_of(r).number for r in wanted))
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -224,24 +207,14 @@ class OpenSm:
             for pkey in [k for k, d in section.items() if d.mark in marks]:
                 del section[pkey]
 
-        self._change(edit, frozenset(_spec(r).number for r in wanted))
-        return {r.key: Outcome(id=_spec(r).text) for r in wanted}
+        self._change(edit, frozenset(segment_of(r).number for r in wanted))
+        return {r.key: Outcome(id=segment_of(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         """Everything in weft's section of any manager, and keys in weft's range without a partition."""
         if site != self._site.name:
             return []
-        seen = self.snapshot().seen
-        out: dict[int, Marked] = {}
-        for name in sorted(seen.files, key=lambda n: n != seen.master):
-            for document in seen.files[name].weft:
-                out.setdefault(document.pkey, self._marked(document, name))
-        configured = {p.pkey for p in seen.files[seen.master].configured}
-        for pkey, places in _stray(seen.tables).items():
-            if pkey in self._range and pkey not in configured and pkey not in out:
-                facts = {"where": "only on the wire", "ports": places, "number": pkey}
-                out[pkey] = Marked(Kind.SEGMENT, self._fabric, format_pkey(pkey), "", None, None, facts)
-        return [out[pkey] for pkey in sorted(out)]
+        return marked_segments(self._fabric, self._range, self.snapshot().seen)
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
         keys = {parse_pkey(t.id): t for t in things if t.kind is Kind.SEGMENT and t.where == self._fabric}
@@ -264,7 +237,8 @@ class OpenSm:
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
-            t.id: Outcome(error=_taken(k, t.id)) if k in kept else Outcome(id=t.id) for k, t in keys.items()
+            t.id: Outcome(error=self._taken(k, t.id)) if k in kept else Outcome(id=t.id)
+            for k, t in keys.items()
         }
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -293,7 +267,7 @@ class OpenSm:
         def edit(section: Section, base: Base) -> None:
             refused.clear()
             for resource in wanted:
-                spec, mark = Wanted.of(_spec(resource)), scope.mark(resource.key)
+                spec, mark = Wanted.of(segment_of(resource)), scope.mark(resource.key)
                 error = self._refusal(spec, mark, section, base.files)
                 if error is not None:
                     refused[resource.key] = Outcome(error=error)
@@ -305,19 +279,17 @@ class OpenSm:
                 )
 
         self._change(edit, vacate)
-        return {r.key: refused.get(r.key, Outcome(id=_spec(r).text)) for r in wanted}
+        return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
     def _refusal(self, spec: Wanted, mark: Mark, section: Section, files: Files) -> WeftError | None:
         """Why a partition can't be added to the section; a key belongs to one pod, and must be within weft's range."""
-        if spec.pkey not in self._range:
-            return _taken(
-                spec.pkey, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}"
-            )
+        if error := self._outside_range(spec.pkey):
+            return error
         other = section.get(spec.pkey)
         if other is not None and other.mark != mark.text():
-            return _taken(spec.pkey, f"taken: {other.mark}")
+            return self._taken(spec.pkey, f"taken: {other.mark}")
         if name := foreign(spec.pkey, files):
-            return _taken(spec.pkey, f"defined by somebody else in the file of {name}")
+            return self._taken(spec.pkey, f"defined by somebody else in the file of {name}")
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
@@ -329,52 +301,6 @@ class OpenSm:
             )
             self._agents.named(changed.master).repair(query)
 
-    def _marked(self, document: WeftPartitionDocument, agent: str) -> Marked:
-        mark = Mark.parse(document.mark)
-        return Marked(
-            Kind.SEGMENT,
-            self._fabric,
-            format_pkey(document.pkey),
-            mark.name() if mark else "",
-            mark.owner if mark else None,
-            None,
-            {
-                "manager": agent,
-                "members": [format_guid(g) for g in document.members],
-                "number": document.pkey,
-            },
-        )
-
-
-def _spec(resource: Resource) -> SegmentSpec:
-    if not isinstance(resource.spec, SegmentSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
-    return resource.spec
-
-
-def _own(snapshot: Snapshot) -> OpenSmSnapshot:
-    if not isinstance(snapshot, OpenSmSnapshot):
-        raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
-    return snapshot
-
 
 def _partitions(files: Files, master: str) -> Mapping[int, Partition]:
     return {p.pkey: p.partition() for p in files.read[master].configured}
-
-
-def _taken(pkey: int, why: str) -> PermanentError:
-    return PermanentError(
-        f"set partition {format_pkey(pkey)}", "the subnet managers' files", why, "give the pod another P_Key"
-    )
-
-
-def _stray(tables: Tables) -> dict[int, list[str]]:
-    """P_Key -> ports that have it, hosts', leaves' and vacant ones."""
-    out: dict[int, list[str]] = {}
-    for port in tables.ports:
-        for pkey in {k & ~FULL_MEMBER for k in (*port.keys, *(port.leaf_keys or ()))}:
-            out.setdefault(pkey, []).append(format_guid(port.port_guid))
-    for vacant in tables.vacant:
-        for pkey in {k & ~FULL_MEMBER for k in vacant.keys}:
-            out.setdefault(pkey, []).append(f"leaf {format_guid(vacant.switch_guid)} port {vacant.port}")
-    return out

@@ -1,6 +1,6 @@
-"""Getting into switches: credentials from a file or the environment, and HTTPS that is verified.
+"""Access to switches: credentials from a file or the environment, and verified HTTPS.
 
-Credentials are in no site, database, log or error: only requests hold them.
+Credentials appear in no site, database, log or error; only requests carry them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import ssl
 import stat
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from weft.drivers.bounded import read_body
 from weft.model.errors import PermanentError, UnknownError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
@@ -60,12 +62,14 @@ def credentials_for(
 
 
 class Api:
-    """HTTPS to one switch with basic authentication, certificate verified. Every call raises `UnknownError` if nobody
-    answers, isn't let in, or sends what can't be read; other statuses are the caller's to judge.
+    """HTTPS to one switch with basic authentication; its certificate is verified. Every call raises `UnknownError` if
+    nothing answers, if weft's credentials are refused, or if the answer can't be read; judging other statuses is up to
+    the caller.
 
     Args:
-        credentials: asked when they are needed first.
+        credentials: called when they are first needed.
         ca: PEM file; None: the system's authorities.
+        timeout: seconds for a whole answer.
     """
 
     def __init__(
@@ -100,25 +104,26 @@ class Api:
         try:
             content = None if body is None else json.dumps(body).encode()
             headers = {} if body is None else {"Content-Type": "application/json"}
-            answer = self._opened().request(method, path, content=content, headers=headers)
+            end = time.monotonic() + self._timeout
+            with self._opened().stream(method, path, content=content, headers=headers) as answer:
+                read = read_body(answer, MAX_ANSWER, end)
         except (httpx.HTTPError, OSError) as error:
             # httpx's words for a certificate or a refused connection name address and reason, and no password.
             said = f"no answer: {str(error) or type(error).__name__}"
             raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None
         if answer.status_code in (401, 403):
-            said = f"weft isn't let in ({answer.status_code})"
+            said = f"access denied ({answer.status_code})"
             raise UnknownError(asked, f"switch {self._switch} at {self._url}", said, alarming=True)
-        return Reply(answer.status_code, self._json(answer, asked), _date(answer.headers.get("Date", "")))
+        document = self._json(answer.status_code, read, asked)
+        return Reply(answer.status_code, document, _date(answer.headers.get("Date", "")))
 
-    def _json(self, answer: httpx.Response, asked: str) -> Any:
-        if not answer.content:
+    def _json(self, status: int, body: bytes, asked: str) -> Any:
+        if not body:
             return None
         try:
-            if len(answer.content) > MAX_ANSWER:
-                raise ValueError("too long")
-            return answer.json()
+            return json.loads(body)
         except ValueError:
-            if answer.status_code >= 400:
+            if status >= 400:
                 return None
             said = "the answer isn't JSON"
             raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from weft.drivers.reading import SharedReading
+from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.capabilities import CAPABILITIES
 from weft.drivers.switches.evidence import EthernetSnapshot, check, clean, observe
@@ -26,7 +26,7 @@ from weft.model.fabric import (
     Usage,
 )
 from weft.model.mark import Mark
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
@@ -37,7 +37,7 @@ STATUS_SECONDS = 5.0
 """How old a reading may be for a status."""
 
 
-class EthernetFabric:
+class EthernetFabric(OneByOne[EthernetSnapshot]):
     """`FabricDriver` of one Ethernet fabric. Thread-safe; opens no connection yet.
 
     Args:
@@ -50,11 +50,9 @@ class EthernetFabric:
     def __init__(
         self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
     ) -> None:
-        self._site, self._fabric, self.cabling, self._ledger = site, fabric, cabling, ledger
-        self._sessions = {s.name: s for s in switches}
-        self._range = site.fabrics[fabric].segments
+        super().__init__(site, fabric, ledger, EthernetSnapshot, "the switches")
+        self.cabling, self._sessions = cabling, {s.name: s for s in switches}
         self._nameless = any(not s.keeps_names for s in switches)
-        self._reading = SharedReading(self._read)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
 
     def close(self) -> None:
@@ -107,47 +105,19 @@ class EthernetFabric:
         snapshot = self.snapshot()
         return Usage(snapshot.told.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
 
-    def snapshot(self, max_age: float = 0.0) -> EthernetSnapshot:
-        return self._reading.get(max_age)
-
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        return observe(mark, segment, _own(snapshot))
+        return observe(mark, segment, self._own(snapshot))
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
-        return check(segment, _own(snapshot))
+        return check(segment, self._own(snapshot))
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        return clean(segment, _own(snapshot))
+        return clean(segment, self._own(snapshot))
 
     def topology(self) -> ObservedFabric:
         raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
 
     # -- ResourceDriver ----------------------------------------------------------------------------------------
-
-    @property
-    def kinds(self) -> frozenset[AnyKind]:
-        return frozenset({Kind.SEGMENT})
-
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
-        if not wanted:
-            return {}
-        snapshot = self.snapshot()
-        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
-
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
-        """Safe to repeat: only what differs is changed, on switches that need the VLAN and on those that don't."""
-        return {r.key: self._outcome(r, lambda r=r: self._put(scope, r)) for r in wanted}
-
-    update = create
-
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
-        return {r.key: self._outcome(r, lambda r=r: self._take(scope, r)) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         """VLANs with weft's names, and VLANs of its range that ports are in although no switch has them defined."""
@@ -166,55 +136,40 @@ class EthernetFabric:
             found.append(Marked(Kind.SEGMENT, self._fabric, str(number), name, owner, None, facts))
         return found
 
-    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        """A VLAN whose name is another owner's by now is left alone."""
-        return {t.id: self._removed(t) for t in things}
-
-    def _removed(self, thing: Marked) -> Outcome:
-        number = int(thing.id)
-        names = {n for told in self.told().read.values() if (n := told.get(number))}
-        for name in names:
-            named = read_name(name, self._site.name)
-            if named is None or not named.ours or named.owner != thing.owner:
-                return Outcome(error=_taken(number, "it is somebody else's by now"))
-        try:
-            self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
-        except WeftError as error:
-            return Outcome(error=error)
-        return Outcome(thing.id)
-
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _outcome(self, resource: Resource, change: Callable[[], None]) -> Outcome:
-        try:
-            change()
-        except PermanentError as error:
-            return Outcome(error=error)
-        return Outcome(_spec(resource).text)
-
     def _put(self, scope: Scope, resource: Resource) -> None:
-        spec, mark = _spec(resource), scope.mark(resource.key)
-        if spec.number not in self._range:
-            said = f"outside of weft's range {self._range.first} to {self._range.last}"
-            raise _taken(spec.number, said)
+        spec, mark = segment_of(resource), scope.mark(resource.key)
+        if error := self._outside_range(spec.number):
+            raise error
         for member in spec.members:
             if member.port not in self.cabling.hosts:
                 said, then = f"{member.port} is no port of a node of this fabric", "correct the site"
                 raise PermanentError(f"set {spec.named}", f"fabric {self._fabric}", said, then)
         order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
         if why := refusal(order, self.snapshot(), self._site.name):
-            raise _taken(spec.number, why)
+            raise self._taken(spec.number, why)
         scope.fence()
         self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling))
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         scope.fence()
-        number, name = _spec(resource).number, vlan_name(scope.mark(resource.key))
+        number, name = segment_of(resource).number, vlan_name(scope.mark(resource.key))
         if number not in self._range:
             return
         # A switch without names can't tell whose a VLAN is: weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
         self._everywhere(lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine))
+
+    def _take_marked(self, thing: Marked) -> None:
+        """A VLAN whose name is another owner's by now is left alone."""
+        number = int(thing.id)
+        names = {n for told in self.told().read.values() if (n := told.get(number))}
+        for name in names:
+            named = read_name(name, self._site.name)
+            if named is None or not named.ours or named.owner != thing.owner:
+                raise self._taken(number, "it is somebody else's by now")
+        self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
     def _everywhere(self, batch: Callable[[str, SwitchState], Batch]) -> None:
         """On every switch at once; those that don't answer make the outcome unknown, and one refusal is told first."""
@@ -226,10 +181,7 @@ class EthernetFabric:
                 return error
             return None
 
-        try:
-            errors = [e for e in self._pool.map(one, self._sessions.values()) if e is not None]
-        finally:
-            self._reading.changed()
+        errors = [e for e in self._pool.map(one, self._sessions.values()) if e is not None]
         if errors:
             raise next((e for e in errors if isinstance(e, PermanentError)), errors[0])
 
@@ -252,17 +204,3 @@ class EthernetFabric:
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
         names = self._names() if self._nameless else {}
         return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names)
-
-
-def _own(snapshot: Snapshot) -> EthernetSnapshot:
-    assert isinstance(snapshot, EthernetSnapshot)
-    return snapshot
-
-
-def _spec(resource: Resource) -> SegmentSpec:
-    assert isinstance(resource.spec, SegmentSpec)
-    return resource.spec
-
-
-def _taken(number: int, why: str) -> PermanentError:
-    return PermanentError(f"set VLAN {number}", "the switches", why, "give the pod another VLAN")

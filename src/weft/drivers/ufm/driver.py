@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from weft.drivers.reading import SharedReading
+from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.ufm.capabilities import CAPABILITIES
 from weft.drivers.ufm.change import PROOF_SECONDS, Changer
 from weft.drivers.ufm.credentials import credentials_problems
@@ -41,7 +41,7 @@ from weft.model.fabric import (
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, format_pkey, parse_pkey
 from weft.model.mark import Mark
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec, Status
+from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec, Status
 from weft.model.site import Site
 from weft.planning.fabric.check import check_paths, probe_pairs
 from weft.ports.ledger import Ledger
@@ -53,7 +53,7 @@ COMPLAINTS = 20
 """Alarms and unhealthy ports that the status tells."""
 
 
-class Ufm:
+class Ufm(OneByOne[UfmSnapshot]):
     """`FabricDriver` of one fabric of the site. Opens no connection yet.
 
     Args:
@@ -71,16 +71,14 @@ class Ufm:
         wait_seconds: float = WAIT_SECONDS,
         proof_seconds: float = PROOF_SECONDS,
     ) -> None:
-        self._site, self._fabric, self._ledger = site, fabric, ledger
+        super().__init__(site, fabric, ledger, UfmSnapshot, "UFM")
         self._manager = site.fabrics[fabric].manager
-        self._range = site.fabrics[fabric].segments
         chosen = (
             [HttpAgent(a, self._manager) for a in self._manager.agents] if agents is None else list(agents)
         )
         self.rest = Rest(fabric, self._manager, transport)
         self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest)
         self._changer, self._wait = Changer(self.rest, proof_seconds), wait_seconds
-        self._reading = SharedReading(self._read)
 
     def close(self) -> None:
         self.rest.close()
@@ -131,19 +129,16 @@ class Ufm:
             frozenset(listing.partitions), tight_ports(self._site, self._fabric, listing, self._eyes.tables)
         )
 
-    def snapshot(self, max_age: float = 0.0) -> UfmSnapshot:
-        return self._reading.get(max_age)
-
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        found = observe(segment.number, members_of(segment), mark, _own(snapshot))
-        taken = _own(snapshot).wanted.get(segment.number, mark) != mark
+        found = observe(segment.number, members_of(segment), mark, self._own(snapshot))
+        taken = self._own(snapshot).wanted.get(segment.number, mark) != mark
         if found.there or taken or self._changer.one(segment.number) is None:
             return found
         why = f"can't be proved absent: UFM doesn't list {segment.named}, and has it when asked for it alone"
         return Observed(segment.text, Status.PENDING, why)
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
-        mine, members = _own(snapshot), members_of(segment)
+        mine, members = self._own(snapshot), members_of(segment)
         found = problems(segment.number, members, mine)
         if mine.looked:
             full = [g for g, mode in members.items() if mode is Mode.FULL and mine.physical(g)]
@@ -156,7 +151,7 @@ class Ufm:
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         alone = "not there" if self._changer.one(segment.number) is None else "it is there"
-        return Clean(tuple(clean_items(segment.number, members_of(segment), _own(snapshot), alone)))
+        return Clean(tuple(clean_items(segment.number, members_of(segment), self._own(snapshot), alone)))
 
     def topology(self) -> ObservedFabric:
         return self._inventory.topology()
@@ -166,31 +161,6 @@ class Ufm:
         return read_settings(self.rest, self._changer, self._eyes)
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
-
-    @property
-    def kinds(self) -> frozenset[AnyKind]:
-        return frozenset({Kind.SEGMENT})
-
-    def find(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Observed]:
-        if not wanted:
-            return {}
-        snapshot = self.snapshot()
-        return {r.key: self.observe(scope.mark(r.key), _spec(r), snapshot) for r in wanted}
-
-    def create(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
-        """Safe to repeat: what is set is the whole list of members."""
-        return {r.key: self._outcome(r, lambda r=r: self._put(scope, r)) for r in wanted}
-
-    update = create
-
-    def delete(
-        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
-    ) -> Mapping[str, Outcome]:
-        return {r.key: self._outcome(r, lambda r=r: self._delete(scope, r)) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         """Everything in weft's range: with its owner where the database wants it, with none where it doesn't."""
@@ -209,17 +179,6 @@ class Ufm:
             out.append(Marked(Kind.SEGMENT, self._fabric, format_pkey(number), name, owner, None, facts))
         return out
 
-    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
-        mine = [t for t in things if t.kind is Kind.SEGMENT and t.where == self._fabric]
-        outcomes: dict[str, Outcome] = {}
-        for thing in mine:
-            try:
-                self._remove(parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True)
-                outcomes[thing.id] = Outcome(thing.id)
-            except WeftError as error:
-                outcomes[thing.id] = Outcome(error=error)
-        return outcomes
-
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _read(self, began: float) -> UfmSnapshot:
@@ -234,17 +193,8 @@ class Ufm:
         virtual = self._inventory.virtual() if strange else {}
         return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, virtual, wanted)
 
-    def _outcome(self, resource: Resource, change: Callable[[], None]) -> Outcome:
-        try:
-            change()
-        except PermanentError as error:
-            return Outcome(error=error)
-        finally:
-            self._reading.changed()  # also where no answer came: it may have been done
-        return Outcome(id=_spec(resource).text)
-
     def _put(self, scope: Scope, resource: Resource) -> None:
-        spec, mark = _spec(resource), scope.mark(resource.key)
+        spec, mark = segment_of(resource), scope.mark(resource.key)
         try:
             members = members_of(spec)
         except ValueError as error:
@@ -259,14 +209,19 @@ class Ufm:
         self._changer.put(spec.number, members, allowed, scope.fence)
         self._await(spec.number, members, before)
 
-    def _delete(self, scope: Scope, resource: Resource) -> None:
+    def _take(self, scope: Scope, resource: Resource) -> None:
         mark = scope.mark(resource.key)
         try:
-            self._remove(_spec(resource).number, lambda owner: owner not in (None, mark), scope.fence)
+            self._remove_number(
+                segment_of(resource).number, lambda owner: owner not in (None, mark), scope.fence
+            )
         except _OthersError:
             return  # its number is somebody else's by now: nothing of ours is left to take away
 
-    def _remove(
+    def _take_marked(self, thing: Marked) -> None:
+        self._remove_number(parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True)
+
+    def _remove_number(
         self,
         number: int,
         others: Callable[[Mark | None], bool],
@@ -278,20 +233,15 @@ class Ufm:
 
         def allowed(listing: Listing) -> PermanentError | None:
             before.extend(p.members if (p := listing.partitions.get(number)) else ())
-            if number not in self._range:
-                return _taken(
-                    number, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}"
-                )
+            if error := self._outside_range(number):
+                return error
             owner = self._owner(number)
             return _OthersError(number, f"{owner} is wanted") if others(owner) else None
 
-        try:
-            self._changer.remove(number, allowed, fence)
-            if anywhere and self._eyes:
-                before += self._eyes.look().wire.on_wire.get(number, ())
-            self._await(number, {}, before)
-        finally:
-            self._reading.changed()
+        self._changer.remove(number, allowed, fence)
+        if anywhere and self._eyes:
+            before += self._eyes.look().wire.on_wire.get(number, ())
+        self._await(number, {}, before)
 
     def _await(self, number: int, members: Mapping[int, Mode], before: Sequence[int]) -> None:
         """Until the ports' own tables show it, within reason. That it can't be seen is for `find` to say."""
@@ -314,15 +264,15 @@ class Ufm:
         self, number: int, members: Mapping[int, Mode], mark: Mark, listing: Listing
     ) -> PermanentError | None:
         """Why a partition can't be set; a number is one pod's, and weft keeps inside its range."""
-        if number not in self._range:
-            return _taken(number, f"outside of weft's range {self._range.first:#x} to {self._range.last:#x}")
+        if error := self._outside_range(number):
+            return error
         owner, there = self._owner(number), listing.partitions.get(number)
         if owner is not None and owner != mark:
-            return _taken(number, f"taken: {owner.text()}")
+            return self._taken(number, f"taken: {owner.text()}")
         # Not yet on record as made: what is there may be our own, of a change whose answer was lost.
         if owner is None and there is not None and not there.members.keys() <= members.keys():
             strange = next(g for g in there.members if g not in members)
-            return _taken(number, f"taken: defined by somebody else, with member {format_guid(strange)}")
+            return self._taken(number, f"taken: defined by somebody else, with member {format_guid(strange)}")
         return None
 
     def _complaints(self) -> list[str]:
@@ -342,21 +292,5 @@ class _OthersError(PermanentError):
         )
 
 
-def _spec(resource: Resource) -> SegmentSpec:
-    if not isinstance(resource.spec, SegmentSpec):
-        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
-    return resource.spec
-
-
-def _own(snapshot: Snapshot) -> UfmSnapshot:
-    if not isinstance(snapshot, UfmSnapshot):
-        raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
-    return snapshot
-
-
 def _host(address: str) -> str:
     return urlsplit(address).netloc
-
-
-def _taken(number: int, why: str) -> PermanentError:
-    return PermanentError(f"set P_Key {format_pkey(number)}", "UFM", why, "give the pod another P_Key")

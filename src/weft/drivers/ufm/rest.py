@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from weft.drivers.bounded import read_body
 from weft.drivers.ufm.credentials import Credentials, changed_at, read_credentials
 from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
 from weft.drivers.wire.agents import changed_file
@@ -153,7 +154,6 @@ class Rest:
         """Status, headers and body; the whole of it in bounded time and size. Raises `_AwayError`."""
         self._check_silence(address)
         end = time.monotonic() + self._seconds
-        content = bytearray()
         form = isinstance(body, bytes)
         kind = {"Content-Type": "application/x-www-form-urlencoded" if form else "application/json"}
         raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -166,12 +166,7 @@ class Rest:
                 headers={**headers, "Cache-Control": "no-cache", **({} if raw is None else kind)},
                 timeout=httpx.Timeout(self._seconds, connect=min(CONNECT_SECONDS, self._seconds)),
             ) as answer:
-                for chunk in answer.iter_bytes():
-                    content += chunk
-                    if len(content) > MAX_ANSWER:
-                        raise httpx.DecodingError(f"more than {MAX_ANSWER} octets")
-                    if time.monotonic() > end:
-                        raise httpx.ReadTimeout(f"not all of it came in {self._seconds:.0f} s")
+                return answer.status_code, answer.headers, read_body(answer, MAX_ANSWER, end)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _AwayError(f"{type(error).__name__}: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -179,7 +174,6 @@ class Rest:
             if isinstance(error, httpx.TimeoutException):
                 self._silent[address] = time.monotonic(), said
             raise _AwayError(said, maybe_done=True) from error
-        return answer.status_code, answer.headers, bytes(content)
 
     def _read(self, asked: str, status: int, headers: httpx.Headers, content: bytes) -> Answer:
         shown = self._shown(content)
@@ -260,7 +254,7 @@ class Rest:
 
     def _not_let_in(self, asked: str, said: str) -> WeftError:
         then = "correct weft's credentials for UFM; what is on the fabric is unknown until then"
-        return UnknownError(asked, self._who, f"weft is not let in: {said}", then, delay=60.0, alarming=True)
+        return UnknownError(asked, self._who, f"access denied: {said}", then, delay=60.0, alarming=True)
 
 
 class _AwayError(Exception):

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from weft.drivers.bounded import read_body
 from weft.generate.certificates import expiry_problems
 from weft.model.agentapi import (
     NONCE_HEADER,
@@ -204,14 +205,7 @@ class HttpAgent:
             headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(PROTOCOL)},
             timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
         ) as answer:
-            content = bytearray()
-            for chunk in answer.iter_bytes():
-                content += chunk
-                if len(content) > MAX_ANSWER:
-                    raise httpx.DecodingError(f"more than {MAX_ANSWER} octets")
-                if time.monotonic() > end:
-                    raise httpx.ReadTimeout(f"not all of it came in {seconds:.0f} s")
-            return answer.status_code, answer.headers, bytes(content)
+            return answer.status_code, answer.headers, read_body(answer, MAX_ANSWER, end)
 
     def _error(self, asked: str, status: int, content: bytes) -> WeftError:
         try:

@@ -1,0 +1,128 @@
+"""What drivers of all fabrics share: their resources are segments, and one shared reading shows all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from weft.drivers.reading import SharedReading
+from weft.model.errors import PermanentError, WeftError
+from weft.model.fabric import Snapshot
+from weft.model.mark import Mark
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.site import Site
+from weft.ports.ledger import Ledger
+from weft.ports.resources import Scope
+
+S = TypeVar("S", bound=Snapshot)
+
+
+class SegmentDriver(ABC, Generic[S]):
+    """Base of `FabricDriver` implementations.
+
+    Args:
+        ledger: weft's own records of this fabric's segments.
+        snapshots: class of this driver's snapshots.
+        holder: what keeps the segments, as errors name it.
+    """
+
+    kinds: ClassVar[frozenset[AnyKind]] = frozenset({Kind.SEGMENT})
+
+    def __init__(self, site: Site, fabric: str, ledger: Ledger, snapshots: type[S], holder: str) -> None:
+        self._site, self._fabric, self._ledger = site, fabric, ledger
+        self._range, self._words = site.fabrics[fabric].segments, site.fabrics[fabric].words
+        self._snapshots, self._holder = snapshots, holder
+        self._reading = SharedReading(self._read)
+
+    @abstractmethod
+    def _read(self, began: float) -> S:
+        """Read the whole fabric; `began` is now, by the monotonic clock."""
+
+    @abstractmethod
+    def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed: ...
+
+    def snapshot(self, max_age: float = 0.0) -> S:
+        return self._reading.get(max_age)
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        if not wanted:
+            return {}
+        snapshot = self.snapshot()
+        return {r.key: self.observe(scope.mark(r.key), segment_of(r), snapshot) for r in wanted}
+
+    def _own(self, snapshot: Snapshot) -> S:
+        """Raises `TypeError` for a snapshot that another driver took."""
+        if not isinstance(snapshot, self._snapshots):
+            raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
+        return snapshot
+
+    def _outside_range(self, number: int) -> PermanentError | None:
+        """Why a number can't be used; None: it is in weft's range."""
+        if number in self._range:
+            return None
+        first, last = self._words.text(self._range.first), self._words.text(self._range.last)
+        return self._taken(number, f"outside of weft's range {first} to {last}")
+
+    def _taken(self, number: int, why: str) -> PermanentError:
+        asked, then = f"set {self._words.named(number)}", f"give the pod another {self._words.word}"
+        return PermanentError(asked, self._holder, why, then)
+
+
+class OneByOne(SegmentDriver[S]):
+    """A driver that changes one segment at a time."""
+
+    @abstractmethod
+    def _put(self, scope: Scope, resource: Resource) -> None:
+        """Give the segment exactly its members; safe to repeat."""
+
+    @abstractmethod
+    def _take(self, scope: Scope, resource: Resource) -> None:
+        """Take the segment away if it is still the scope's; safe to repeat."""
+
+    @abstractmethod
+    def _take_marked(self, thing: Marked) -> None:
+        """Take away what the audit found if it is still what the audit saw."""
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        return {r.key: self._change(r, lambda r=r: self._put(scope, r)) for r in wanted}
+
+    update = create
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        return {r.key: self._change(r, lambda r=r: self._take(scope, r)) for r in wanted}
+
+    def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
+        mine = [t for t in things if t.kind is Kind.SEGMENT and t.where == self._fabric]
+        return {t.id: self._remove(t) for t in mine}
+
+    def _change(self, resource: Resource, change: Callable[[], None]) -> Outcome:
+        try:
+            change()
+        except PermanentError as error:
+            return Outcome(error=error)
+        finally:
+            self._reading.changed()  # also without an answer: it may have been done
+        return Outcome(segment_of(resource).text)
+
+    def _remove(self, thing: Marked) -> Outcome:
+        try:
+            self._take_marked(thing)
+        except WeftError as error:
+            return Outcome(error=error)
+        finally:
+            self._reading.changed()
+        return Outcome(thing.id)
+
+
+def segment_of(resource: Resource) -> SegmentSpec:
+    """Raises `TypeError` for a resource of another kind."""
+    if not isinstance(resource.spec, SegmentSpec):
+        raise TypeError(f"{resource.key} is a {resource.kind}: this driver only has segments")
+    return resource.spec
