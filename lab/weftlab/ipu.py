@@ -12,15 +12,16 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from openvipu.controller import authority
-from weft.model.ipusite import (
+from weft.model.ranges import Range
+from weft.model.site import (
     IpuBmcNetwork,
     IpuController,
     IpuDataNetwork,
     IpuGatewayNetwork,
     IpuMachine,
     IpuPod,
+    Node,
 )
-from weft.model.site import Node, Range
 from weftlab.layout import PORTS_EACH, LabError, Layout
 
 IPU_POD = "ipupod1"

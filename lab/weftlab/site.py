@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from weft.model.ranges import Range
 from weft.model.site import (
     Accelerator,
     AcceleratorCount,
@@ -27,7 +28,6 @@ from weft.model.site import (
     ManagementNetwork,
     Node,
     Rack,
-    Range,
     Site,
     Switch,
 )

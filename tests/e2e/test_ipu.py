@@ -17,7 +17,7 @@ import pytest
 from openvipu.proto import agent_pb2, agent_pb2_grpc
 from openvipu.rpc import Tls, channel
 from tests.e2e.people import Person
-from weft.model.ipusite import IpuMachine
+from weft.model.site import IpuMachine
 from weftlab.guests import guests_folder
 from weftlab.ipu import agents_tls, here
 from weftlab.lab import Lab

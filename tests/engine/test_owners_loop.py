@@ -23,8 +23,8 @@ from weft.model.errors import ConflictError
 from weft.model.mark import Mark
 from weft.model.owner import Owner, OwnerKind
 from weft.model.pod import PodState
+from weft.model.ranges import Range
 from weft.model.resources import Kind
-from weft.model.site import Range
 from weft.testing.cloud import Fault
 
 pytestmark = pytest.mark.database

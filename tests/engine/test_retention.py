@@ -20,7 +20,7 @@ from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.model.retention import RetentionPolicy
+from weft.model.site import RetentionPolicy
 from weft.model.views import AuditLogSearch
 from weft.testing.cloud import Fault
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.paths import SMALL
 from weft.app.sitefile import load_site
-from weft.model.site import Range
+from weft.model.ranges import Range
 
 
 def test_a_copy_forgets_what_was_looked_up_in_the_old_one() -> None:

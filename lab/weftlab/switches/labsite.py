@@ -8,8 +8,18 @@ from pathlib import Path
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.ranges import Range
-from weft.model.site import Accelerator, Fabric, FabricManager, Hca, Node, Rack, Switch
-from weft.model.switches import SwitchAccess, Switching, SwitchLink
+from weft.model.site import (
+    Accelerator,
+    Fabric,
+    FabricManager,
+    Hca,
+    Node,
+    Rack,
+    Switch,
+    SwitchAccess,
+    Switching,
+    SwitchLink,
+)
 from weftlab.layout import LabError, Layout, Settings
 from weftlab.switches.front import PARKING
 from weftlab.switches.openvswitch import Ovs

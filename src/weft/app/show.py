@@ -9,10 +9,9 @@ from weft.engine.records import PodRecord, RowState, ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
-from weft.model.ipusite import IpuMachine
 from weft.model.kinds import Kind
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
-from weft.model.site import Node, Site
+from weft.model.site import IpuMachine, Node, Site
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
 

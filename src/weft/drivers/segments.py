@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from weft.drivers.reading import SharedReading
 from weft.model.errors import PermanentError, WeftError
@@ -27,8 +27,6 @@ class SegmentDriver(ABC, Generic[S]):
         holder: what keeps the segments, as errors name it.
     """
 
-    kinds: ClassVar[frozenset[AnyKind]] = frozenset({Kind.SEGMENT})
-
     def __init__(self, site: Site, fabric: str, ledger: Ledger, snapshots: type[S], holder: str) -> None:
         self._site, self._fabric, self._ledger = site, fabric, ledger
         self._range, self._words = site.fabrics[fabric].segments, site.fabrics[fabric].words
@@ -41,6 +39,10 @@ class SegmentDriver(ABC, Generic[S]):
 
     @abstractmethod
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed: ...
+
+    @property
+    def kinds(self) -> frozenset[AnyKind]:
+        return frozenset({Kind.SEGMENT})
 
     def snapshot(self, max_age: float = 0.0) -> S:
         return self._reading.get(max_age)

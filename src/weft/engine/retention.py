@@ -23,8 +23,7 @@ from weft.engine.pulse import Pulse
 from weft.engine.siteparts import KEPT_FOR
 from weft.model.errors import WeftError
 from weft.model.ids import span
-from weft.model.retention import RetentionPolicy
-from weft.model.site import Site
+from weft.model.site import RetentionPolicy, Site
 
 log = logging.getLogger(__name__)
 

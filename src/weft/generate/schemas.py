@@ -193,7 +193,7 @@ def _type(annotation: Any) -> str:
 
 
 def _annotated(annotation: Any) -> str:
-    from weft.model import ids, ipusite, order, ranges
+    from weft.model import ids, order, ranges, site
 
     for known, word in (
         (ids.Guid, "GUID"),
@@ -205,7 +205,7 @@ def _annotated(annotation: Any) -> str:
         (order.SshPublicKey, "public key"),
         (ids.Duration, "duration"),
         (ranges.Number, "number"),
-        (ipusite.Address, "IPv4 address"),
+        (site.Address, "IPv4 address"),
     ):
         if annotation == known:
             return word

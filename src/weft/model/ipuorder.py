@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.ipusite import IPUS_PER_MACHINE
+from weft.model.site import IPUS_PER_MACHINE
 
 
 class IpusOrder(Document):

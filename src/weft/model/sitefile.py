@@ -8,19 +8,20 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.ipusite import IpuMachine, IpuPod
-from weft.model.retention import RetentionPolicy
 from weft.model.site import (
     Accelerator,
     Cloud,
     Fabric,
     Hca,
+    IpuMachine,
+    IpuPod,
     LeasePolicy,
     Link,
     Node,
     PlacementPolicy,
     QueuePolicy,
     Rack,
+    RetentionPolicy,
     Site,
     Switch,
 )

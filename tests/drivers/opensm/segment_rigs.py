@@ -9,8 +9,9 @@ from tests.drivers.opensm.rigs import FABRIC, FakeRig, RealRig, host_ports, unti
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FABRIC_TYPES
 from weft.model.ids import format_guid, parse_guid
+from weft.model.ranges import Range
 from weft.model.resources import Resource, SegmentSpec
-from weft.model.site import Range, Site
+from weft.model.site import Site
 from weft.planning.shapes.gpu.graph import MEMBERS
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet

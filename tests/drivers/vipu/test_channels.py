@@ -20,8 +20,8 @@ from openvipu.proto import admin_pb2, agent_pb2
 from openvipu.rpc import Tls
 from weft.drivers.vipu.channels import At, Channels, NoAnswerError
 from weft.generate import podtls
-from weft.model.ipusite import ADMIN_PORT, IpuGatewayNetwork, IpuMachine
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, TLS_SEED
+from weft.model.site import ADMIN_PORT, IpuGatewayNetwork, IpuMachine
 
 POD, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.helpers.amounts import MORE
 from weft.model.placement import PlacementRequest
+from weft.model.ranges import Range
 from weft.model.site import (
     Accelerator,
     Cloud,
@@ -16,7 +17,6 @@ from weft.model.site import (
     Link,
     ManagementNetwork,
     Node,
-    Range,
     Site,
     Switch,
 )

@@ -16,7 +16,7 @@ from tests.planning.place.placesites import STATES, build_request, build_site
 from weft.model.errors import InputError
 from weft.model.order import Level, Preference
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
-from weft.model.site import Link, Site, Switch
+from weft.model.site import Accelerator, AcceleratorCount, Link, Site, Switch
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
@@ -352,7 +352,6 @@ def test_spares_stand_beside_and_are_named() -> None:
 
 def test_part_of_a_node_comes_from_one_numa_node() -> None:
     """An order for two of four accelerators takes the node that has two on one NUMA node, and says so."""
-    from weft.model.site import Accelerator, AcceleratorCount
 
     def numa(*nodes: int) -> dict[str, Any]:
         return {

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from weft.model.site import Site
-from weft.model.switches import Switching
+from weft.model.site import Site, Switching
 
 
 def switch_of(port: str) -> str:

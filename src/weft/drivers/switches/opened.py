@@ -11,8 +11,7 @@ from weft.drivers.switches.ovs import Ovs
 from weft.drivers.switches.sonic import Sonic
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Switch
 from weft.model.errors import PermanentError
-from weft.model.site import Site
-from weft.model.switches import SwitchAccess, Switching
+from weft.model.site import Site, SwitchAccess, Switching
 from weft.ports.ledger import Ledger
 
 BY_INTERFACE = {"eos": Eos, "nvue": Nvue, "sonic": Sonic}

@@ -16,7 +16,7 @@ import grpc
 from openvipu.proto import admin_pb2_grpc, agent_pb2_grpc, vipuuser_pb2_grpc
 from weft.generate import podtls
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
-from weft.model.ipusite import ADMIN_PORT, USER_PORT, IpuGatewayNetwork, IpuMachine
+from weft.model.site import ADMIN_PORT, USER_PORT, IpuGatewayNetwork, IpuMachine
 from weft.planning.shapes.ipu.init import ADMIN_KEY, AGENT_KEY, TENANT_KEY, TENANT_USER, controller_id
 from weft.ports.podkeys import PodKeys
 

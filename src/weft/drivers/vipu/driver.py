@@ -16,7 +16,6 @@ from weft.drivers.vipu.channels import READ_TIMEOUT, At, Channels, NoAnswerError
 from weft.drivers.vipu.controller import Controller
 from weft.drivers.vipu.proof import clear_partition, prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
-from weft.model.ipusite import IpuMachine
 from weft.model.kinds import Home, kinds_at
 from weft.model.owner import Owner
 from weft.model.resources import (
@@ -32,7 +31,7 @@ from weft.model.resources import (
     VipuNamedSpec,
     VipuSpec,
 )
-from weft.model.site import Site
+from weft.model.site import IpuMachine, Site
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope

@@ -7,8 +7,8 @@ from contextlib import suppress
 from openvipu.proto import vipuuser_pb2 as pb
 from weft.drivers.vipu.channels import READ_TIMEOUT, Channel, MissingError, NoRoomError
 from weft.model.errors import NotYetError, PermanentError
-from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.resources import VipuAllocationSpec
+from weft.model.site import IPUS_PER_MACHINE
 
 NAME = "weft-proof"
 PAUSE = 0.3

@@ -14,7 +14,8 @@ from typing import Self
 
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind, Side
-from weft.model.site import Range, Site
+from weft.model.ranges import Range
+from weft.model.site import Site
 from weft.model.subnet import PathProbe, PortTable
 
 

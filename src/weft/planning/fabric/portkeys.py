@@ -14,7 +14,8 @@ from weft.model.fabric import TightPort
 from weft.model.fabrictypes import FabricType
 from weft.model.ids import DEFAULT_PKEY, format_guid
 from weft.model.placement import FullPort
-from weft.model.site import Range, Site
+from weft.model.ranges import Range
+from weft.model.site import Site
 from weft.model.subnet import Partition
 
 _SHOWN = 3

@@ -15,7 +15,8 @@ from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
 from weft.model.placement import Explanation, Refusal
 from weft.model.plan import Allotment, UsedNumbers
-from weft.model.site import ManagementNetwork, Range, Site
+from weft.model.ranges import Range
+from weft.model.site import ManagementNetwork, Site
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.subnets import NO_SUBNETS, cut, prefix_for
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.model.plan import Allotment, Plan, UsedNumbers
+from weft.model.ranges import Range
 from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec
-from weft.model.site import Range, Site
+from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.segments import lowest_free
 from weft.planning.kept import kept

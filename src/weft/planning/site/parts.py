@@ -16,8 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from weft.model.base import Document
-from weft.model.ipusite import IpuMachine
-from weft.model.site import Link, Node, Rack, Site, Switch
+from weft.model.site import IpuMachine, Link, Node, Rack, Site, Switch
 from weft.model.siteparts import PartsInclude
 
 Rows = tuple[Document, ...]

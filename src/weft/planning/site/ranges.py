@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from weft.model.site import Range, Site
+from weft.model.ranges import Range
+from weft.model.site import Site
 from weft.planning.fabric.segments import unusable
 from weft.planning.site.seen import WrongValue
 

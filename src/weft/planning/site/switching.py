@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.model.site import Site
-from weft.model.switches import Switching
+from weft.model.site import Site, Switching
 from weft.planning.site.seen import Seen, WrongValue, known
 
 Path = tuple[str | int, ...]

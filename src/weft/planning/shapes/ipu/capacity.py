@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.placement import Occupancy
-from weft.model.site import Site
+from weft.model.site import IPUS_PER_MACHINE, Site
 from weft.planning.fabric.topology import natural
 from weft.planning.queue.book import Book
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline

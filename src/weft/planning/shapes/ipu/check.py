@@ -7,8 +7,8 @@ from ipaddress import IPv4Network
 
 from cryptography import x509
 
-from weft.model.ipusite import IpuMachine, IpuPod
-from weft.model.site import Range, Site
+from weft.model.ranges import Range
+from weft.model.site import IpuMachine, IpuPod, Site
 from weft.planning.site.ranges import MAX_VLAN
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 

@@ -11,15 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from weft.model.ipusite import (
-    ADMIN_PORT,
-    METRICS_PORT,
-    NODE_EXPORTER_PORT,
-    SYSLOG_PORT,
-    USER_PORT,
-    IpuMachine,
-    IpuPod,
-)
 from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.plan import Allotment
@@ -37,7 +28,17 @@ from weft.model.resources import (
     VipuClusterSpec,
     VipuUserSpec,
 )
-from weft.model.site import Node, Site
+from weft.model.site import (
+    ADMIN_PORT,
+    METRICS_PORT,
+    NODE_EXPORTER_PORT,
+    SYSLOG_PORT,
+    USER_PORT,
+    IpuMachine,
+    IpuPod,
+    Node,
+    Site,
+)
 from weft.planning.fabric.segments import management_address, management_pool
 from weft.planning.shapes.gpu.graph import (
     KEY_PAIR,

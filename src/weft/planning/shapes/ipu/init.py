@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.errors import InputError
-from weft.model.ipusite import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, place
+from weft.model.site import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
 
 ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
 """Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""

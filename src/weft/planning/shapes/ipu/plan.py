@@ -7,7 +7,6 @@ from ipaddress import IPv4Address, IPv4Network
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
-from weft.model.ipusite import IpuPod
 from weft.model.order import FabricOrder, LocalityOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
@@ -20,7 +19,7 @@ from weft.model.resources import (
     SubnetSpec,
     VipuClusterSpec,
 )
-from weft.model.site import Site
+from weft.model.site import IpuPod, Site
 from weft.planning.fabric.segments import check_given, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut
 from weft.planning.place.slots import HOST

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from weft.model.ipusite import IpuMachine
-from weft.model.site import Node, Site
+from weft.model.site import IpuMachine, Node, Site
 from weft.planning.fabric.topology import natural
 from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.run import Row, Run, runs

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.model.ipusite import IPUS_PER_MACHINE, IpuMachine
 from weft.model.placement import (
     Candidate,
     Explanation,
@@ -21,7 +20,7 @@ from weft.model.placement import (
     Placement,
     Refusal,
 )
-from weft.model.site import Site
+from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site
 from weft.planning.fabric.topology import natural
 
 SHOWN = 5

@@ -10,12 +10,11 @@ from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.ids import moment
 from weft.model.ipuorder import IpusOrder
-from weft.model.ipusite import IPUS_PER_MACHINE
 from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec
-from weft.model.site import Site
+from weft.model.site import IPUS_PER_MACHINE, Site
 from weft.model.views import IpuCapacityView, LargestIpusView, SoonIpusView
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book

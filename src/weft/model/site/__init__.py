@@ -1,0 +1,69 @@
+"""The site, described once: hosts, switches, cables, fabrics, clouds, IPU-PODs, and the operator's policies.
+
+These are the values; reading them from YAML and CSV with file and line in every error is `weft.app.sitefile`.
+"""
+
+from weft.model.site.cabling import Link, Rack, Switch
+from weft.model.site.clouds import AcceleratorCount, Cloud, Flavor, ManagementNetwork, PciAffinity
+from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
+from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
+from weft.model.site.ipus import (
+    ADMIN_PORT,
+    IPUS_PER_MACHINE,
+    METRICS_PORT,
+    NODE_EXPORTER_PORT,
+    SYSLOG_PORT,
+    USER_PORT,
+    Address,
+    IpuBmcNetwork,
+    IpuController,
+    IpuDataNetwork,
+    IpuGatewayNetwork,
+    IpuMachine,
+    IpuPod,
+)
+from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy
+from weft.model.site.retention import RetentionPolicy
+from weft.model.site.site import Site
+from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
+
+__all__ = [
+    "ADMIN_PORT",
+    "BOOTABLE",
+    "IPUS_PER_MACHINE",
+    "METRICS_PORT",
+    "MOST_VFS",
+    "NODE_EXPORTER_PORT",
+    "SYSLOG_PORT",
+    "USER_PORT",
+    "Accelerator",
+    "AcceleratorCount",
+    "Address",
+    "Cloud",
+    "Fabric",
+    "FabricAgent",
+    "FabricManager",
+    "Flavor",
+    "Hca",
+    "IpuBmcNetwork",
+    "IpuController",
+    "IpuDataNetwork",
+    "IpuGatewayNetwork",
+    "IpuMachine",
+    "IpuPod",
+    "LeasePolicy",
+    "Link",
+    "ManagementNetwork",
+    "Node",
+    "PciAffinity",
+    "PlacementPolicy",
+    "ProjectLimits",
+    "QueuePolicy",
+    "Rack",
+    "RetentionPolicy",
+    "Site",
+    "Switch",
+    "SwitchAccess",
+    "SwitchLink",
+    "Switching",
+]

@@ -1,0 +1,113 @@
+"""OpenStack clouds: their flavors, and the addresses and VLANs that pods get there."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.ranges import Range
+
+
+class AcceleratorCount(Document):
+    """A number of accelerators of one type."""
+
+    type: Name = Field(description="Accelerator type, such as h100.")
+    count: int = Field(ge=1, le=64, description="Number of accelerators.")
+
+
+PciAffinity = Literal["required", "legacy", "socket", "preferred"]
+"""Nova's `hw:pci_numa_affinity_policy`. legacy is required for devices whose NUMA node is known, as a site's are."""
+
+
+class Flavor(Document):
+    """What weft must know about a Nova flavor to plan without querying the cloud."""
+
+    accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of each server.")
+    cores: int = Field(default=0, ge=0, description="vCPUs of each server; counted on shared nodes.")
+    memory_mib: int = Field(
+        default=0, ge=0, description="Memory of each server in MiB; counted on shared nodes."
+    )
+    one_numa: bool = Field(
+        default=False,
+        description="All accelerators of a server come from one NUMA node. Short for `numa_nodes: 1` and "
+        "`pci_affinity: required`: the flavor has `hw:numa_nodes: 1`, without which Nova ignores "
+        "`hw:pci_numa_affinity_policy`.",
+    )
+    numa_nodes: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="NUMA nodes that a server is spread over evenly: `hw:numa_nodes`, or 1 where Nova implies it "
+        "(`hw:cpu_policy: dedicated`, `hw:mem_page_size`). Default: not bound to NUMA nodes.",
+    )
+    dedicated_cores: bool = Field(
+        default=False, description="Servers have dedicated CPUs: `hw:cpu_policy: dedicated`."
+    )
+    pci_affinity: PciAffinity = Field(
+        default="legacy",
+        description="`hw:pci_numa_affinity_policy` of servers bound to NUMA nodes: devices must be on these (required, "
+        "legacy) or on their sockets (socket), or only should be (preferred).",
+    )
+
+    @property
+    def numa(self) -> int | None:
+        """NUMA nodes that a server is spread over; None: it isn't bound to any."""
+        return self.numa_nodes or (1 if self.one_numa or self.dedicated_cores else None)
+
+    @property
+    def affinity(self) -> PciAffinity:
+        return "required" if self.one_numa else self.pci_affinity
+
+
+class ManagementNetwork(Document):
+    """The tenant's Ethernet network for SSH, DHCP and metadata; one per pod."""
+
+    type: Literal["provider", "self-service"] = Field(
+        default="provider",
+        description="provider: each pod gets a VLAN from `segments` on `physical_network`. self-service: an overlay "
+        "(Geneve, VXLAN) allocated by Neutron, of the first type in its `project_network_types`.",
+    )
+    physical_network: Name | None = Field(
+        default=None, description="Provider networks: name of the physical network in Neutron."
+    )
+    segments: Range | None = Field(
+        default=None, description="Provider networks: VLANs that weft may allocate."
+    )
+    addresses: IPv4Network = Field(
+        description="Address range that pods' management subnets are allocated from."
+    )
+    prefix: int = Field(
+        default=24, ge=8, le=29, description="Default prefix length of a pod's management subnet."
+    )
+
+    @property
+    def vlans(self) -> tuple[str, Range] | None:
+        """Physical network and range of the VLANs that weft allocates there; None: it allocates none."""
+        if self.type == "self-service" or self.physical_network is None or self.segments is None:
+            return None
+        return self.physical_network, self.segments
+
+
+class Cloud(Document):
+    """An OpenStack cloud."""
+
+    profile: Name | None = Field(
+        default=None, description="Profile in clouds.yaml, if it differs from the cloud's name."
+    )
+    management: ManagementNetwork = Field(description="Management networks of pods.")
+    external_network: str | None = Field(
+        default=None, description="External network in Neutron that floating IPs are allocated from."
+    )
+    rdma_addresses: IPv4Network = Field(
+        description="Address range that pods' RDMA subnets are allocated from."
+    )
+    rdma_prefix: int = Field(
+        default=24, ge=8, le=29, description="Default prefix length of a pod's RDMA subnet."
+    )
+    flavors: dict[Name, Flavor] = Field(
+        default_factory=dict, description="Nova flavors that pods may use, by name."
+    )

@@ -1,0 +1,84 @@
+"""Fabrics and what manages them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from weft.model.base import Document
+from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
+from weft.model.ids import Name
+from weft.model.ranges import Range
+from weft.model.site.switching import Switching
+
+HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
+"""An HTTPS address with nothing behind host and port."""
+
+
+class FabricAgent(Document):
+    """`weft fabric-agent` next to one subnet manager."""
+
+    name: Name = Field(description="Name of the agent, as in its certificate.")
+    url: str = Field(pattern=r"^https://", description="URL that it listens on, with mutual TLS.")
+    node: Name | None = Field(
+        default=None, description="Node (role `subnet-manager`) that the subnet manager runs on."
+    )
+
+
+class FabricManager(Document):
+    """How the fabric is managed."""
+
+    driver: Literal["opensm", "ufm", "switches"] = Field(
+        description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
+        "ufm: NVIDIA UFM Enterprise, through its REST API. "
+        "switches: the switches of an Ethernet fabric, each through its own API (`switching`)."
+    )
+    agents: tuple[FabricAgent, ...] = Field(
+        default=(),
+        description="Agents, one next to each subnet manager. With UFM they are optional: they read the ports' own "
+        "P_Key tables as a second proof.",
+    )
+    addresses: tuple[HttpsUrl, ...] = Field(
+        default=(),
+        max_length=4,
+        description="UFM: base URLs of its REST API, such as https://ufm.example. For a high-availability pair, the "
+        "virtual address or both nodes' addresses.",
+    )
+    authentication: Literal["token", "basic", "session", "certificate"] = Field(
+        default="token",
+        description="UFM: how weft signs in. token: access token (/ufmRestV3). basic: user and password with each "
+        "request (/ufmRest). session: user and password once, then a cookie (/ufmRestV2). certificate: weft's client "
+        "certificate (/ufmRest).",
+    )
+    credentials: str | None = Field(
+        default=None,
+        description="UFM: YAML file with `token`, or `username` and `password`, readable by weft only. None: the "
+        "environment variables WEFT_UFM_TOKEN, or WEFT_UFM_USERNAME and WEFT_UFM_PASSWORD.",
+    )
+    ca: str | None = Field(
+        default=None,
+        description="PEM file of the CA that signed the agents' certificates, and UFM's. None, for UFM: the host's "
+        "own trusted CAs.",
+    )
+    certificate: str | None = Field(default=None, description="PEM file of weft's client certificate.")
+    key: str | None = Field(default=None, description="PEM file of its private key.")
+    switching: Switching | None = Field(
+        default=None, description="Driver switches: how the switches are managed, and the links between them."
+    )
+
+
+class Fabric(Document):
+    """An RDMA network with its own isolation."""
+
+    type: FabricKind = Field(default=FabricKind.INFINIBAND, description="Type of the fabric.")
+    physical_network: Name = Field(description="Name of the physical network in Neutron.")
+    segments: Range = Field(
+        description="P_Keys or VLANs that weft may allocate; each is also the segmentation id of a Neutron network."
+    )
+    manager: FabricManager = Field(description="What manages the fabric.")
+
+    @property
+    def words(self) -> FabricType:
+        """Properties of the fabric's type: what segments are called, how their numbers are written."""
+        return FABRIC_TYPES[self.type]

@@ -1,0 +1,155 @@
+"""Hosts: nodes with their adapters and accelerators."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Guid, Mac, Name, PciAddress, Words, format_guid
+
+MOST_VFS = 256
+"""Virtual functions of an adapter at most: as many as its derived MAC addresses have a last byte for."""
+
+
+class Hca(Document):
+    """A host channel adapter or RDMA NIC with one port on the fabric (one rail)."""
+
+    name: Name = Field(description="Device name on the host, such as mlx5_0.")
+    fabric: Name = Field(description="Fabric that the port is cabled to.")
+    guid: Guid = Field(description="Node GUID of the adapter.")
+    port_guid: Guid = Field(description="Port GUID, which is what partitions list as members.")
+    pci: PciAddress = Field(description="PCI address of the physical function.")
+    numa: int = Field(default=0, ge=0, description="NUMA node.")
+    switch: str | None = Field(
+        default=None, max_length=64, description="PCIe switch that the adapter is behind."
+    )
+    mac: Mac | None = Field(default=None, description="MAC address (Ethernet or IPoIB).")
+    rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+    switch_port: str | None = Field(
+        default=None,
+        pattern=r"^[^\s/]+/\S+$",
+        description="Ethernet fabrics: switch port that the adapter is cabled to, as switch/port with the vendor's "
+        "port "
+        "name, such as leaf01/Ethernet7.",
+    )
+    vfs: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_VFS,
+        description="Number of virtual functions (SR-IOV) for servers on shared nodes.",
+    )
+    vf_mac: Mac | None = Field(
+        default=None,
+        description="MAC address of the first virtual function; the others count up from it. InfiniBand GUIDs are made "
+        "of them, with two zero bytes in the middle. Default: locally administered, derived from `port_guid`.",
+    )
+    vf_pci: PciAddress | None = Field(
+        default=None,
+        description="PCI address of the first virtual function; the others count up from it. It tells weft which "
+        "adapter the function that Nova chose belongs to. Default: functions are counted per node once Nova chose.",
+    )
+
+    @property
+    def port_id(self) -> str:
+        """Id under which the fabric's driver knows the port."""
+        return self.switch_port or format_guid(self.port_guid)
+
+
+class Accelerator(Document):
+    """One accelerator of a node."""
+
+    type: Name = Field(description="Accelerator type that orders use, such as h100.")
+    pci: PciAddress = Field(description="PCI address.")
+    numa: int = Field(default=0, ge=0, description="NUMA node.")
+    switch: str | None = Field(
+        default=None,
+        max_length=64,
+        description="PCIe switch that the accelerator is behind; devices behind the same switch are closest to each "
+        "other.",
+    )
+
+
+class Node(Document):
+    """A host. Only `compute` nodes are ever assigned to a pod whole."""
+
+    name: Name = Field(description="Name of the node; also its host name in Nova unless `host` is set.")
+    rack: Name | None = Field(default=None, description="Rack.")
+    role: Literal["compute", "poplar", "controller", "subnet-manager", "service"] = Field(
+        default="compute",
+        description="compute: can be ordered; poplar: Poplar server of an IPU-POD; controller: generic compute node "
+        "for "
+        "V-IPU controllers; the other roles are only attached to the fabric.",
+    )
+    cloud: Name | None = Field(
+        default=None, description="Cloud that the host belongs to; may be omitted if the site has only one."
+    )
+    host: str | None = Field(
+        default=None, description="Host name in Nova, if it differs from the node's name."
+    )
+    maintenance: str | None = Field(
+        default=None, description="Set while the node must not be assigned: the reason."
+    )
+    labels: Words = Field(
+        default=(),
+        description="Labels that orders can prefer or avoid; separated by spaces in a CSV file.",
+    )
+    ipu_pod: Name | None = Field(
+        default=None, description="Poplar server: IPU-POD whose data network it is connected to."
+    )
+    servers: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Poplar server or controller node: maximum number of pods with a virtual machine on it at a time.",
+    )
+    cores: int | None = Field(
+        default=None,
+        ge=1,
+        description="vCPUs available to servers on a shared node, as Nova counts them; not limited by default.",
+    )
+    memory_mib: int | None = Field(
+        default=None,
+        ge=1,
+        description="Memory in MiB available to servers on a shared node; not limited by default.",
+    )
+    dedicated_cores: int | None = Field(
+        default=None,
+        ge=1,
+        description="Cores available to servers with dedicated CPUs (`hw:cpu_policy: dedicated`), as Nova counts PCPU. "
+        "Default: such servers are counted against `cores`.",
+    )
+    numa_nodes: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Number of NUMA nodes, over which cores and memory are spread evenly; for flavors with "
+        "`numa_nodes`. Default: as many as its devices name.",
+    )
+    sockets: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Number of sockets, each with equally many NUMA nodes. Default: one per NUMA node.",
+    )
+    hcas: tuple[Hca, ...] = Field(default=(), description="Adapters; may also be listed in the table `hcas`.")
+    accelerators: tuple[Accelerator, ...] = Field(
+        default=(), description="Accelerators; may also be listed in the table `accelerators`."
+    )
+
+    @property
+    def nova_host(self) -> str:
+        return self.host or self.name
+
+    def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
+        return tuple(h for h in self.hcas if h.fabric == fabric)
+
+    @property
+    def numa(self) -> int:
+        """How many NUMA nodes it has, as far as is known."""
+        return self.numa_nodes or 1 + max((d.numa for d in (*self.accelerators, *self.hcas)), default=0)
+
+
+BOOTABLE = frozenset({"compute", "poplar", "controller"})
+"""Roles of nodes that a cloud boots servers on."""

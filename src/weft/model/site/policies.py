@@ -1,0 +1,83 @@
+"""The operator's policies: queue, leases, placement."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Duration
+
+
+class ProjectLimits(Document):
+    """Limits of one project."""
+
+    max_nodes: int | None = Field(
+        default=None, ge=0, description="Maximum number of nodes at a time; not limited by default."
+    )
+    share: float | None = Field(
+        default=None, gt=0, le=1e6, description="Fair share relative to other projects. Default: 1."
+    )
+
+
+class QueuePolicy(Document):
+    """How waiting orders are served."""
+
+    patience: Duration | None = Field(
+        default=None,
+        description="Longest time that an order waits for a placement on fewer leaves. Default: it starts wherever it "
+        "fits.",
+    )
+    promises: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="Number of waiting orders per fabric that get a booking: a start that no other order can delay, or "
+        "nodes that no later order gets, if no start is known since pods without an end are in the way. 0: large "
+        "orders may wait for ever behind small ones.",
+    )
+    waiting: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Maximum number of waiting orders per project, in the queue or with a booking.",
+    )
+    half_life: Duration = Field(
+        default="7d", description="Half-life of a project's past usage in the calculation of its fair share."
+    )
+    projects: dict[str, ProjectLimits] = Field(
+        default_factory=dict,
+        description="Limits by project id. If any project has a share, orders of the project that has used least of "
+        "its "
+        "share go first; otherwise first come, first served.",
+    )
+
+
+class LeasePolicy(Document):
+    """Limits on leases."""
+
+    longest: Duration | None = Field(
+        default=None,
+        description="How far in the future a lease may end, when ordered or extended; if set, an order must have an "
+        "end. "
+        "Not limited by default.",
+    )
+
+
+class PlacementPolicy(Document):
+    """What it costs an order to use another block, hall or building, in units of one leaf, rounded to thousandths."""
+
+    block: float = Field(
+        default=0.5,
+        ge=0,
+        le=1000,
+        description="Cost of another block (β): 0.5 favours fewer leaves, 4 fewer blocks.",
+    )
+    hall: float = Field(
+        default=1.0, ge=0, le=1000, description="Cost of another hall (γ), in addition to that of its block."
+    )
+    building: float = Field(
+        default=2.0,
+        ge=0,
+        le=1000,
+        description="Cost of another building (δ), in addition to that of its hall.",
+    )

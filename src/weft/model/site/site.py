@@ -1,0 +1,86 @@
+"""The whole site."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import Any, Self
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.site.cabling import Link, Rack, Switch
+from weft.model.site.clouds import Cloud
+from weft.model.site.fabrics import Fabric
+from weft.model.site.hosts import Hca, Node
+from weft.model.site.ipus import IpuMachine, IpuPod
+from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy
+from weft.model.site.retention import RetentionPolicy
+
+
+class Site(Document):
+    """The whole site. Equal sites give equal plans."""
+
+    name: Name = Field(description="Name of the site; part of the mark on everything that weft creates.")
+    clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
+    fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
+    racks: tuple[Rack, ...] = Field(default=(), description="Racks.")
+    switches: tuple[Switch, ...] = Field(default=(), description="Switches.")
+    links: tuple[Link, ...] = Field(default=(), description="Cables.")
+    nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
+    ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
+    ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
+    queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
+    leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
+    retention: RetentionPolicy = Field(
+        default=RetentionPolicy(), description="How long records that are no longer needed are kept."
+    )
+    placement: PlacementPolicy = Field(
+        default=PlacementPolicy(), description="What decides between possible placements."
+    )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, without anything cached from the old ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "port_by_id", "machine_by_name"):
+            vars(copied).pop(name, None)
+        return copied
+
+    @cached_property
+    def node_by_name(self) -> dict[str, Node]:
+        return {n.name: n for n in self.nodes}
+
+    @cached_property
+    def switch_by_name(self) -> dict[str, Switch]:
+        return {s.name: s for s in self.switches}
+
+    @property
+    def managers(self) -> Collection[str]:
+        """Names of what manages accelerators that are not in hosts: the IPU-PODs."""
+        return self.ipu_pods.keys()
+
+    @cached_property
+    def machine_by_name(self) -> dict[str, IpuMachine]:
+        return {m.name: m for m in self.ipu_machines}
+
+    @cached_property
+    def port_by_id(self) -> dict[tuple[str, str], tuple[Node, Hca]]:
+        """Fabric and id of a port -> its node and adapter."""
+        return {(h.fabric, h.port_id): (n, h) for n in self.nodes for h in n.hcas}
+
+    @cached_property
+    def _guids_on(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for node in self.nodes:
+            for hca in node.hcas:
+                found.setdefault(hca.fabric, set()).add(hca.port_guid)
+        return {fabric: frozenset(guids) for fabric, guids in found.items()}
+
+    def ports_on(self, fabric: str) -> frozenset[int]:
+        """GUIDs of nodes' ports on a fabric."""
+        return self._guids_on.get(fabric, frozenset())
+
+    @cached_property
+    def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:
+        return {h.port_guid: (n, h) for n in self.nodes for h in n.hcas}
