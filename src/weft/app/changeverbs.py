@@ -10,31 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from weft.app.podverbs import PodVerbs, check_extension, check_longest
+from weft.app.orderdesk import check_extension, check_longest
+from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
+from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import overtaken, remember, write_change
+from weft.engine.changes import overtaken, write_change
 from weft.engine.claim import MOST_TRIES
-from weft.engine.database import Tx
-from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import lengthen_waiting, time_of, write_promise
+from weft.engine.waiting import lengthen_waiting
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, TemporaryError
 from weft.model.ids import is_uuid
 from weft.model.order import LeaseOrder, Order
-from weft.model.placement import Part, Refusal
+from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
-from weft.planning.queue.book import booked, when
-from weft.planning.queue.keep import Keep
-from weft.planning.shapes.orderdiff import asks_no_more, order_change, waiting_change
-from weft.planning.shapes.plan import parts_of, takes
-from weft.planning.shapes.resolve import shape_of
+from weft.planning.queue.book import when
+from weft.planning.shapes.orderdiff import order_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class _Next:
         return self.plan.change
 
 
-class ChangeVerbs(PodVerbs):
+class ChangeVerbs(PodVerbs, WaitingChanges):
     """Of tenants; see `weft.app.verbs`."""
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
@@ -225,91 +222,6 @@ class ChangeVerbs(PodVerbs):
             self._check_exclusive(request, pod.project_id, order)
         world = self._keeper.world()
         return self._resolved(request.caller, order, world.clouds[pod.plan.cloud], pod.order)
-
-    # -- an order that waits -------------------------------------------------------------------------------------
-
-    def _plan_waiting(self, request: Request, pod: PodRecord, order: Order) -> Plan:
-        self._check_exclusive(request, pod.project_id, order)
-        given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
-        window = replace(self._window(order), pod=str(pod.id))
-        plan = self._plan(str(pod.id), pod.project_id, order, given, self._store.capacity(), window)
-        fields = waiting_change(pod.order, order)
-        change = PodChange(
-            generation=pod.generation + bool(fields),
-            fields=fields,
-            nodes_added=plan.placement.held,
-            added=tuple(r.key for r in plan.graph.resources),
-        )
-        return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
-
-    def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
-        """It keeps its place in the queue if it asks for no more than before; a booking is made again."""
-        self._check_exclusive(request, pod.project_id, order)
-        given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
-        fields = waiting_change(pod.order, order)
-        if not fields:
-            return PodChange(generation=pod.generation)
-        window = replace(self._window(order), pod=str(pod.id))
-        if order.queue:
-            given.check_possible(str(pod.id), pod.project_id, order)
-        elif window.start <= window.now:
-            allowed = "true, since the order is waiting; to order without waiting, release it and order again"
-            raise InputError("queue", order.queue, allowed)
-        change = PodChange(generation=pod.generation + 1, fields=fields)
-        with self._store.database.transaction() as tx:
-            tx.row("lock_capacity")
-            self._write_waiting(tx, request, pod, order, given, window, change)
-        return change
-
-    def _write_waiting(
-        self,
-        tx: Tx,
-        request: Request,
-        pod: PodRecord,
-        order: Order,
-        given: PlanningInput,
-        window: Window,
-        change: PodChange,
-    ) -> None:
-        capacity, now, later = read_capacity(tx), tx.now(), window.start > window.now
-        nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
-        if later:
-            found = given.plan(str(pod.id), pod.project_id, order, capacity, window)
-            if isinstance(found, Refusal) and not order.queue:
-                raise refused(found)
-            nodes, parts = (takes(found), parts_of(found)) if isinstance(found, Plan) else ([], ())
-        keeps = asks_no_more(pod.order, order)
-        at = when(window.start)
-        reason = "in the queue"
-        if nodes:
-            reason = f"starts at {at}, {booked([n for n, _ in parts] or nodes, shape_of(order).units)}"
-        start = time_of(window.start)
-        tx.run("first_generation", id=pod.id)
-        row = tx.row(
-            "change_waiting",
-            id=pod.id,
-            base=pod.generation,
-            ordered=written(order),
-            lease_end=time_of(window.end) if nodes else order.lease.end,
-            not_before=start if later else None,
-            fixed=bool(nodes),
-            expected_start=start if nodes else None,
-            reason=reason,
-            keeps_place=keeps,
-            at=now,
-        )
-        if row is None:
-            raise ConflictError(overtaken(tx, pod))
-        if not keeps:
-            tx.run("leave_place", id=pod.id)
-        tx.run("drop_promise", pod_id=pod.id)
-        if nodes:
-            kept = Keep(str(pod.id), pod.project_id, tuple(nodes), window.start, window.end, parts=parts)
-            write_promise(tx, pod.id, kept)
-        what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
-        remember(tx, pod.id, change.generation, order, request.caller.user_name, what)
 
     # -- which pod -----------------------------------------------------------------------------------------------
 

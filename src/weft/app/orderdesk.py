@@ -1,0 +1,186 @@
+"""What verbs about orders need: the caller's pod, names resolved, the planning input, the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from weft.app.desk import Desk, project_id
+from weft.app.show import pod_view
+from weft.app.verbs import Request
+from weft.engine.agenda import window_of
+from weft.engine.capacity import Capacity, seconds_of
+from weft.engine.gather import PlanningInput, Window, gather, refused
+from weft.engine.records import FoundPod, PodRecord
+from weft.engine.waiting import check_later
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.ids import span
+from weft.model.order import Order
+from weft.model.placement import Refusal
+from weft.model.plan import Plan
+from weft.model.pod import ENDED
+from weft.model.problems import Shown
+from weft.model.site import Site
+from weft.model.views import PodView
+from weft.planning.queue.advice import when_at_most
+from weft.planning.queue.book import when
+from weft.planning.queue.extension import why_not_longer
+from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
+from weft.planning.shapes.shape import Needs
+from weft.ports.cloud import Caller, CloudFacts
+
+_Pod = TypeVar("_Pod", PodRecord, FoundPod)
+
+
+class OrderDesk(Desk):
+    """Base of the verbs of tenants."""
+
+    def _project(self, request: Request, rule: str) -> str:
+        """The caller's own project, where it may do this."""
+        project = request.caller.project_id
+        if project is None:
+            scope = "the system" if request.caller.system else "no project"
+            raise InputError("scope", Shown(scope), "a token for a project, since pods belong to projects")
+        self._policy.check(rule, request.caller, project)
+        return project
+
+    def _find(self, request: Request, rule: str, name: str) -> PodRecord:
+        """A pod that the caller may see and is allowed to do this with; one that it may not see doesn't exist."""
+        return self._allowed(request, rule, name, self._store.find_pod)
+
+    def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
+        """`_find` for those who need no more than which pod it is."""
+        return self._allowed(request, rule, name, self._store.which_pod)
+
+    def _allowed(
+        self, request: Request, rule: str, name: str, find: Callable[[str, str | None], _Pod]
+    ) -> _Pod:
+        caller = request.caller
+        everywhere = self._policy.allows("pods:list_all_projects", caller)
+        pod: _Pod | None = None
+        if caller.project_id is not None:
+            try:
+                pod = find(name, caller.project_id)
+            except NotFoundError:
+                if not everywhere:
+                    raise
+        if pod is None:
+            pod = find(name, None)
+        if not self._policy.allows("pods:show", caller, pod.project_id):
+            raise NotFoundError(f"there is no pod {name!r} in this project")
+        self._policy.check(rule, caller, pod.project_id)
+        return pod
+
+    def _check_exclusive(self, request: Request, project: str, order: Order) -> None:
+        """Keeping others off leaves needs a separate rule; so does planning it, since the plan reveals where others
+        are.
+        """
+        if order.locality.exclusive or order.locality.apart_from:
+            self._policy.check("pods:create_exclusive", request.caller, project)
+
+    def _gather(self, project: str, order: Order) -> PlanningInput:
+        site = self._store.site().site
+        cloud = resolve_cloud(order, site)
+        needs = Needs.of([resolve(order, project, site)])
+        given = gather(site, self._keeper.world(), cloud, needs)
+        if error := given.boot_error(project, order):
+            raise error
+        return given
+
+    def _checked(
+        self, caller: Caller, project: str, order: Order, given: PlanningInput, before: Order | None = None
+    ) -> Order:
+        """The order with its key pair resolved and projects by id, after the cloud confirmed the names in it."""
+        cloud = resolve_cloud(order, given.site)
+        facts = given.world.clouds[cloud]
+        flavor = resolve_flavor(order, given.site.clouds[cloud], cloud)
+        shares = order.nodes.sharing == "shared"
+        facts.check_order(
+            project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
+        )
+        return self._resolved(caller, order, facts, before)
+
+    def _resolved(
+        self, caller: Caller, order: Order, facts: CloudFacts, before: Order | None = None
+    ) -> Order:
+        """The order with its key pair resolved and projects by id.
+
+        Args:
+            before: the pod's current order. A key pair that it names too isn't looked up again: key pairs belong to
+                users, and another member of the project has none of that name.
+        """
+        # Names of projects are looked up for operators only, and an unknown id is accepted silently: otherwise callers
+        # could find out which projects exist.
+        if order.locality.apart_from and self._policy.is_operator(caller):
+            known = facts.projects()
+            ids = [project_id(one, known, "locality.apart_from") for one in order.locality.apart_from]
+            apart = tuple(dict.fromkeys(ids))
+            locality = order.locality.model_copy(update={"apart_from": apart})
+            order = order.model_copy(update={"locality": locality})
+        if order.access.key_pair is None:
+            return order
+        key = before.access.ssh_key if before else None
+        note = f"key pair {order.access.key_pair}"
+        if key is None or key.split(" ", 2)[2:] != [note]:
+            key = facts.public_key(caller.user_id, order.access.key_pair)
+        # Its comment says which one it was, which the order doesn't say any more.
+        noted = " ".join((*key.split()[:2], note))
+        access = order.access.model_copy(update={"key_pair": None, "ssh_key": noted})
+        return order.model_copy(update={"access": access})
+
+    def _plan(
+        self,
+        pod_id: str,
+        project: str,
+        order: Order,
+        given: PlanningInput,
+        capacity: Capacity,
+        window: Window,
+    ) -> Plan:
+        plan = given.plan(pod_id, project, order, capacity, window)
+        if isinstance(plan, Refusal):
+            raise refused(plan)
+        return plan
+
+    def _window(self, order: Order) -> Window:
+        """Start and end. Raises `InputError` for a lease that would end before it begins."""
+        now = self._clock.now()
+        lease = order.lease
+        if lease.end is not None and lease.end <= now:
+            raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
+        start = max(lease.start, now) if lease.start is not None else now
+        window = window_of(order, now.timestamp(), start.timestamp())
+        field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
+        check_longest(field, given, window.end, window.now, self._store.site().site)
+        return window
+
+    def _view(self, pod_id: UUID) -> PodView:
+        shown = self._store.pod_to_show(pod_id)
+        placed = shown.pod.placed
+        return pod_view(shown, placed.site if placed else self._store.site().site.name)
+
+
+def check_longest(field: str, given: object, end: float, now: float, site: Site) -> None:
+    """Raise `InputError` for a lease that ends later than the site allows."""
+    longest = site.leases.longest
+    if longest is not None and end > now + span(longest).total_seconds():
+        last = when_at_most(now + span(longest).total_seconds())
+        value = given.isoformat() if isinstance(given, datetime) else given
+        raise InputError(
+            field, value, f"an end, {last} at the latest: leases may end at most {longest} from now"
+        )
+
+
+def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, site: Site) -> None:
+    """Raise `InputError` or `ConflictError` unless the lease may end then; None: no end."""
+    if pod.state in ENDED or pod.placed is None:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it can no longer be extended")
+    if until is not None:
+        check_later(pod.name, seconds_of(pod.lease_end), until)
+    book, later = capacity.book(), seconds_of(until)
+    lease = next((k for k in book.leases if k.name == str(pod.id)), None)
+    why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
+    if why is not None:
+        raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")

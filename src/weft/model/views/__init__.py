@@ -1,0 +1,56 @@
+"""What the API returns; the CLI's `--json` prints the same documents.
+
+Tenants see their own pods with node, rack and leaf names; GUIDs, hosts' addresses and agents are for operators.
+"""
+
+from weft.model.views.audit import AuditLogEntry, AuditLogSearch, AuditReport, Finding
+from weft.model.views.capacity import (
+    CapacityRowView,
+    CapacityView,
+    IpuCapacityView,
+    LargestIpusView,
+    LargestPartsView,
+    LargestView,
+    PartsRowView,
+    SoonIpusView,
+    SoonView,
+)
+from weft.model.views.pods import (
+    FIRST_PAGE,
+    Applied,
+    EventView,
+    PodSearch,
+    PodSummary,
+    PodView,
+    ResourceView,
+    ServerView,
+)
+from weft.model.views.site import FabricComparison, Health, NodeView, SiteView
+
+__all__ = [
+    "FIRST_PAGE",
+    "Applied",
+    "AuditLogEntry",
+    "AuditLogSearch",
+    "AuditReport",
+    "CapacityRowView",
+    "CapacityView",
+    "EventView",
+    "FabricComparison",
+    "Finding",
+    "Health",
+    "IpuCapacityView",
+    "LargestIpusView",
+    "LargestPartsView",
+    "LargestView",
+    "NodeView",
+    "PartsRowView",
+    "PodSearch",
+    "PodSummary",
+    "PodView",
+    "ResourceView",
+    "ServerView",
+    "SiteView",
+    "SoonIpusView",
+    "SoonView",
+]

@@ -1,0 +1,133 @@
+"""Pods as the API shows them, and searches for them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.change import PodChange
+from weft.model.order import Order
+from weft.model.placement import PlacedNode
+from weft.model.pod import Conditions, Phase, PodState
+from weft.model.resources import Difference
+from weft.model.views.searched import Searched
+
+
+class ResourceView(Document):
+    """One resource of a pod and its state."""
+
+    key: str
+    kind: str
+    name: str
+    where: str
+    state: str = Field(description="wanted, creating, pending, settled, broken, deleting or absent.")
+    id: str | None = None
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ServerView(Document):
+    """How to reach one server."""
+
+    name: str
+    node: str
+    management_address: str
+    rdma_addresses: tuple[str, ...]
+    floating_ip: str | None = None
+
+
+class PodSummary(Document):
+    """A row of a list."""
+
+    id: str
+    name: str
+    project_id: str
+    phase: Phase = Field(description="Phase of the pod's life; it only moves forward.")
+    state: PodState = Field(description="Phase and conditions summed up in one word.")
+    reason: str = Field(default="", description="Why the pod is in this state, in one sentence.")
+    since: datetime = Field(description="When the pod entered this state.")
+    created_at: datetime
+    nodes: int
+    fabric: str | None = None
+    segment: str | None = Field(default=None, description="P_Key or VLAN of the pod, as text.")
+    lease_end: datetime | None = None
+    position: int | None = Field(
+        default=None, description="Position in the queue, from 1, while it waits there."
+    )
+    expected_start: datetime | None = Field(
+        default=None,
+        description="When a waiting order is expected to start, if no lease is extended.",
+    )
+
+    @property
+    def marker(self) -> str:
+        """Marker for the page that follows this entry."""
+        return f"{self.name}:{self.id}"
+
+
+class PodView(PodSummary):
+    """A pod in full."""
+
+    conditions: Conditions = Field(default=(), description="Health, one condition per aspect.")
+    created_by: str
+    generation: int = Field(default=1, description="Generation of the order; each change increases it.")
+    changing_since: datetime | None = Field(
+        default=None,
+        description="When the change in progress began; null if there is none. The pod keeps running meanwhile.",
+    )
+    site: str
+    cloud: str | None = None
+    flavor: str | None = None
+    vlan: int | None = Field(
+        default=None, description="VLAN of the management network; null if Neutron allocated it."
+    )
+    order: Order
+    placed: tuple[PlacedNode, ...] = ()
+    spares: tuple[PlacedNode, ...] = Field(
+        default=(), description="Nodes held idle for the pod, to replace nodes that fail."
+    )
+    servers: tuple[ServerView, ...] = ()
+    resources: tuple[ResourceView, ...] = ()
+    has_receipt: bool = False
+
+
+class Applied(Document):
+    """The result of applying an order."""
+
+    outcome: Literal["created", "changed", "unchanged"]
+    change: PodChange | None = Field(default=None, description="The difference; null for a new pod.")
+    pod: PodView
+
+
+class EventView(Document):
+    """Something that happened to a pod; `sequence` only increases."""
+
+    sequence: int
+    at: datetime
+    type: str = Field(description="state, step, error, verified, repair, receipt …")
+    message: str
+    key: str | None = Field(default=None, description="Resource that the event is about.")
+
+
+class PodSearch(Document):
+    """Filters and paging of a list of pods, which is sorted by name."""
+
+    all_projects: bool = Field(default=False, description="Pods of all projects (operators).")
+    project: Searched | None = Field(
+        default=None, description="Only pods of this project, by id; with `all_projects`."
+    )
+    state: PodState | None = Field(default=None, description="Only pods in this state.")
+    node: Searched | None = Field(default=None, description="Only pods that hold this node or a part of it.")
+    name: Searched | None = Field(default=None, description="Only pods with this name.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of entries.")
+    marker: Searched | None = Field(
+        default=None, description="Start after this entry: `next` of the previous page."
+    )
+
+
+FIRST_PAGE = PodSearch()

@@ -1,0 +1,55 @@
+"""The site as the API shows it: nodes, fabrics, health."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.fabric import FabricDifference, FabricStatus
+
+
+class NodeView(Document):
+    """A node as operators see it."""
+
+    name: str
+    rack: str | None
+    leaf: str
+    state: Literal["free", "busy", "quarantined", "maintenance", "not-compute"]
+    pod: str | None = None
+    project_id: str | None = None
+    reason: str = ""
+    since: datetime | None = None
+
+
+class SiteView(Document):
+    """The active site."""
+
+    name: str
+    generation: int
+    applied_at: datetime
+    applied_by: str
+    nodes: int
+    switches: int
+    links: int
+    document: dict[str, object]
+    fabrics: tuple[FabricStatus, ...] = Field(default=(), description="Live state of each fabric's managers.")
+
+
+class FabricComparison(Document):
+    """The active site compared with the fabric as its manager discovers it."""
+
+    fabric: str
+    generation: int = Field(description="Generation of the site that was compared.")
+    discovered_nodes: int
+    discovered_cables: int
+    differences: tuple[FabricDifference, ...] = ()
+
+
+class Health(Document):
+    """Response of /readyz."""
+
+    ready: bool
+    checks: dict[str, str] = Field(description="Component -> `ok`, or what is wrong.")
