@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
+from weft.engine.auditwire import WireAudit
+from weft.engine.findings import Findings, about, after_repair, identity
 from weft.engine.intruders import clear_pod, clear_strays, intruders
 from weft.engine.occupancy import strangers
 from weft.engine.outside import Outside, Wire, look_outside
@@ -26,19 +27,18 @@ from weft.engine.unreadable import UnreadableError
 from weft.engine.verifier import verify
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, WeftError
-from weft.model.fabric import PortSeen
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site
-from weft.model.views import AuditReport, Finding
+from weft.model.views import AuditReport
 from weft.ports.clock import Clock
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodState.FAILED})
 """States in which all resources of a pod should exist; in others the loop is working on it."""
 
-MEND_PATIENCE = 120.0
+REPAIR_PATIENCE = 120.0
 """Seconds that a repair waits for the loop to repair a pod."""
 
 
@@ -51,8 +51,7 @@ class Auditor:
 
     def __init__(self, store: Store, world: World, site: Site, clock: Clock, pause: float = 0.5) -> None:
         self._store, self._world, self._site, self._clock, self._pause = store, world, site, clock, pause
-        self._findings: list[Finding] = []
-        self._checked: dict[str, int] = {}
+        self._found = Findings()
         self._strays: list[Stray] = []
         self._live: dict[UUID, tuple[OwnerRecord, list[ResourceRecord]]] = {}
         self._sick: set[UUID] = set()
@@ -80,11 +79,11 @@ class Auditor:
             self._store.request_repair(owner_id)
         self._wait_repaired(sick)
         after = self._check(confirmed)
-        left = {_identity(f) for f in after.findings}
-        known = {_identity(f) for f in before}
-        told = [_told(f, _identity(f) not in left, why.get(f.id, "")) for f in before]
-        told += [_told(f, False, "") for f in after.findings if _identity(f) not in known]
-        return after.model_copy(update={"findings": tuple(told)})
+        left = {identity(f) for f in after.findings}
+        known = {identity(f) for f in before}
+        rows = [after_repair(f, identity(f) not in left, why.get(f.id, "")) for f in before]
+        rows += [after_repair(f, False, "") for f in after.findings if identity(f) not in known]
+        return after.model_copy(update={"findings": tuple(rows)})
 
     def _clear_networks(self, confirmed: Confirmed) -> dict[str, str]:
         """Take what others put on them off the networks that are going, and off those that nobody else may be on."""
@@ -98,7 +97,9 @@ class Auditor:
             going = [s.thing for s in self._strays if not why_not(s, now, confirmed)]
             why |= clear_strays(self._world, going)
         except WeftError as error:
-            self._find("unknown", "network", self._site.name, "repair", f"networks can't be cleared: {error}")
+            self._found.add(
+                "unknown", "network", self._site.name, "repair", f"networks can't be cleared: {error}"
+            )
         return why
 
     def _check(self, confirmed: Confirmed) -> AuditReport:
@@ -108,7 +109,7 @@ class Auditor:
         return look_outside(self._world, self._site.name, self._clock)
 
     def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
-        self._findings, self._checked, self._strays, self._intruders = [], {}, [], {}
+        self._found, self._strays, self._intruders = Findings(), [], {}
         self._sick = set()
         self._read_live(outside)
         self._check_live()
@@ -117,19 +118,20 @@ class Auditor:
         self._check_traces()
         for name, wire in outside.wires.items():
             if isinstance(wire, WeftError):
-                self._find("unknown", "fabric", name, name, str(wire))
+                self._found.add("unknown", "fabric", name, name, str(wire))
             else:
                 self._check_wire(name, wire)
+        found = self._found
         return AuditReport(
-            at=self._clock.now(), site=self._site.name, checked=self._checked, findings=tuple(self._findings)
+            at=self._clock.now(), site=self._site.name, checked=found.checked, findings=tuple(found.rows)
         )
 
     def _read_live(self, outside: Outside) -> None:
         """Pods and other owners with their rows; of those that can't be read, that nothing of them is checked."""
         pods, unreadable = self._store.every_live_pod()
         others, unread = live_owners(self._store.database)
-        self._checked["pods"] = len(pods)
-        self._checked |= {"other owners": len(others)} if others else {}
+        self._found.checked["pods"] = len(pods)
+        self._found.checked |= {"other owners": len(others)} if others else {}
         self._live = {}
         for owner in (*pods, *others):
             try:
@@ -138,10 +140,10 @@ class Auditor:
                 (unreadable if isinstance(owner, PodRecord) else unread)[owner.id] = str(error)
         for pod_id, why in unreadable.items():
             text = f"nothing of pod {pod_id} is checked: {why}"
-            self._find("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
+            self._found.add("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
         for owner_id, why in unread.items():
             text = f"nothing of owner {owner_id} is checked: {why}"
-            self._find("unknown", "owner", "database", str(owner_id), text, owner=str(owner_id))
+            self._found.add("unknown", "owner", "database", str(owner_id), text, owner=str(owner_id))
         just: dict[str, set[int]] = {}
         for fabric, number in self._released_since(outside.began_at):
             just.setdefault(fabric, set()).add(number)
@@ -168,7 +170,7 @@ class Auditor:
                 made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
                 verdict = verify(owner, made, self._world, pool)
                 for plane, number in verdict.looked_at.items():
-                    self._checked[plane] = self._checked.get(plane, 0) + number
+                    self._found.checked[plane] = self._found.checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(owner):
                     continue
                 by_key = {r.key: r for r in records}
@@ -184,11 +186,13 @@ class Auditor:
         try:
             found = intruders(pod, records, self._world)
         except WeftError as error:
-            self._find("unknown", "network", cloud, pod.name, str(error), pod=pod.name, pod_id=str(pod.id))
+            self._found.add(
+                "unknown", "network", cloud, pod.name, str(error), pod=pod.name, pod_id=str(pod.id)
+            )
             return
         for one in found:
             self._intruders.setdefault(pod.id, set()).add(one.thing.id)
-            self._find(
+            self._found.add(
                 "foreign",
                 one.thing.kind,
                 cloud,
@@ -215,17 +219,17 @@ class Auditor:
             try:
                 found, unknown = strangers(facts, self._site, cloud, own, pods)
             except WeftError as error:
-                self._find("unknown", "node", cloud, cloud, str(error))
+                self._found.add("unknown", "node", cloud, cloud, str(error))
                 continue
             for node, why in unknown.items():
-                self._find("unknown", "node", cloud, node, why)
+                self._found.add("unknown", "node", cloud, node, why)
             capacity = self._store.capacity()
             rows = [*capacity.holds.values(), *capacity.shared]
             for node, who in found.items():
                 holders = [self._live.get(row["pod_id"]) for row in rows if row["node"] == node]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
-                self._find(
+                self._found.add(
                     "foreign",
                     "node",
                     cloud,
@@ -247,14 +251,14 @@ class Auditor:
             return  # reported by `_check_networks`, also for pods that are being released
         missing = problem.kind is ProblemKind.MISSING
         self._sick |= set() if problem.unknown else {owner.id}
-        self._find(
+        self._found.add(
             "unknown" if problem.unknown else "missing" if missing else "different",
             record.kind if record else "fabric" if problem.place in self._site.fabrics else "cloud",
             problem.place,
             problem.key or problem.subject,
             problem.text(),
             id=problem.id,
-            **_about(owner.owner, owner.name),
+            **about(owner.owner, owner.name),
             repair="" if problem.unknown else _ITS_LOOP if _is_repaired(owner) else _ITS_OWNER,
         )
 
@@ -263,9 +267,9 @@ class Auditor:
     def _check_marked(self, outside: Outside, confirmed: Confirmed) -> None:
         for where, found in outside.marked.items():
             if isinstance(found, WeftError):
-                self._find("unknown", "listing", where, where, str(found))
+                self._found.add("unknown", "listing", where, where, str(found))
             else:
-                self._checked[f"things with weft's mark in {where}"] = len(found)
+                self._found.checked[f"things with weft's mark in {where}"] = len(found)
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
@@ -275,14 +279,14 @@ class Auditor:
                 continue
             self._strays.append(stray)
             refused = why_not(stray, self._clock.now(), confirmed)
-            self._find(
+            self._found.add(
                 "foreign" if stray.ownership.claim is Claim.COPIED else "orphan",
                 thing.kind,
                 thing.where,
                 f"{thing.name} {thing.id}".strip(),
                 stray.ownership.why,
                 id=thing.id,
-                **_about(stray.ownership.owner, stray.ownership.name),
+                **about(stray.ownership.owner, stray.ownership.name),
                 repair=refused or "it is removed after another check",
             )
 
@@ -291,14 +295,14 @@ class Auditor:
         for row in Traces(self._store.database).lately():
             gone = row["gone_at"]
             ended = f"; gone at {gone:%Y-%m-%dT%H:%M:%SZ}" if gone else "; still there"
-            self._find(
+            self._found.add(
                 "late",
                 row["kind"],
                 row["place"],
                 row["subject"],
                 f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
                 id=f"trace {row['id']}",
-                **_about(Owner(row["owner_kind"], str(row["owner_id"])), row["pod"]),
+                **about(Owner(row["owner_kind"], str(row["owner_id"])), row["pod"]),
                 repair="the sweep removes it" if gone is None else "none is needed: it was removed",
                 repaired=True if gone else None,
             )
@@ -306,55 +310,10 @@ class Auditor:
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def _check_wire(self, name: str, wire: Wire) -> None:
-        """Numbers within weft's range that don't belong to a segment of a live pod."""
-        mine = self._site.fabrics[name].segments
-        for problem in [
-            *wire.status.problems,
-            *(f"{m.name}: {p}" for m in wire.status.managers for p in m.problems),
-        ]:
-            self._find(
-                "different",
-                "fabric manager",
-                name,
-                name,
-                problem,
-                repair="the fabric's operator must look at it",
-            )
         owned = {spec.number: (owner, spec.ports) for owner, spec in self._segments(name)}
-        snapshot, words = wire.snapshot, self._site.fabrics[name].words
-        told = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
-        gone = self._just_released.get(name, frozenset())
-        self._checked[f"host ports of {name}"] = len(snapshot.ports)
-        self._checked[f"segments of {name}"] = len(snapshot.segments)
-        for number, segment in sorted(snapshot.segments.items()):
-            if number in mine and number not in owned and number not in gone and number not in told:
-                text = f"segment {segment or '(no name)'} is not weft's, but within weft's range"
-                self._find("foreign", "segment", name, words.text(number), text, repair=_NOT_OURS)
-        for port in sorted(snapshot.ports.values(), key=lambda p: p.port):
-            if port.unread:
-                self._find("unknown", "membership", name, port.name, port.unread, id=port.port)
-            else:
-                self._check_port(name, port, owned)
-
-    def _check_port(
-        self, fabric: str, port: PortSeen, owned: dict[int, tuple[OwnerRecord, frozenset[str]]]
-    ) -> None:
-        mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
-        just = self._just_released.get(fabric, frozenset())
-        for number in sorted(n for n in port.numbers if n in mine and n not in just):
-            owner, members = owned.get(number, (None, frozenset[str]()))
-            if port.port in members:
-                continue
-            where, text = next(p.name for p in port.places if number in p.numbers), words.named(number)
-            what: dict[str, Any] = {"id": f"{port.port} {words.text(number)}"}
-            if owner is not None:
-                text = f"{where} has {text} of {owner}, but is not a member"
-                what |= {**_about(owner.owner, owner.name), "repair": "its loop repairs it"}
-                self._sick.add(owner.id)
-                self._find("different", "membership", fabric, port.name, text, **what)
-            else:
-                text = f"{where} has {text}, within weft's range, but no live pod holds that number"
-                self._find("foreign", "membership", fabric, port.name, text, repair=_NOT_OURS, **what)
+        strays = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
+        released = self._just_released.get(name, frozenset[int]())
+        self._sick |= WireAudit(self._site, name, owned, released, strays, self._found).check(wire)
 
     def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
         """What live owners have on a fabric, or are about to gain or lose."""
@@ -370,43 +329,19 @@ class Auditor:
     # -- the rest -----------------------------------------------------------------------------------------------
 
     def _wait_repaired(self, ids: set[UUID]) -> None:
-        deadline = self._clock.monotonic() + MEND_PATIENCE
+        deadline = self._clock.monotonic() + REPAIR_PATIENCE
         while ids and self._clock.monotonic() < deadline:
             self._clock.sleep(self._pause)
             if not ids & self._store.under_repair():
                 return
-
-    def _find(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
-        """`more`: the other fields of `Finding`."""
-        known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
-        self._findings.append(Finding.model_validate({**known, **more}))
 
 
 MOST_RELEASED = 1000
 """Owners besides pods that may have been released during one audit."""
 _ITS_LOOP = "its loop repairs it, servers included"
 _ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or release it"
-_NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 
 
 def _is_repaired(owner: OwnerRecord) -> bool:
     """Whether the loop repairs its differences: not for a failed pod, which waits for a person."""
     return owner.state is not PodState.FAILED
-
-
-def _identity(finding: Finding) -> tuple[str, ...]:
-    named = finding.id or finding.subject
-    return (finding.category, finding.kind, finding.where, named, finding.pod_id or finding.owner or "")
-
-
-def _told(finding: Finding, repaired: bool, why: str) -> Finding:
-    """A finding after a repair; `why`: why it could not be removed."""
-    done = finding.repaired is True or repaired
-    return finding.model_copy(update={"repaired": done, "repair": why or finding.repair})
-
-
-def _about(owner: Owner | None, name: str | None) -> dict[str, str | None]:
-    """What a finding says of the owner: a pod by name and id, another kind of owner in one text."""
-    if owner is None or owner.kind == "pod":
-        return {"pod": name, "pod_id": owner and owner.id}
-    return {"owner": f"{owner.kind} {name or owner.id}"}

@@ -1,0 +1,87 @@
+"""The part of the audit that reads a fabric: numbers in weft's range that no live owner's segment explains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from weft.engine.findings import Findings, about
+from weft.engine.outside import Wire
+from weft.engine.ownerrecord import OwnerRecord
+from weft.model.fabric import PortSeen
+from weft.model.site import Site
+
+_NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
+
+Owned = Mapping[int, tuple[OwnerRecord, frozenset[str]]]
+"""Number of a segment -> the live owner that has it, or is about to gain or lose it, and ids of its members."""
+
+
+@dataclass(frozen=True)
+class WireAudit:
+    """The audit of one fabric.
+
+    Attributes:
+        released: numbers that were released during the audit: the reading may still show them.
+        reported: numbers that the audit reports as strays.
+    """
+
+    site: Site
+    fabric: str
+    owned: Owned
+    released: Collection[int]
+    reported: Collection[object]
+    findings: Findings
+
+    def check(self, wire: Wire) -> set[UUID]:
+        """Adds to the findings; returns the owners whose loop has something to repair."""
+        self._check_managers(wire)
+        fabric = self.site.fabrics[self.fabric]
+        mine, words, snapshot = fabric.segments, fabric.words, wire.snapshot
+        self.findings.checked[f"host ports of {self.fabric}"] = len(snapshot.ports)
+        self.findings.checked[f"segments of {self.fabric}"] = len(snapshot.segments)
+        explained = {*self.owned, *self.released, *self.reported}
+        for number, segment in sorted(snapshot.segments.items()):
+            if number in mine and number not in explained:
+                text = f"segment {segment or '(no name)'} is not weft's, but within weft's range"
+                self._add("foreign", "segment", words.text(number), text, repair=_NOT_OURS)
+        sick: set[UUID] = set()
+        for port in sorted(snapshot.ports.values(), key=lambda p: p.port):
+            if port.unread:
+                self._add("unknown", "membership", port.name, port.unread, id=port.port)
+            else:
+                sick |= self._check_port(port)
+        return sick
+
+    def _check_managers(self, wire: Wire) -> None:
+        said = (f"{m.name}: {p}" for m in wire.status.managers for p in m.problems)
+        for problem in (*wire.status.problems, *said):
+            repair = "the fabric's operator must look at it"
+            self._add("different", "fabric manager", self.fabric, problem, repair=repair)
+
+    def _check_port(self, port: PortSeen) -> set[UUID]:
+        fabric, sick = self.site.fabrics[self.fabric], set[UUID]()
+        for number in sorted(n for n in port.numbers if n in fabric.segments and n not in self.released):
+            owner, members = self.owned.get(number, (None, frozenset[str]()))
+            if port.port in members:
+                continue
+            where = next(p.name for p in port.places if number in p.numbers)
+            segment, id_ = fabric.words.named(number), f"{port.port} {fabric.words.text(number)}"
+            if owner is None:
+                text = f"{where} has {segment}, within weft's range, but no live pod holds that number"
+                self._add("foreign", "membership", port.name, text, id=id_, repair=_NOT_OURS)
+                continue
+            sick.add(owner.id)
+            text, named = (
+                f"{where} has {segment} of {owner}, but is not a member",
+                about(owner.owner, owner.name),
+            )
+            self._add(
+                "different", "membership", port.name, text, id=id_, **named, repair="its loop repairs it"
+            )
+        return sick
+
+    def _add(self, category: str, kind: str, subject: str, what: str, **more: Any) -> None:
+        self.findings.add(category, kind, self.fabric, subject, what, **more)

@@ -1,0 +1,45 @@
+"""What an audit has found, as rows of its report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.model.owner import Owner
+from weft.model.views import Finding
+
+
+class Findings:
+    """Findings so far, and what was checked for them.
+
+    Attributes:
+        rows: findings in the order in which they were made.
+        checked: what was checked -> how many of it.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Finding] = []
+        self.checked: dict[str, int] = {}
+
+    def add(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
+        """`more`: the other fields of `Finding`."""
+        known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
+        self.rows.append(Finding.model_validate({**known, **more}))
+
+
+def identity(finding: Finding) -> tuple[str, ...]:
+    """Equal for two findings about the same thing, whatever they say of it."""
+    named = finding.id or finding.subject
+    return (finding.category, finding.kind, finding.where, named, finding.pod_id or finding.owner or "")
+
+
+def after_repair(finding: Finding, repaired: bool, why: str) -> Finding:
+    """A finding after a repair; `why`: why it could not be removed."""
+    done = finding.repaired is True or repaired
+    return finding.model_copy(update={"repaired": done, "repair": why or finding.repair})
+
+
+def about(owner: Owner | None, name: str | None) -> dict[str, str | None]:
+    """The fields of a finding that name its owner: a pod by name and id, any other by one text."""
+    if owner is None or owner.kind == "pod":
+        return {"pod": name, "pod_id": owner and owner.id}
+    return {"owner": f"{owner.kind} {name or owner.id}"}
