@@ -32,7 +32,7 @@ from weft.model.errors import (
     UnknownError,
     WeftError,
 )
-from weft.model.problems import from_problem
+from weft.model.errortable import from_problem
 from weft.testing.callers import by
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served

@@ -93,7 +93,7 @@ def test_from_order_to_receipt(house: EthernetHouse) -> None:
     assert receipt.clean and receipt.segment == str(number)
     planes = [i.plane for i in receipt.items]
     assert planes.count("switch port") == len(ports(house, pod)) and "switch" in planes
-    assert number not in house.fake.snapshot().ports_in and number not in house.fake.told().numbers
+    assert number not in house.fake.snapshot().ports_in and number not in house.fake.configured().numbers
     again = house.ready()
     assert (again.plan.segment, again.nodes) == (number, pod.nodes)
 

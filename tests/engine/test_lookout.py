@@ -36,13 +36,13 @@ class Eye:
     """What somebody who waits was told."""
 
     def __init__(self) -> None:
-        self.told: queue.Queue[FoundPod | None] = queue.Queue()
+        self.configured: queue.Queue[FoundPod | None] = queue.Queue()
 
     def __call__(self, pod: FoundPod | None) -> None:
-        self.told.put(pod)
+        self.configured.put(pod)
 
     def next(self) -> FoundPod | None:
-        return self.told.get(timeout=LONG)
+        return self.configured.get(timeout=LONG)
 
     def until(self, state: PodState) -> FoundPod:
         while (pod := self.next()) is None or pod.state is not state:

@@ -27,8 +27,8 @@ from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
+from weft.model.errortable import TYPE_PREFIX, row_of, to_problem
 from weft.model.order import Order
-from weft.model.problems import TYPE_PREFIX, row_of, to_problem
 from weft.model.reservation import Reservation
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import PartsQuestion

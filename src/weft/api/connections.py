@@ -17,7 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.model.problems import TYPE_PREFIX
+from weft.model.errortable import TYPE_PREFIX
 
 HEAD_SECONDS = 10.0
 """From the connection, or the previous response, to the end of a request's head."""

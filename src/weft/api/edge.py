@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.api.metrics import Metrics
 from weft.model.errors import WeftError
-from weft.model.problems import to_problem
+from weft.model.errortable import to_problem
 
 REQUEST_ID = contextvars.ContextVar("weft_request_id", default="-")
 HEADER = b"x-openstack-request-id"

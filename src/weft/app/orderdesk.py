@@ -16,12 +16,12 @@ from weft.engine.gather import PlanningInput, Window, gather, refused
 from weft.engine.records import FoundPod, PodRecord
 from weft.engine.waiting import check_later
 from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.errortable import Shown
 from weft.model.ids import span
 from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
-from weft.model.problems import Shown
 from weft.model.site import Site
 from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most

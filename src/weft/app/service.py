@@ -35,8 +35,8 @@ class Service(ChangeVerbs, SiteVerbs, TimeVerbs):
 def _fabric(fabric: FabricDriver) -> str:
     """State of a fabric's managers, in a form that anyone may read."""
     try:
-        told = fabric.told()
+        managers = fabric.configured()
     except WeftError:
         return "unknown: its manager doesn't respond"
-    behind = len(told.unread)
-    return f"ok, but {behind} of {behind + len(told.read)} managers don't respond" if behind else "ok"
+    behind = len(managers.unread)
+    return f"ok, but {behind} of {behind + len(managers.read)} managers don't respond" if behind else "ok"

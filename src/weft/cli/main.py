@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def report(error: WeftError, as_json: bool = False) -> int:
     """Report an error to the user; with `--json` also its problem document on stdout. Returns the exit code."""
-    from weft.model.problems import exit_code, sentence, to_problem
+    from weft.model.errortable import exit_code, sentence, to_problem
 
     for one in error.errors if isinstance(error, InputErrors) else [error]:
         warn(f"weft: {sentence(one)}")

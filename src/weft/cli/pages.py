@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from weft.cli.main import PROVIDERS, build_parser
 from weft.generate.schemas import fill
-from weft.model.problems import TABLE, TYPE_PREFIX
+from weft.model.errortable import TABLE, TYPE_PREFIX
 
 PAGES = ("cli.md", "api.md")
 _METHODS = ("get", "put", "post", "delete")

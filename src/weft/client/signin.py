@@ -10,7 +10,7 @@ from keystoneauth1.session import Session
 from weft.client.transport import Json, outside, short
 from weft.client.verbs import Client
 from weft.model.errors import InputError, PermanentError
-from weft.model.problems import Shown
+from weft.model.errortable import Shown
 
 SERVICE_TYPE = "accelerator-pod"
 """Type of weft's entry in Keystone's catalog."""

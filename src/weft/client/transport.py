@@ -17,7 +17,7 @@ from weft.model.errors import (
     UnauthenticatedError,
     WeftError,
 )
-from weft.model.problems import from_problem
+from weft.model.errortable import from_problem
 
 Json = dict[str, Any]
 _AGAIN = "try again; `weft pod list` shows what has come of it"

@@ -1,7 +1,7 @@
 """The API's verbs, as plain data.
 
 Answers are plain dicts as the API's schema (/openapi.json) says, not models: a client must understand a newer server
-that knows more fields. Errors are the `WeftError`s that the server raised, by `weft.model.problems`.
+that knows more fields. Errors are the `WeftError`s that the server raised, by `weft.model.errortable`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ REPAIR_PATIENCE = 120.0
 
 
 class Auditor:
-    """Reads everything anew with each call.
+    """Reads everything again on each call.
 
     Args:
         pause: seconds between checks of what a repair waits for.

@@ -14,7 +14,7 @@ from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import Told
+from weft.model.fabric import Configured
 from weft.ports.fabric import KeepsStandbys
 
 log = logging.getLogger(__name__)
@@ -48,16 +48,16 @@ class FabricKeeper(Periodic):
         """Check every fabric once; an unreachable one doesn't block others."""
         for name, fabric in sorted(self._world().fabrics.items()):
             try:
-                told = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.told()
-                self._give_back(name, told)
+                configured = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.configured()
+                self._give_back(name, configured)
             except WeftError as error:
                 log.warning("fabric %s can't be brought level: %s", name, error)
 
-    def _give_back(self, fabric: str, told: Told) -> None:
-        there = {name: list(numbers) for name, numbers in told.read.items()}
+    def _give_back(self, fabric: str, configured: Configured) -> None:
+        there = {name: list(numbers) for name, numbers in configured.read.items()}
         with self._database.transaction() as tx:
             for manager in {row["manager"] for row in tx.rows("stale_numbers", fabric=fabric)}:
-                if manager in told.unread:
+                if manager in configured.unread:
                     continue
                 rows = tx.rows(
                     "give_back_stale_numbers", fabric=fabric, manager=manager, there=there.get(manager, [])

@@ -58,7 +58,7 @@ class PlanningInput:
 
     Attributes:
         down: node -> why Nova can't boot on it; machine -> why it can't be assigned.
-        told: fabric -> numbers that any of its managers has configured, including foreign ones within weft's range.
+        configured: fabric -> numbers that any of its managers has, including foreign ones within weft's range.
         segments: physical network -> VLANs of all networks of the cloud on it.
         silent: fabric -> why it is unreachable: no order can be placed on it now, others can.
         boots: what is booted (`PlacementRequest.boot`) -> node -> why Nova would not boot it there; or why that isn't
@@ -70,7 +70,7 @@ class PlanningInput:
     site: Site
     world: World
     down: dict[str, str]
-    told: dict[str, frozenset[int]]
+    configured: dict[str, frozenset[int]]
     on_nodes: Mapping[str, OnHost] = field(default_factory=dict[str, OnHost])
     ports: tuple[TightPort, ...] = ()
     boots: Mapping[str, Mapping[str, str] | WeftError] = field(
@@ -109,7 +109,7 @@ class PlanningInput:
         at = window.now, window.start, window.end
         asks = terms_of(order, project)
         occupancy = book.occupancy(health, project, *at, window.pod, window.came, asks)
-        used = with_segments(self.site, capacity.used, self.told, self.segments)
+        used = with_segments(self.site, capacity.used, self.configured, self.segments)
         resolved = resolve(order, project, self.site)
         made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
@@ -222,7 +222,7 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
     down = down_nodes(site, world, cloud)
     for name in sorted(needs.managers & world.machines.keys()):
         down.update(world.machines[name].unfit())
-    told: dict[str, frozenset[int]] = {}
+    configured: dict[str, frozenset[int]] = {}
     ports: list[TightPort] = []
     silent: dict[str, WeftError] = {}
     for name in sorted(needs.fabrics):
@@ -231,12 +231,12 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
         except WeftError as error:
             silent[name] = error
             continue
-        told[name] = usage.numbers
+        configured[name] = usage.numbers
         ports += usage.tight
     there = on_nodes(whole_hosts(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
-    return PlanningInput(site, world, down, told, there, tuple(ports), boots, silent, segments)
+    return PlanningInput(site, world, down, configured, there, tuple(ports), boots, silent, segments)
 
 
 def _boots(

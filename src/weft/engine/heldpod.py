@@ -50,7 +50,7 @@ class HeldPod(Held):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 
     def withhold(self, nodes: Mapping[str, str], partition: Resource | None) -> None:
-        """Note why which nodes' adapters are out of the partition (an empty reason: they are in), and write it anew."""
+        """Note why which nodes' adapters are out of the partition (an empty reason: they are in), and update it."""
         if partition is not None:
             self.flush()  # one statement writes a row once
             self._notes.events.append(

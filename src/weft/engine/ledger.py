@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 class FabricLedger:
-    """Segments of one fabric, read anew with each call. Raises `TemporaryError` if the database is away.
+    """Segments of one fabric, read again on each call. Raises `TemporaryError` if the database is away.
 
     Args:
         words: how numbers are written on fabrics of its type.

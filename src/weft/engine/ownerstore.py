@@ -72,10 +72,10 @@ def released_owners(database: Database, since: datetime, limit: int) -> list[Own
         return _readable(tx.rows("owners_released_since", since=since, limit=limit))[0]
 
 
-def owners_with_numbers_kept(database: Database, limit: int) -> list[OwnerRecord]:
+def released_owners_with_numbers(database: Database, limit: int) -> list[OwnerRecord]:
     """Those that are no pods, were abandoned, and have numbers that have not been seen free since."""
     with database.transaction() as tx:
-        return _readable(tx.rows("owners_with_numbers_kept", limit=limit))[0]
+        return _readable(tx.rows("released_owners_with_numbers", limit=limit))[0]
 
 
 def _readable(rows: list[Row]) -> tuple[list[OwnerRecord], dict[UUID, str]]:

@@ -434,8 +434,8 @@ SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
 SELECT * FROM ONLY owner WHERE state = 'RELEASED' AND released_at >= %(since)s
 ORDER BY released_at DESC LIMIT %(limit)s;
 
--- name: owners_with_numbers_kept
--- As pods_with_numbers_kept, of those that are no pods.
+-- name: released_owners_with_numbers
+-- As released_pods_with_numbers, of those that are no pods.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED'
     AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
 
@@ -883,7 +883,7 @@ RETURNING kind;
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at >= %(since)s
 ORDER BY released_at DESC LIMIT %(limit)s;
 
--- name: pods_with_numbers_kept
+-- name: released_pods_with_numbers
 -- Pods that were abandoned and whose segment, VLAN or places have not been seen free since.
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
     AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;

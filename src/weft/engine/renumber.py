@@ -18,10 +18,12 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
     Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
     """
     plan = held.pod.plan
-    told = {plan.fabric: world.fabric(plan.fabric).told().numbers} if plan.fabric in site.fabrics else {}
+    configured = (
+        {plan.fabric: world.fabric(plan.fabric).configured().numbers} if plan.fabric in site.fabrics else {}
+    )
     vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
     with held.write(capacity=True) as tx:
-        used = with_segments(site, read_capacity(tx).used, told, vlans)
+        used = with_segments(site, read_capacity(tx).used, configured, vlans)
         new = renumbered(plan, taken.key, site, used)
         if new is None:
             raise PermanentError(

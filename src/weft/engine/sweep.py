@@ -19,7 +19,7 @@ from weft.engine.moves import seen_of
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
-from weft.engine.ownerstore import owners_with_numbers_kept, read_owner, released_owners
+from weft.engine.ownerstore import read_owner, released_owners, released_owners_with_numbers
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, ResourceRecord, RowState
@@ -203,9 +203,9 @@ class Sweeper(Periodic):
         unread: list[str] = []
         with self._store.database.transaction() as tx:
             unclear = {row["pod_id"] for row in tx.rows("quarantines")}
-            rows = tx.rows("pods_with_numbers_kept", limit=MOST)
+            rows = tx.rows("released_pods_with_numbers", limit=MOST)
             pods = [PodRecord.of(row) for row in rows if row["id"] not in unclear]
-        for owner in (*pods, *owners_with_numbers_kept(self._store.database, MOST)):
+        for owner in (*pods, *released_owners_with_numbers(self._store.database, MOST)):
             with self._store.database.transaction() as tx:
                 rows = tx.rows("numbers_of", owner_id=owner.id)
                 numbers = {(r["space"], r["number"]) for r in rows}

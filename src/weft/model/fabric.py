@@ -48,7 +48,7 @@ class Membership(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Configured:
     """What each of the fabric's managers has configured, as read just now.
 
     Attributes:
@@ -129,15 +129,15 @@ class Snapshot:
 
     Attributes:
         began: when the reading began, by this process's monotonic clock: later changes are not in it.
-        told: see `Told`.
+        configured: see `Configured`.
         ports: id -> every host's port.
     """
 
     def __init__(
-        self, fabric: str, began: float, told: Told, ports: Callable[[], Mapping[str, PortSeen]]
+        self, fabric: str, began: float, configured: Configured, ports: Callable[[], Mapping[str, PortSeen]]
     ) -> None:
         """Args: ports: called once, on first use: most readings are only used for one segment."""
-        self.fabric, self.began, self.told, self._make_ports = fabric, began, told, ports
+        self.fabric, self.began, self.configured, self._make_ports = fabric, began, configured, ports
 
     @cached_property
     def ports(self) -> Mapping[str, PortSeen]:
@@ -146,7 +146,7 @@ class Snapshot:
     @property
     def segments(self) -> Mapping[int, str]:
         """Number -> name of the segments that the active manager has configured."""
-        return self.told.read[self.told.active]
+        return self.configured.read[self.configured.active]
 
     @cached_property
     def ports_in(self) -> Mapping[int, frozenset[str]]:

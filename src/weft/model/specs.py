@@ -19,7 +19,7 @@ RULES_OF_A_GROUP = 4
 class Spec(Document):
     """Base of every kind's spec. Each has a field `kind`, first, which is a `Literal` of the kind's name."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """A few words for the tree of resources in a plan."""
         return ""
 
@@ -47,7 +47,7 @@ class SegmentSpec(Spec):
     )
     members: tuple[Membership, ...] = Field(description="Ports, sorted.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         # A tenant's plan doesn't name the members (weft.app.shown).
         return self.named + (f", {len(self.members)} members" if self.members else "")
 
@@ -80,7 +80,7 @@ class NetworkSpec(Spec):
         description="False on RDMA networks: security groups don't reach a passed-through HCA."
     )
 
-    def told(self) -> str:
+    def summary(self) -> str:
         if self.segment is None:
             return "self-service network"
         return f"segment {self.segment} on {self.physical_network}"
@@ -97,7 +97,7 @@ class SubnetSpec(Spec):
         description="First and last address that the cloud itself may allocate (DHCP ports); null: no limit.",
     )
 
-    def told(self) -> str:
+    def summary(self) -> str:
         dhcp, gateway = ("DHCP" if self.dhcp else "no DHCP"), ("gateway" if self.gateway else "no gateway")
         return f"{self.cidr}, {dhcp}, {gateway}"
 
@@ -110,7 +110,7 @@ class RouterSpec(Spec):
     external_network: str = Field(description="Name of the external network.")
     subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"to {self.external_network}"
 
     def inside(self) -> str:
@@ -137,7 +137,7 @@ class SecurityGroupSpec(Spec):
     ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
     ingress: tuple[Ingress, ...] = Field(default=(), description="Further allowed ingress traffic.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         more = f", and {len(self.ingress)} rules by role" if self.ingress else ""
         return f"SSH from {', '.join(self.ssh_from) or 'the pod only'}{more}"
 
@@ -151,7 +151,7 @@ class KeyPairSpec(Spec):
     kind: Literal["key_pair"] = "key_pair"
     public_key: str = Field(description="OpenSSH public key: type and base64; its comment will be the mark.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return "public key of the tenant"
 
 
@@ -182,7 +182,7 @@ class PortSpec(Spec):
     )
     host: str = Field(description="Nova host that it must finally be bound to; empty: not of a server.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         device = f" (virtual function {self.function})" if self.function else ""
         return f"{self.address}, {self.vnic_type}{device}" + (f", {self.mac}" if self.mac else "")
 
@@ -192,7 +192,7 @@ class FloatingIPSpec(Spec):
     external_network: str
     port: str = Field(description="Key of the port.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"from {self.external_network}"
 
     def inside(self) -> str:
@@ -212,7 +212,7 @@ class ServerSpec(Spec):
     )
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.flavor} on host {self.host}, image {self.image}"
 
     def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
@@ -237,7 +237,7 @@ class VipuAgentSpec(VipuSpec):
     address: str = Field(description="Address of its gateway.")
     port: int
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"agent of {self.machine}"
 
 
@@ -254,7 +254,7 @@ class VipuClusterSpec(VipuNamedSpec):
     kind: Literal["vipu_cluster"] = "vipu_cluster"
     topology: Literal["mesh", "torus"]
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.topology} of {len(self.machines)} machines"
 
 
@@ -264,7 +264,7 @@ class VipuAllocationSpec(VipuNamedSpec):
     kind: Literal["vipu_allocation"] = "vipu_allocation"
     cluster: str
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{len(self.machines)} machines of cluster {self.cluster}"
 
 
@@ -274,5 +274,5 @@ class VipuUserSpec(VipuNamedSpec):
     kind: Literal["vipu_user"] = "vipu_user"
     allocation: str
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"user {self.name} of allocation {self.allocation}"

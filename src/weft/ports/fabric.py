@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from weft.model.fabric import Capabilities, Check, Clean, FabricStatus, ObservedFabric, Snapshot, Told, Usage
+from weft.model.fabric import (
+    Capabilities,
+    Check,
+    Clean,
+    Configured,
+    FabricStatus,
+    ObservedFabric,
+    Snapshot,
+    Usage,
+)
 from weft.model.mark import Mark
 from weft.model.resources import Observed, SegmentSpec
 from weft.ports.resources import ResourceDriver
@@ -27,7 +36,7 @@ class FabricDriver(ResourceDriver, Protocol):
         """Every manager with its state; a manager that is down is a state, not an error."""
         ...
 
-    def told(self) -> Told:
+    def configured(self) -> Configured:
         """What every manager has configured, standbys included, and which of them can't be read."""
         ...
 
@@ -66,7 +75,7 @@ class KeepsStandbys(Protocol):
     configuration.
     """
 
-    def level(self) -> Told:
+    def level(self) -> Configured:
         """Configure every reachable manager with the desired state, and return what is read afterwards.
 
         Writes only where something differs; needs no order.

@@ -78,7 +78,7 @@ def test_exactly_the_members_are_in_it(rig: SegmentRig) -> None:
     assert snapshot.ports_in[FIRST] == frozenset(ports[:3]) and FIRST in snapshot.segments
     assert {snapshot.ports[p].node for p in ports[:3]} == {n.name for n in rig.site.nodes[:3]}
     assert rig.driver.check(spec(wanted), snapshot).problems == ()
-    assert FIRST in rig.driver.usage().numbers and FIRST in rig.driver.told().numbers
+    assert FIRST in rig.driver.usage().numbers and FIRST in rig.driver.configured().numbers
 
 
 def test_members_are_exchanged_and_taken_out(rig: SegmentRig) -> None:

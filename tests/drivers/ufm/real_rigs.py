@@ -55,7 +55,7 @@ class RealUfmRig:
         self.control.do("start")
         self.driver.close()
         self.driver = self._new_driver()
-        for number in self.driver.told().numbers:
+        for number in self.driver.configured().numbers:
             self.control.foreign(f"0x{number:x}", None)
         until("the fabric is clean", self._is_clean)
 

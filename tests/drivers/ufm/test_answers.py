@@ -49,10 +49,10 @@ def test_each_way_in_has_its_prefix(tmp_path: Path, authentication: str, prefix:
 def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str) -> None:
     """Told by a status, a redirect, or a login page with 200: once more, and the change is made once."""
     rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(expired=expired))  # type: ignore[arg-type]
-    rig.driver.told()
+    rig.driver.configured()
     rig.ufm.access.sessions.clear()
     rig.sent.clear()
-    assert rig.driver.told().numbers == frozenset()
+    assert rig.driver.configured().numbers == frozenset()
     assert [r.url.path for r in rig.sent].count("/dologin") == 1
     rig.before = lambda r: (
         rig.ufm.access.sessions.clear() if r.method == "PUT" and not rig.methods() else None
@@ -66,7 +66,7 @@ def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
     rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(login=login))  # type: ignore[arg-type]
     rig.write_credentials("username: weft\npassword: wrong\n")
     with pytest.raises(UnknownError, match="not let in") as caught:
-        rig.driver.told()
+        rig.driver.configured()
     assert caught.value.alarming
 
 
@@ -83,10 +83,10 @@ def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
 
 
 def test_a_revoked_token(rig: UfmRig) -> None:
-    rig.driver.told()
+    rig.driver.configured()
     rig.ufm.set_pkeys(lambda state: setattr(state.tokens[TOKEN], "revoked", True))
     with pytest.raises(UnknownError, match="not let in"):
-        rig.driver.told()
+        rig.driver.configured()
 
 
 def test_a_role_that_may_only_read(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_role_that_may_only_read(tmp_path: Path) -> None:
     rig.write_credentials(f"username: reader\npassword: {PASSWORD}\n")
     error = rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})["partition"].error
     assert isinstance(error, PermanentError) and "Fabric Admin" in str(error) and "403" in str(error)
-    assert rig.driver.told().numbers == frozenset()
+    assert rig.driver.configured().numbers == frozenset()
 
 
 # -- credentials -------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_a_file_without_credentials_says_what_is_missing(rig: UfmRig, text: str)
     """And doesn't quote what is in it."""
     rig.write_credentials(text)
     with pytest.raises(PermanentError, match=r"ufm\.yaml") as caught:
-        rig.driver.told()
+        rig.driver.configured()
     assert "secret-c" not in str(caught.value)
 
 
@@ -137,7 +137,7 @@ def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> No
     caplog.set_level(logging.DEBUG)
     rig.ufm.plant({"statuses": [], "texts": [f"you sent {TOKEN}, didn't you"]})
     with pytest.raises(UnknownError, match=r"you sent \(secret\)"):
-        rig.driver.told()
+        rig.driver.configured()
     rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
     assert TOKEN not in caplog.text
 
@@ -172,16 +172,16 @@ def test_200_with_anything_else_is_unknown(rig: UfmRig, text: str) -> None:
     """A page, nothing, another shape, a listing without the default partition: never an empty fabric."""
     rig.ufm.plant({"texts": [text]})
     with pytest.raises(UnknownError):
-        rig.driver.told()
+        rig.driver.configured()
 
 
 def test_error_401_as_a_text_with_200(rig: UfmRig) -> None:
     """As UFM's own clients look for it: once is passing, for ever is a matter of who asks."""
     rig.ufm.plant({"texts": ["error 401"]})
-    assert rig.driver.told().numbers == frozenset()
+    assert rig.driver.configured().numbers == frozenset()
     rig.ufm.plant({"texts": ["error 401"] * 2})
     with pytest.raises(UnknownError, match="not let in"):
-        rig.driver.told()
+        rig.driver.configured()
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 302])
@@ -223,7 +223,7 @@ def test_both_arguments_are_never_sent(rig: UfmRig) -> None:
 def test_a_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None:
     rig.ufm.plant({"without_default": True})
     with pytest.raises(UnknownError, match="without the default one"):
-        rig.driver.told()
+        rig.driver.configured()
 
 
 # -- high availability -------------------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def test_the_other_address_is_asked_when_the_first_is_gone(rig: UfmRig) -> None:
 
 def test_a_session_is_begun_anew_at_the_other_address(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, authentication="session")
-    rig.driver.told()
+    rig.driver.configured()
     rig.active = ADDRESSES[1]
     rig.ufm.failover()
-    assert rig.driver.told().numbers == frozenset()
+    assert rig.driver.configured().numbers == frozenset()
 
 
 def test_nobody_answers(rig: UfmRig) -> None:
@@ -261,7 +261,7 @@ def test_nobody_answers(rig: UfmRig) -> None:
     rig.active = ADDRESSES[0]
     rig.ufm.plant({"starting": True})
     with pytest.raises(UnknownError, match="502"):
-        rig.driver.told()
+        rig.driver.configured()
     rig.ufm.plant({"starting": False})
     rig.ufm.restart()
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
@@ -287,7 +287,7 @@ def test_a_failover_to_an_old_copy_is_seen_and_undone(rig: UfmRig) -> None:
 
 def test_a_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
     """The first address took it and fell silent: the other isn't told, what was done is read."""
-    rig.driver.told()
+    rig.driver.configured()
     rig.sent.clear()
     rig.ufm.plant({"lose_answers": 1})
     rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})

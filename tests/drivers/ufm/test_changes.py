@@ -215,7 +215,7 @@ def test_a_lost_answer_is_read_back(rig: UfmRig) -> None:
 def test_a_lost_question_is_unknown(rig: UfmRig) -> None:
     """Closed before it was looked at: not there, so nothing is claimed; the next try makes it."""
     wanted = segment(KEY, rig.ports()[:2])
-    rig.driver.told()
+    rig.driver.configured()
     rig.driver._changer.version()  # pyright: ignore[reportPrivateUsage]
     rig.ufm.plant({"statuses": []})
     hit = False
@@ -324,7 +324,7 @@ def test_partitions_of_others_are_never_touched(rig: UfmRig) -> None:
     rig.foreign(0x2001, {rig.ports()[7]: "full"})
     made(rig)
     [mine] = rig.driver.marked("lab", [])
-    assert mine.id == "0x101" and rig.driver.told().numbers == {KEY, 0x2001}
+    assert mine.id == "0x101" and rig.driver.configured().numbers == {KEY, 0x2001}
     theirs = type(mine)(mine.kind, mine.where, "0x2001", "", None, None, {"number": 0x2001})
     error = rig.driver.remove_marked([theirs])["0x2001"].error
     assert isinstance(error, PermanentError) and "range" in str(error)

@@ -100,7 +100,7 @@ def test_its_certificate_must_be_of_the_sites_authority(rig: RealUfmRig, tmp_pat
         asked = rig.control.status()["calls"]
         driver = Ufm(rig.site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
         with pytest.raises(UnknownError, match="certificate verify failed"):
-            driver.told()
+            driver.configured()
         assert rig.control.status()["calls"] == asked
         driver.close()
 
@@ -110,7 +110,7 @@ def test_weft_signs_in_by_its_certificate(rig: RealUfmRig) -> None:
     manager = rig.site.fabrics[FABRIC].manager.model_copy(update=more)
     fabric = rig.site.fabrics[FABRIC].model_copy(update={"manager": manager})
     driver = Ufm(rig.site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())
-    assert driver.told().numbers == frozenset()
+    assert driver.configured().numbers == frozenset()
     driver.close()
 
 

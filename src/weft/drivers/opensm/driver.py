@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, Edit, lost
-from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, told
+from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import Seen, observe
 from weft.drivers.opensm.section import Base, Section, Wanted, foreign
@@ -27,7 +27,16 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import WeftError
-from weft.model.fabric import Capabilities, Check, Clean, FabricStatus, ObservedFabric, Snapshot, Told, Usage
+from weft.model.fabric import (
+    Capabilities,
+    Check,
+    Clean,
+    Configured,
+    FabricStatus,
+    ObservedFabric,
+    Snapshot,
+    Usage,
+)
 from weft.model.ids import parse_guid, parse_pkey
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
@@ -101,9 +110,9 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             more = (f"weft's section can't be compared with weft's records: {error}",)
         return status.model_copy(update={"problems": (*status.problems, *more)})
 
-    def told(self) -> Told:
+    def configured(self) -> Configured:
         files = self._agents.files()
-        return told(files.read, files.unread, self._agents.master(files).name)
+        return configured(files.read, files.unread, self._agents.master(files).name)
 
     def usage(self) -> Usage:
         files = self._agents.files()
@@ -113,7 +122,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         tight = [
             replace(p, entries=entries[guid]) for p in suspects if (guid := parse_guid(p.port)) in entries
         ]
-        return Usage(told(files.read, files.unread, master).numbers, tuple(tight))
+        return Usage(configured(files.read, files.unread, master).numbers, tuple(tight))
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
         return observe(Wanted.of(segment), mark, self._own(snapshot).seen)
@@ -125,7 +134,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
         problems = check_tables(site, name, wanted.pkey, wanted.members, mine.tables, holders)
         inside, outside = probe_pairs(wanted.members, mine.outsiders)
-        probes = self._paths(mine.told.active, [*inside, *outside])
+        probes = self._paths(mine.configured.active, [*inside, *outside])
         problems += check_paths(site, name, wanted.pkey, probes[: len(inside)], probes[len(inside) :])
         return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
 
@@ -136,10 +145,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         """Agent -> its subnet manager's own options, or why they can't be read."""
         return self._agents.each(lambda agent: agent.options())
 
-    def level(self) -> Told:
+    def level(self) -> Configured:
         self._changer.level()
         self._reading.changed()
-        return self.told()
+        return self.configured()
 
     def topology(self) -> ObservedFabric:
         return self._agents.master(self._agents.files()).topology()

@@ -10,7 +10,7 @@ from weft.drivers.opensm.section import Wanted
 from weft.drivers.wire.items import Plane, PortTables, WireReading, port_seen, wire_items
 from weft.model.agentapi import AgentPartitions
 from weft.model.errors import OutsideError, WeftError
-from weft.model.fabric import Clean, EvidenceItem, PortSeen, Snapshot, Told
+from weft.model.fabric import Clean, Configured, EvidenceItem, PortSeen, Snapshot
 from weft.model.ids import format_guid, format_pkey
 from weft.model.site import Site
 from weft.planning.fabric.check import Outsiders, manager_ports
@@ -21,7 +21,7 @@ class OpenSmSnapshot(Snapshot):
 
     def __init__(self, site: Site, fabric: str, began: float, seen: Seen) -> None:
         self.site, self.seen = site, seen
-        super().__init__(fabric, began, told(seen.files, seen.unread, seen.master), self._ports)
+        super().__init__(fabric, began, configured(seen.files, seen.unread, seen.master), self._ports)
 
     @cached_property
     def tables(self) -> PortTables:
@@ -42,9 +42,11 @@ class OpenSmSnapshot(Snapshot):
         return Outsiders.of(self.tables.keys(), self.tables.unreachable, self.seen.on_wire, mine, managers)
 
 
-def told(read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], master: str) -> Told:
+def configured(
+    read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], master: str
+) -> Configured:
     """The managers' files in terms common to all fabrics."""
-    return Told(
+    return Configured(
         active=master,
         read={n: {p.pkey: p.name for p in f.configured} for n, f in read.items()},
         # Only the response: this goes into receipts, which tenants read, and they must not see addresses.
@@ -52,20 +54,20 @@ def told(read: Mapping[str, AgentPartitions], unread: Mapping[str, WeftError], m
     )
 
 
-def stale(told: Told, pkey: int) -> dict[str, str]:
+def stale(configured: Configured, pkey: int) -> dict[str, str]:
     """Managers other than the master that may still have a partition that the master doesn't have -> why."""
-    unread = {name: f"its file could not be read: {why}" for name, why in told.unread.items()}
+    unread = {name: f"its file could not be read: {why}" for name, why in configured.unread.items()}
     still = {
         name: "its file still has the partition"
-        for name, partitions in told.read.items()
-        if name != told.active and pkey in partitions
+        for name, partitions in configured.read.items()
+        if name != configured.active and pkey in partitions
     }
     return unread | still
 
 
 def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
     """The configuration of every manager, and every table of the fabric; what could not be read is named."""
-    behind = stale(snapshot.told, wanted.pkey)
+    behind = stale(snapshot.configured, wanted.pkey)
     return Clean(
         (
             _partition(wanted.pkey, snapshot, behind),
@@ -76,8 +78,8 @@ def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
 
 
 def _partition(pkey: int, snapshot: OpenSmSnapshot, behind: Mapping[str, str]) -> EvidenceItem:
-    there, master, name = pkey in snapshot.segments, snapshot.told.active, snapshot.fabric
-    without = [m for m in sorted(snapshot.told.read) if m != master and m not in behind]
+    there, master, name = pkey in snapshot.segments, snapshot.configured.active, snapshot.fabric
+    without = [m for m in sorted(snapshot.configured.read) if m != master and m not in behind]
     others = f" nor in those of {', '.join(without)}" if without else ""
     return EvidenceItem(
         Plane.PARTITION,

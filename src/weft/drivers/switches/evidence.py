@@ -8,7 +8,7 @@ from functools import cached_property
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.vlans import PortVlans, SwitchState
-from weft.model.fabric import Check, Clean, EvidenceItem, Membership, Place, PortSeen, Snapshot, Told
+from weft.model.fabric import Check, Clean, Configured, EvidenceItem, Membership, Place, PortSeen, Snapshot
 from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
@@ -39,12 +39,12 @@ class EthernetSnapshot(Snapshot):
         told = {
             s: {n: name or names.get(n, "") for n, name in state.vlans.items()} for s, state in states.items()
         }
-        super().__init__(fabric, began, Told("", told, unread), self._ports)
+        super().__init__(fabric, began, Configured("", told, unread), self._ports)
 
     @property
     def segments(self) -> Mapping[int, str]:
         found: dict[int, str] = {}
-        for told in self.told.read.values():
+        for told in self.configured.read.values():
             for number, name in told.items():
                 found[number] = found.get(number) or name
         return found
@@ -145,7 +145,7 @@ def _mode(vlans: PortVlans, number: int) -> str:
 def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observed:
     """Settled: the switches that are needed have the VLAN with weft's name, and exactly the members are in it."""
     number, name = segment.number, vlan_name(mark)
-    told = seen.told.read
+    told = seen.configured.read
     mine = {s for s, vlans in told.items() if number in vlans and vlans[number] in (name, "")}
     others = any(vlans.get(number) not in (None, "", name) for vlans in told.values())
     on_ports = seen.ports_in.get(number, frozenset()) or seen.carriers.get(number, frozenset())
@@ -239,7 +239,7 @@ def _unsaved(seen: EthernetSnapshot) -> list[str]:
 
 
 def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
-    there = sorted(s for s, told in seen.told.read.items() if segment.number in told)
+    there = sorted(s for s, told in seen.configured.read.items() if segment.number in told)
     told = (
         f"{segment.named} is on {', '.join(there)}"
         if there

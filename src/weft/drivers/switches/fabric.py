@@ -17,12 +17,12 @@ from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftEr
 from weft.model.fabric import (
     Check,
     Clean,
+    Configured,
     FabricStatus,
     ManagerState,
     ManagerStatus,
     ObservedFabric,
     Snapshot,
-    Told,
     Usage,
 )
 from weft.model.mark import Mark
@@ -98,12 +98,12 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         ]
         return FabricStatus(fabric=self._fabric, managers=tuple(managers))
 
-    def told(self) -> Told:
-        return self.snapshot().told
+    def configured(self) -> Configured:
+        return self.snapshot().configured
 
     def usage(self) -> Usage:
         snapshot = self.snapshot()
-        return Usage(snapshot.told.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
+        return Usage(snapshot.configured.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
         return observe(mark, segment, self._own(snapshot))
@@ -164,7 +164,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def _take_marked(self, thing: Marked) -> None:
         """A VLAN whose name is another owner's by now is left alone."""
         number = int(thing.id)
-        names = {n for told in self.told().read.values() if (n := told.get(number))}
+        names = {n for told in self.configured().read.values() if (n := told.get(number))}
         for name in names:
             named = read_name(name, self._site.name)
             if named is None or not named.ours or named.owner != thing.owner:

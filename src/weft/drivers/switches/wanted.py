@@ -40,7 +40,7 @@ class Order:
 
 def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
     """Why the VLAN can't be made, by a reading of all switches; empty: it can."""
-    for switch, told in seen.told.read.items():
+    for switch, told in seen.configured.read.items():
         if why := _others(told.get(order.number, ""), order.name, site):
             return f"{why} (switch {switch})"
     for member in order.spec.members:

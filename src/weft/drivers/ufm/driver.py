@@ -30,12 +30,12 @@ from weft.model.fabric import (
     Capabilities,
     Check,
     Clean,
+    Configured,
     FabricStatus,
     ManagerState,
     ManagerStatus,
     ObservedFabric,
     Snapshot,
-    Told,
     Usage,
 )
 from weft.model.fabrictypes import Mode
@@ -119,9 +119,9 @@ class Ufm(OneByOne[UfmSnapshot]):
             own.append(f"weft's records can't be read: {error}")
         return FabricStatus(fabric=self._fabric, managers=tuple(managers), problems=tuple(own))
 
-    def told(self) -> Told:
+    def configured(self) -> Configured:
         listing = self._changer.listing()
-        return Told(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
+        return Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
 
     def usage(self) -> Usage:
         listing = self._changer.listing()

@@ -123,7 +123,7 @@ def vacant_places(number: int, seen: UfmSnapshot) -> list[str]:
 def _facts(number: int, partition: UfmPartition | None, seen: UfmSnapshot) -> dict[str, object]:
     return {
         "pkey": format_pkey(number),
-        "master": seen.told.active,
+        "master": seen.configured.active,
         "partition": partition.name if partition else "",
         "members": [format_guid(g) for g in sorted(partition.members)] if partition else [],
         "host_ports": [format_guid(g) for g in sorted(seen.on_wire(number))],

@@ -9,7 +9,7 @@ from weft.drivers.ufm.eyes import Looked
 from weft.drivers.ufm.inventory import UfmPort
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
-from weft.model.fabric import Place, PortSeen, Snapshot, Told
+from weft.model.fabric import Configured, Place, PortSeen, Snapshot
 from weft.model.ids import format_guid
 from weft.model.mark import Mark
 from weft.model.resources import SegmentSpec
@@ -46,8 +46,8 @@ class UfmSnapshot(Snapshot):
         self.site, self.listing, self.looked, self.inventory = site, listing, looked, inventory
         self.virtual = virtual
         self.wanted = {spec.number: mark for mark, spec in wanted.items()}
-        told = Told(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
-        super().__init__(fabric, began, told, self._ports)
+        configured = Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
+        super().__init__(fabric, began, configured, self._ports)
 
     @property
     def tables(self) -> Mapping[int, PortTable]:

@@ -18,7 +18,7 @@ from weft.model.site import Site
 from weft.planning.shapes.gpu.graph import in_order
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.resolve import shape_of
-from weft.planning.shapes.shape import Crew
+from weft.planning.shapes.shape import Assignment
 from weft.planning.words import some
 
 
@@ -36,23 +36,23 @@ def make_change(
 
     Args:
         plan: in force.
-        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.crew.crew_of`.
+        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.reassign.reassign`.
 
     Returns a `Refusal` if there is no room for more nodes.
     Raises `InputError` for what is wrong in itself, `ConflictError` if a node that stays isn't in the site any more.
     """
     asked = order_change(plan, order, site)
     shape = shape_of(plan.order)
-    crew = shape.crew(plan, asked.order, site, occupancy, leaving, remove)
-    if isinstance(crew, Refusal):
-        return crew
-    now = {"order": asked.order, "placement": crew.placement, "allotment": crew.allotment}
-    graph = _merged(plan, shape.graph(plan.model_copy(update=now), site), crew)
+    assignment = shape.reassign(plan, asked.order, site, occupancy, leaving, remove)
+    if isinstance(assignment, Refusal):
+        return assignment
+    now = {"order": asked.order, "placement": assignment.placement, "allotment": assignment.allotment}
+    graph = _merged(plan, shape.graph(plan.model_copy(update=now), site), assignment)
     change = PodChange(
         generation=plan.generation,
         fields=asked.fields,
         impossible=asked.impossible,
-        **_nodes(plan, crew),
+        **_nodes(plan, assignment),
         **_resources(plan.graph, graph),
     )
     if change.nothing:
@@ -62,10 +62,10 @@ def make_change(
     return plan.model_copy(update={**now, "generation": generation, "graph": graph, "change": change})
 
 
-def _merged(plan: Plan, wanted: Graph, crew: Crew) -> Graph:
+def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
     """The desired graph, with existing resources as created except for in-place changes."""
     old, there = plan.graph.by_key(), {r.key for r in wanted.resources}
-    stay = {n.node for n in crew.placement.nodes} & {n.node for n in plan.placement.nodes}
+    stay = {n.node for n in assignment.placement.nodes} & {n.node for n in plan.placement.nodes}
     found: list[Resource] = []
     for resource in wanted.resources:
         before = old.get(resource.key)
@@ -85,8 +85,8 @@ def _stays(resource: Resource, nodes: Collection[str]) -> bool:
     return resource.kind.row.keeps_node and resource.node in nodes
 
 
-def _nodes(plan: Plan, crew: Crew) -> dict[str, Any]:
-    before, after = plan.placement, crew.placement
+def _nodes(plan: Plan, assignment: Assignment) -> dict[str, Any]:
+    before, after = plan.placement, assignment.placement
     nodes = {n.node for n in after.nodes}
     return {
         "nodes_added": tuple(n for n in after.held if n not in before.held),

@@ -65,12 +65,12 @@ def _row(mark: str, node: PlacedNode) -> list[str]:
 
 def _resources(plan: Plan, change: PodChange) -> Iterator[str]:
     there = plan.graph.by_key()
-    rows = [["−", r.key, r.name, r.where, r.spec.told()] for r in change.removed]
+    rows = [["−", r.key, r.name, r.where, r.spec.summary()] for r in change.removed]
     rows += [
         ["~", c.key, there[c.key].name, there[c.key].where, f"{c.field}: {c.was} → {c.becomes}"]
         for c in change.changed
     ]
-    rows += [["+", r.key, r.name, r.where, r.spec.told()] for r in (there[key] for key in change.added)]
+    rows += [["+", r.key, r.name, r.where, r.spec.summary()] for r in (there[key] for key in change.added)]
     if rows:
         yield "Resources:"
         yield from table([["", "key", "name", "where", "what"], *rows[:MOST_ROWS]])

@@ -156,6 +156,6 @@ def _resources(plan: Plan) -> Iterator[str]:
 
 
 def _branch(r: Resource, children: dict[str, list[Resource]], indent: str, lines: list[list[str]]) -> None:
-    lines.append([indent + r.key, r.name, r.where, r.spec.told()])
+    lines.append([indent + r.key, r.name, r.where, r.spec.summary()])
     for child in children.get(r.key, ()):
         _branch(child, children, indent + "  ", lines)

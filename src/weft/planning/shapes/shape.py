@@ -68,7 +68,7 @@ def all_of(needs: Iterable[Needs]) -> Needs:
     )
 
 
-class Crew(NamedTuple):
+class Assignment(NamedTuple):
     """The nodes of a pod after a change of its order, and their numbers."""
 
     placement: Placement
@@ -219,7 +219,7 @@ class Shape(Protocol):
 
     # -- a change of the order
 
-    def crew(
+    def reassign(
         self,
         plan: Plan,
         order: Order,
@@ -227,8 +227,8 @@ class Shape(Protocol):
         occupancy: Occupancy,
         leaving: Collection[str],
         remove: Collection[str],
-    ) -> Crew | Refusal:
-        """See `weft.planning.shapes.gpu.crew.crew_of`."""
+    ) -> Assignment | Refusal:
+        """See `weft.planning.shapes.gpu.reassign.reassign`."""
         ...
 
     def graph(self, plan: Plan, site: Site) -> Graph:

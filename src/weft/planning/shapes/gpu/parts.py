@@ -13,7 +13,7 @@ from weft.planning.place.placement import place
 from weft.planning.shapes.gpu.partscapacity import parts_rows
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
-from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
 from weft.planning.words import some
 
 
@@ -36,7 +36,7 @@ class PartsShape(GpuShape):
     def is_full(self, refusal: Refusal) -> bool:
         return bool(refusal.explanation.filters)
 
-    def crew(
+    def reassign(
         self,
         plan: Plan,
         order: Order,
@@ -44,8 +44,8 @@ class PartsShape(GpuShape):
         occupancy: Occupancy,
         leaving: Collection[str],
         remove: Collection[str],
-    ) -> Crew | Refusal:
-        return Crew(plan.placement, plan.allotment)  # each server stays where it is
+    ) -> Assignment | Refusal:
+        return Assignment(plan.placement, plan.allotment)  # each server stays where it is
 
     def headline(self, plan: Plan) -> str:
         placement, on = plan.placement, "no fabric"

@@ -24,10 +24,10 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.capacity import capacity
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
-from weft.planning.shapes.gpu.crew import crew_of
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, members, podgraph
+from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved, Sayings
+from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved, Sayings
 from weft.planning.words import one_of
 
 CHANGEABLE = frozenset(
@@ -158,7 +158,7 @@ class GpuShape:
 
     # -- a change of the order
 
-    def crew(
+    def reassign(
         self,
         plan: Plan,
         order: Order,
@@ -166,9 +166,9 @@ class GpuShape:
         occupancy: Occupancy,
         leaving: Collection[str],
         remove: Collection[str],
-    ) -> Crew | Refusal:
+    ) -> Assignment | Refusal:
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
-        return crew_of(plan, resolved, occupancy, leaving, remove)
+        return reassign(plan, resolved, occupancy, leaving, remove)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         where = plan.cloud, plan.fabric, plan.flavor

@@ -25,7 +25,7 @@ from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
 from weft.planning.shapes.ipu.says import SAYS
-from weft.planning.shapes.shape import CapacityAsked, Crew, Needs, Resolved
+from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
 
 TYPE = "ipu"
 """Name of IPUs among accelerator types."""
@@ -98,7 +98,7 @@ class IpuShape:
 
     # -- a change of the order
 
-    def crew(
+    def reassign(
         self,
         plan: Plan,
         order: Order,
@@ -106,8 +106,8 @@ class IpuShape:
         occupancy: Occupancy,
         leaving: Collection[str],
         remove: Collection[str],
-    ) -> Crew | Refusal:
-        return Crew(plan.placement, plan.allotment)
+    ) -> Assignment | Refusal:
+        return Assignment(plan.placement, plan.allotment)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         parts = parts_of(plan, site)

@@ -22,17 +22,17 @@ from weft.planning.place.filters import carried, others
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
 from weft.planning.shapes.gpu.request import request_of
-from weft.planning.shapes.shape import Crew, Resolved
+from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
 
 
-def crew_of(
+def reassign(
     plan: Plan,
     resolved: Resolved,
     occupancy: Occupancy,
     leaving: Collection[str],
     remove: Collection[str],
-) -> Crew | Refusal:
+) -> Assignment | Refusal:
     """The nodes of the changed order.
 
     Args:
@@ -204,7 +204,7 @@ def _why_these(
 
 def _numbered(
     plan: Plan, order: Order, placement: Placement, site: Site, leaving: Collection[str]
-) -> Crew | Refusal:
+) -> Assignment | Refusal:
     """A number for each node: those that stay or are leaving keep theirs, added ones get the lowest free."""
     before = plan.allotment
     old = {n.node: before.hosts.get(n.node, i) for i, n in enumerate(plan.placement.nodes)} | dict(
@@ -212,7 +212,7 @@ def _numbered(
     )
     names = [n.node for n in placement.nodes]
     if names == [n.node for n in plan.placement.nodes]:
-        return Crew(placement, before)
+        return Assignment(placement, before)
     rails = before.rails or _rails(plan)
     going = {n.node for n in plan.placement.nodes} - set(names) | set(leaving)
     hosts = {n: old[n] for n in (*names, *sorted(going - set(names))) if n in old}
@@ -221,7 +221,7 @@ def _numbered(
     if refused := _too_small(plan, order, max(hosts[n] for n in names) + 1, rails):
         return refused
     numbers = before.model_copy(update={"hosts": hosts, "rails": rails})
-    return Crew(placement, numbers)
+    return Assignment(placement, numbers)
 
 
 def _rails(plan: Plan) -> int:
