@@ -118,7 +118,7 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
         applied_by=record.applied_by,
         nodes=len(site.nodes),
         switches=len(site.switches),
-        links=len(site.links),
+        links=site.link_count,
         document=record.cut.document,
         fabrics=fabrics,
     )

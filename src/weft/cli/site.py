@@ -129,7 +129,7 @@ def _counts(site: Site) -> dict[str, int]:
         "adapters": sum(len(n.hcas) for n in site.nodes),
         "accelerators": sum(len(n.accelerators) for n in site.nodes),
         "switches": len(site.switches),
-        "links": len(site.links),
+        "links": site.link_count,
         "racks": len(site.racks),
         "fabrics": len(site.fabrics),
         "clouds": len(site.clouds),

@@ -48,6 +48,15 @@ def test_a_links_own_rate_counts() -> None:
     assert Topology.of(Site.model_validate(document), "roce").uplinks == {"tor01": 800, "tor02": 800}
 
 
+def test_cables_described_by_ports_are_counted() -> None:
+    """Two adapters of each of four hosts, and each of two leaves to each of two spines; the table `links` is empty."""
+    site = lab()
+    assert site.links == () and site.link_count == 8 + 4
+    document = site.model_dump(mode="json")
+    switching(document)["links"].pop()
+    assert Site.model_validate(document).link_count == 8 + 3
+
+
 def test_peer_links_are_no_uplinks() -> None:
     document = lab().model_dump(mode="json")
     switching(document)["links"].append({"a": "tor01/Ethernet39", "b": "tor02/swp39", "peer": True})

@@ -60,6 +60,14 @@ class Site(Document):
         """Names of what manages accelerators that are not in hosts: the IPU-PODs."""
         return self.ipu_pods.keys()
 
+    @property
+    def link_count(self) -> int:
+        """Number of cables: those of the table `links`, and those described by Ethernet switches' ports."""
+        switching = {n: s for n, f in self.fabrics.items() if (s := f.manager.switching) is not None}
+        adapters = (h for n in self.nodes for h in n.hcas if h.fabric in switching)
+        by_port = sum(1 for h in adapters if h.switch_port is not None)
+        return len(self.links) + sum(len(s.links) for s in switching.values()) + by_port
+
     @cached_property
     def machine_by_name(self) -> dict[str, IpuMachine]:
         return {m.name: m for m in self.ipu_machines}
