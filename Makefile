@@ -39,7 +39,7 @@ test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 test-cloud: setup ## Only what needs the lab's OpenStack
 	$(PY) -m pytest -m "cloud and not nightly"
 
-nightly: setup ## Every test, also the long ones, with 50 times as many examples and random states, new ones each day
+nightly: setup ## Every test, also the long ones, with 200 times as many examples and random states, new ones each day
 	@WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) tools/test.sh nightly
 
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json

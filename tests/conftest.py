@@ -32,6 +32,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByRig(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one more than there are processors, because each waits for others now and then."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector needn't go through it again and again, a tenth of all the time."""
     gc.collect()

@@ -14,6 +14,7 @@ from psycopg.rows import DictRow, dict_row
 
 from tests.engine.house import ORDER, House
 from tests.engine.plainly import Found, plainly, told
+from tests.helpers.amounts import examples, seeded
 from weft.engine import capacity as module
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.database import Database
@@ -31,10 +32,10 @@ STEPS = 150
 
 def test_what_is_counted_is_what_a_plain_reading_says(database_url: str, database: Database) -> None:
     """Random writes by anybody in transactions that overlap, end in any order, or are rolled back; two processes."""
-    for seed in range(8):
+    for seed in range(examples(8)):
         another = Database(database_url)
         try:
-            _Writers(random.Random(seed), database_url, [database, another]).run()
+            _Writers(seeded(seed), database_url, [database, another]).run()
         finally:
             another.close()
 

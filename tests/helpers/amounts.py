@@ -1,4 +1,4 @@
-"""How much a run tries: the same sample each time in `make test`, many more and new ones each night."""
+"""How much a run tries: the same small sample each time in `make test`, many more and new ones each night."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import random
 
 from hypothesis import HealthCheck, settings
 
-MORE = int(os.environ.get("WEFT_TESTS_MORE", "1"))
-"""How many times as much as in `make test` is tried; `make nightly` sets it."""
+MORE = float(os.environ.get("WEFT_TESTS_MORE", "0.25"))
+"""How many times what a test names is tried: a quarter of it in `make test`, many times as much each night."""
 SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
 """Other random states with another seed; `make nightly` takes the day's."""
 
 
 def examples(number: int) -> int:
-    """`max_examples` of a property whose sample in `make test` is this large."""
-    return number * MORE
+    """How many examples or random states are tried of a test that names so many; at least one."""
+    return max(1, round(number * MORE))
 
 
 def seeded(number: int) -> random.Random:
@@ -31,9 +31,14 @@ def load_profile() -> None:
     """
     slow = [HealthCheck.too_slow]
     settings.register_profile(
-        "sample", max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=slow
+        "sample",
+        max_examples=examples(60),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=slow,
     )
     settings.register_profile(
         "search", max_examples=examples(100), deadline=None, print_blob=True, suppress_health_check=slow
     )
-    settings.load_profile("sample" if MORE == 1 else "search")
+    settings.load_profile("sample" if MORE <= 1 else "search")

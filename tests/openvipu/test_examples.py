@@ -20,14 +20,10 @@ EXPECTED = {
 }
 
 
-# Each starts a dozen programs. By day the first is enough: what the others show is tested in this process.
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(path.name, marks=[pytest.mark.nightly] if number else [])
-        for number, path in enumerate(sorted(OURS.glob("0*.sh")))
-    ],
+@pytest.mark.nightly(
+    reason="a dozen programs each; what they show is tested by test_programs.py and in one process"
 )
+@pytest.mark.parametrize("name", [path.name for path in sorted(OURS.glob("0*.sh"))])
 def test_an_example_runs_and_shows_its_point(name: str) -> None:
     """The script ends with status 0, says what its page promises, and leaves nothing running."""
     env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -21,7 +21,7 @@ from openvipu.controller.discovery import read_beacon
 from openvipu.model.partition import Operation
 from openvipu.proto import admin_pb2, agent_pb2, catalog_pb2, simulation_pb2, version_pb2, vipuuser_pb2
 from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, channel
-from tests.helpers.amounts import MORE, examples
+from tests.helpers.amounts import examples
 from tests.openvipu.vipuhouse import Controller, house, until
 
 FILES = (vipuuser_pb2.DESCRIPTOR, catalog_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR, agent_pb2.DESCRIPTOR)
@@ -79,6 +79,7 @@ def scalars(field: FieldDescriptor) -> st.SearchStrategy[Any]:
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     """One controller that all the nonsense is thrown at."""
     with house(tmp_path_factory.mktemp("fuzz"), agent_timeout=2.0, queue_timeout=30.0) as controller:
+        restore(controller)
         yield controller
 
 
@@ -132,7 +133,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
     target: Controller, method: MethodDescriptor
 ) -> None:
     """Whatever the fields hold: a reply, or a clear status with a sentence and an unchanged state."""
-    restore(target)
+    whole = settle(target)
     link, papers = caller(target, method)
     service = method.containing_service.full_name
     reply = GetMessageClass(method.output_type)
@@ -142,7 +143,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
         response_deserializer=reply.FromString,
     )
 
-    @settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
     @given(messages(method.input_type))
     def throw(request: Any) -> None:
         before = settle(target)
@@ -155,9 +156,12 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
             assert "Traceback" not in error.details()
             assert settle(target) is before or method.name == "RunTest"
 
-    with link:
-        throw()
-    restore(target)
+    try:
+        with link:
+            throw()
+    finally:
+        if settle(target) is not whole or service.startswith("openvipu.agent."):
+            restore(target)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
@@ -191,6 +195,7 @@ def test_every_request_type_is_thrown() -> None:
     assert "SimulationService" in simulation_pb2.DESCRIPTOR.services_by_name
 
 
+@pytest.mark.nightly(reason="the other tests of each reader draw their input at random too, in one process")
 @pytest.mark.parametrize("name", ["config", "state", "database", "beacon", "binding", "wire"])
 def test_coverage_guided_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
     """A short run of the atheris target; longer ones are started by hand."""
@@ -203,7 +208,7 @@ def test_coverage_guided_fuzzing_finds_nothing(name: str, tmp_path: Path) -> Non
         "-seed=1",
     ]
     ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=300 * MORE, cwd=tmp_path, check=False
+        command, capture_output=True, text=True, timeout=300 + runs, cwd=tmp_path, check=False
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert "Done" in ended.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.helpers.amounts import MORE
+from tests.helpers.amounts import examples
 from weft.model.placement import PlacementRequest
 from weft.model.ranges import Range
 from weft.model.site import (
@@ -21,7 +21,7 @@ from weft.model.site import (
     Switch,
 )
 
-STATES = 500 * MORE
+STATES = examples(500)
 """Random states that are compared with CP-SAT."""
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.helpers.amounts import MORE, seeded
+from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placesites import adapters, build_request, build_site, cabled
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import Site
@@ -110,7 +110,7 @@ def test_every_change_that_a_refusal_offers_makes_the_order_fit() -> None:
     """Each sentence is read as a person would, done, and decided again; one node more than offered is refused."""
     rng = seeded(41)
     offers: dict[str, int] = {}
-    for _ in range(400 * MORE):
+    for _ in range(examples(400)):
         request, site, occupancy = random_case(rng)
         answer = place(request, site, occupancy)
         if isinstance(answer, Placement):

@@ -9,6 +9,7 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.amounts import examples
 from weft.model.placement import Part, Share
 from weft.model.site import Accelerator, Hca, Node
 from weft.planning.place.room import Room, clash, near_words
@@ -148,7 +149,7 @@ shares = st.builds(
 
 
 @given(nodes, st.integers(1, 3), shares)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_as_many_fit_as_there_could_be_and_nothing_is_given_twice(one: Node, each: int, share: Share) -> None:
     """In two NUMA nodes the count is exact, for every policy; what is given can all be there at once."""
     parts = filled(one, each, share)
@@ -172,7 +173,7 @@ def test_as_many_fit_as_there_could_be_and_nothing_is_given_twice(one: Node, eac
     st.integers(0, 6),
     st.integers(2, 3),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_over_several_of_many_numa_nodes_no_more_are_given_than_could_be(
     gpus: list[int], cores: int, each: int, wanted: int, numa: int
 ) -> None:

@@ -287,7 +287,7 @@ def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
 def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
     """The short way of `replace` and the long one through `decide` cost the same, in any state."""
     rng = seeded(13)
-    for _ in range(150):
+    for _ in range(examples(150)):
         sizes = [[rng.randint(1, 6) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(1, 3))]
         engine = Engine(topology(sizes), weights=Weights(rng.choice([0.5, 2.0])))
         asks: list[Ask] = []
@@ -314,7 +314,7 @@ def test_who_is_kept_apart_is_the_same_as_asking_every_pod() -> None:
     rng = seeded(17)
     engine = Engine(topology([[6, 6, 6], [6, 6]]))
     pods: dict[str, Terms] = {}
-    for number in range(400):
+    for number in range(examples(400)):
         if pods and rng.random() < 0.45:
             pod = rng.choice(list(pods))
             nodes = [n for x, bits in engine.held[pod].items() for n in engine.numbers.names(x, bits)]

@@ -151,7 +151,7 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
 def test_the_doors_agree_on_what_is_weighed() -> None:
     """The engine of a site and `place` give the same nodes for preferences, spares, halls and guaranteed uplinks."""
     rng = seeded(12)
-    for _ in range(80):
+    for _ in range(examples(80)):
         site = wired(
             [[rng.randint(1, 6) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 3))], 2
         )
@@ -397,7 +397,7 @@ def test_a_port_without_keys_left_takes_no_pod() -> None:
 def test_a_future_window_is_weighed_as_the_present_is() -> None:
     """On an empty calendar an order for later gets the nodes it would get now: preferences, halls, uplinks, spares."""
     rng = seeded(31)
-    for _ in range(40):
+    for _ in range(examples(40)):
         site = wired(
             [[rng.randint(1, 5) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))], 1
         )

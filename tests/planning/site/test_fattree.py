@@ -89,8 +89,18 @@ def check_by_the_tables(files: dict[str, str], radix: int, ratio: float) -> None
             assert below <= sum(above.values()) * (ratio if rank == 0 else 1)
 
 
-# Of 64-port switches there are up to 2,049 servers with 8 adapters each; 40 ports take the same ways through the code.
-@pytest.mark.parametrize("radix", [4, 8, 40, pytest.param(64, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "radix",
+    [
+        4,
+        8,
+        40,
+        pytest.param(
+            64,
+            marks=pytest.mark.nightly(reason="2,049 servers; 40 ports take the same ways"),
+        ),
+    ],
+)
 @pytest.mark.parametrize("oversubscription", [1, 1.5, 3])
 @pytest.mark.parametrize("rails", [1, 2, 8])
 def test_every_design_can_be_wired(radix: int, oversubscription: float, rails: int) -> None:
