@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import yaml
 
+from bench.row import row
+
 PODS = ((1000, 30.0), (10_000, 60.0))
 """How many there are, and how many milliseconds the 99th percentile of list and show may take."""
 ROUNDS = 200
@@ -79,7 +81,7 @@ def answers(url: str, token: str, there: int, goal: float, rounds: int = ROUNDS)
             floor = _percentile(seconds["healthz"], percent)
             value = _percentile(seconds[name], percent)
             against = f"/healthz of the same server: {floor * 1000:.1f} ms"
-            made = _row(f"{what}, p{percent}", value * 1000, "ms", against)
+            made = row(f"{what}, p{percent}", value * 1000, "ms", compared_with=against)
             if percent == 99:
                 made |= {"goal": f"≤ {goal:.0f}", "met": value * 1000 <= goal}
             found.append(made)
@@ -116,8 +118,8 @@ def idle(folder: Path) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for name, pids in parts.items():
             percent = 100 * (ticks(pids) - before[name]) / TICKS / IDLE
-            found.append(_row(f"idle: CPU of {name}", percent, "% of one core"))
-            found.append(_row(f"idle: memory of {name}", _megabytes(pids), "MiB (PSS)"))
+            found.append(row(f"idle: CPU of {name}", percent, "% of one core"))
+            found.append(row(f"idle: memory of {name}", _megabytes(pids), "MiB (PSS)"))
         return found
     finally:
         process.terminate()
@@ -192,7 +194,3 @@ def _megabytes(pids: Iterable[int]) -> float:
 
 def _percentile(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
-
-
-def _row(name: str, value: float, unit: str, against: str = "") -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "goal": None, "met": None, "compared_with": against}

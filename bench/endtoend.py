@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 
 from bench.api import TICKS, database_of, ticks
-from bench.placement_common import row
+from bench.row import row
 
 CLIENTS, NODES_A_POD = 24, 4
 SECONDS = float(os.environ.get("SECONDS_OF_ORDERS", "30"))

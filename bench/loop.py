@@ -18,7 +18,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import TupleRow
 
-from bench.placement_common import row
+from bench.row import row
 from bench.world import Bench, bench, fill
 from weft.app.verbs import Request
 from weft.model.order import Order

@@ -11,11 +11,12 @@ import time
 from typing import Any
 
 from bench.placement_bits import bits_rows
-from bench.placement_common import Churn, break_some, micro, row, topology
+from bench.placement_common import Churn, break_some, micro, topology
 from bench.placement_parts import parts_rows
 from bench.placement_peers import slurm_rows
 from bench.placement_quality import quality_rows, trace_rows
 from bench.placement_service import service_rows
+from bench.row import row
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.queue.timeline import Timeline

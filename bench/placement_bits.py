@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.placement_common import Churn, micro, row, topology
+from bench.placement_common import Churn, micro, topology
+from bench.row import row
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Calendar, Entry
 from weft.planning.place.engine import Engine

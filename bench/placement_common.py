@@ -6,7 +6,6 @@ import random
 import time
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
@@ -23,21 +22,6 @@ MIX = dict(
 order, near the figures that the goals were set beside (1.14 to 1.17 and 1.04 to 1.05).
 """
 FULL = 0.92
-
-
-def row(
-    name: str, value: float, unit: str, goal: str = "", met: bool | None = None, compared_with: str = ""
-) -> dict[str, Any]:
-    """A row of the bench's table."""
-    shown = float(f"{value:.4g}")
-    return {
-        "name": name,
-        "value": shown,
-        "unit": unit,
-        "goal": goal,
-        "met": met,
-        "compared_with": compared_with,
-    }
 
 
 def topology(nodes: int, per_leaf: int, per_pod: int) -> Topology:

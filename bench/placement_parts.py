@@ -9,7 +9,7 @@ import random
 import time
 from typing import Any
 
-from bench.placement_common import row
+from bench.row import row
 from bench.sites import regular_site
 from weft.model.placement import Occupancy, Part, PlacementRequest, Share
 from weft.model.site import AcceleratorCount

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.placement_common import Churn, row, topology
+from bench.placement_common import Churn, topology
+from bench.row import row
 from weft.app.placefiles import read_orders, read_topology
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.engine import Engine

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from bench.placement_common import MIX, row
+from bench.placement_common import MIX
+from bench.row import row
 from bench.sites import regular_site
-from weft.engine.agenda import Waiter, agenda
+from weft.engine.agenda import agenda
 from weft.engine.capacity import Capacity
 from weft.engine.gather import PlanningInput, Window
+from weft.engine.waiter import Waiter
 from weft.engine.world import World
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from bench.api import database_of, processor
-from bench.placement_common import row
+from bench.row import row
 
 PODS, NODES_A_POD, RUN = 150, 4, 10
 WAIT = {"until": "PLACED,READY", "wait": 20}

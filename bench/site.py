@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from bench.placement_common import row
+from bench.row import row
 
 NODES = 10_000
 _TABLES = ("nodes", "hcas", "accelerators", "links", "switches")

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.api import TICKS, database_of, ticks
 from bench.loop import request
-from bench.placement_common import row
+from bench.row import row
 from bench.world import Bench, bench
 from weft.engine.database import Tx
 from weft.engine.worker import Worker

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.openvipu import measure
+from bench.row import row
 
 ROUNDS = {1: 60, 4: 60, 64: 60, 256: 20}
 GOALS = {64: 50.0}
@@ -44,11 +45,7 @@ def _latencies(verb: str, size: int, seconds: list[float], goal: float | None) -
 
 
 def _row(name: str, value: float, unit: str, goal: float | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "goal": "" if goal is None else f"<= {goal:g}",
-        "met": None if goal is None else value <= goal,
-        "compared_with": "nothing public: the closed controller's figures were never published",
-    }
+    said, met = ("", None) if goal is None else (f"<= {goal:g}", value <= goal)
+    return row(
+        name, value, unit, said, met, "nothing public: the closed controller's figures were never published"
+    )

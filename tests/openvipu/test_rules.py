@@ -147,19 +147,6 @@ def test_gcds_share_the_partition_in_routing_order() -> None:
         devices.gcds(partition, state.agents, 2)
 
 
-@pytest.mark.parametrize(
-    ("cluster", "size", "expected"),
-    [
-        (TORUS64, 64, ("64", "slidingWindow", "torus", "true", "64")),
-        (MESH16, 4, ("4", "default", "mesh", "true", "4")),
-    ],
-)
-def test_poprun_derives_what_was_seen(cluster: Cluster, size: int, expected: tuple[str, ...]) -> None:
-    """The target options for 4 and for 64 of 64 IPUs are those that PopRun was seen with."""
-    _, partition = admit(site(cluster, whole(cluster)), id="p", size=size)
-    assert tuple(devices.poprun_options(partition, cluster.ild_size).values()) == expected
-
-
 def test_best_fit_keeps_large_blocks_whole() -> None:
     """A small partition goes where a small one is, not into a free block of 16."""
     state, first = admit(site(TORUS64, whole(TORUS64)), id="one", size=1)

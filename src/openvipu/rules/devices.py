@@ -84,18 +84,6 @@ def gcds(partition: Partition, agents: Mapping[str, Agent], only: int | None = N
     )
 
 
-def poprun_options(partition: Partition, ild_size: int) -> dict[str, str]:
-    """What PopRun derives from a partition for its target options [seen for 4 and 64 IPUs]."""
-    configuration, topology = LINK_CONFIGURATION[partition.shape.routing]
-    return {
-        "ipuLinkDomainSize": str(min(ild_size, partition.shape.segment_size)),
-        "ipuLinkConfiguration": configuration,
-        "ipuLinkTopology": topology,
-        "gatewayMode": "true",
-        "instanceSize": str(partition.shape.gcd_size),
-    }
-
-
 def _devices(partition: Partition, agents: Mapping[str, Agent], first: int, size: int) -> tuple[Device, ...]:
     found: list[Device] = []
     for ipu_id, ipu in enumerate(partition.ipus[first : first + size]):

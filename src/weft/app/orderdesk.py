@@ -10,10 +10,10 @@ from uuid import UUID
 from weft.app.desk import Desk, project_id
 from weft.app.show import pod_view
 from weft.app.verbs import Request
-from weft.engine.agenda import window_of
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.gather import PlanningInput, Window, gather, refused
 from weft.engine.records import FoundPod, PodRecord
+from weft.engine.waiter import window_of
 from weft.engine.waiting import check_later
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.errortable import Shown

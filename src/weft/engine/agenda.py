@@ -7,17 +7,13 @@ runs is in the database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Self
 from uuid import UUID
 
-from weft.engine.capacity import Capacity, seconds_of
-from weft.engine.gather import Window
+from weft.engine.capacity import Capacity
+from weft.engine.waiter import Waiter
 from weft.model.errors import InputError
-from weft.model.ids import span
-from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
@@ -34,53 +30,6 @@ from weft.planning.shapes.shape import Resolved, Where
 
 EVERY = 30.0
 """Seconds after which the queue is processed again even without a known change: hosts may come back unnoticed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiter:
-    """A waiting order, from its row; see `PodRecord`."""
-
-    id: UUID
-    project: str
-    name: str
-    order: Order
-    created_at: datetime
-    not_before: datetime | None
-    fixed: bool
-    reason: str = ""
-    position: int | None = None
-    expected_start: datetime | None = None
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any], order: Order) -> Self:
-        return cls(
-            row["id"],
-            row["project_id"],
-            row["name"],
-            order,
-            row["created_at"],
-            row["not_before"],
-            row["fixed"],
-            row["reason"],
-            row["position"],
-            row["expected_start"],
-        )
-
-    @property
-    def candidate(self) -> Candidate:
-        return Candidate(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
-
-    def window(self, now: float) -> Window:
-        """Its window if it starts now."""
-        return replace(window_of(self.order, now, now, str(self.id)), came=self.created_at.timestamp())
-
-
-def window_of(order: Order, now: float, start: float, pod: str = "") -> Window:
-    """Its window from `start`."""
-    lease = order.lease
-    until = seconds_of(lease.end)
-    end = start + span(lease.duration).total_seconds() if lease.duration else until
-    return Window(now, start, end, until, pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +83,11 @@ def agenda(
         denied: orders that can't start now for reasons outside of placement (such as a cloud's quota), and why.
         forecast: whether to estimate the starts of orders without a booking, which takes longest.
     """
-    book, found = capacity.book(), Agenda(now + EVERY)
-    asked: dict[UUID, tuple[Where, Ask]] = {}
-    for one in waiting:
-        try:
-            order = resolve(one.order, one.project, site)
-            asked[one.id] = order.where, order.ask
-        except InputError as error:
-            found.impossible[one.id] = str(error)
-    promises = {p.name: p for p in book.promises}
+    found, before = Agenda(now + EVERY), capacity.book()
+    asked = _asked(site, waiting, found)
+    promises = {p.name: p for p in before.promises}
     able = {str(i) for i in asked if i not in denied}
-    stay = able | {str(w.id) for w in waiting if w.fixed}
-    book = replace(
-        book,
-        promises=tuple(k for k in book.promises if k.name in stay),
-        open=tuple(k for k in book.open if k.name in able),
-    )
+    book = _without_others(before, able, able | {str(w.id) for w in waiting if w.fixed})
     for one in waiting:
         if one.id in denied:
             kept = promises.get(str(one.id)) if one.fixed else None
@@ -163,10 +101,10 @@ def agenda(
     queues = {w: [c.candidate for c in mine if str(c.id) in able] for w, mine in sorted(groups.items())}
     for where, wait in turns.order(queues, book):
         mine = groups[where]
+        ready = [w for w in mine if w.id not in denied]
         places = shape_named(where.shape).places
         if places is not None:
-            sharers = [w for w in mine if w.id not in denied]
-            if (start := _shares(site, book, places, sharers, health, used, now, found, wait)) is not None:
+            if (start := _shares(site, book, places, ready, health, used, now, found, wait)) is not None:
                 could.append(start.candidate)
             book = _with_promises(book, mine, found.notes)
             continue
@@ -181,12 +119,33 @@ def agenda(
             pod = started[0].waiting.ask.pod
             could.append(next(c for c in queues[where] if c.pod == pod))
             continue
-        found.notes |= _notes(queue, book, where, [w for w in mine if w.id not in denied], now, forecast)
+        found.notes |= _notes(queue, book, where, ready, now, forecast)
         book = _with_promises(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
     if (chosen := turns.first(could, promises)) is not None:
         found.start = next(w for w in waiting if str(w.id) == chosen.pod)
     return found
+
+
+def _asked(site: Site, waiting: Sequence[Waiter], found: Agenda) -> dict[UUID, tuple[Where, Ask]]:
+    """Order -> which queue it is in, and what it asks for; those that can't be resolved go to `found.impossible`."""
+    asked: dict[UUID, tuple[Where, Ask]] = {}
+    for one in waiting:
+        try:
+            order = resolve(one.order, one.project, site)
+            asked[one.id] = order.where, order.ask
+        except InputError as error:
+            found.impossible[one.id] = str(error)
+    return asked
+
+
+def _without_others(book: Book, able: Collection[str], stay: Collection[str]) -> Book:
+    """Without bookings of orders that can't start now: `stay` keep theirs, and `able` their open ones."""
+    return replace(
+        book,
+        promises=tuple(k for k in book.promises if k.name in stay),
+        open=tuple(k for k in book.open if k.name in able),
+    )
 
 
 def _shares(

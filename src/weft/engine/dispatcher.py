@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
-from weft.engine.agenda import EVERY, Agenda, Note, Waiter, agenda
+from weft.engine.agenda import EVERY, Agenda, Note, agenda
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row, Tx
 from weft.engine.documents import written
@@ -22,6 +22,7 @@ from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.partholds import promised_parts
 from weft.engine.store import Store
+from weft.engine.waiter import Waiter
 from weft.engine.waiting import EPOCH, time_of, write_promise
 from weft.engine.waitlist import Waitlist
 from weft.engine.world import World

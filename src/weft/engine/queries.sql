@@ -167,9 +167,6 @@ SELECT h.node, coalesce(r.outside_id, r.document->>'name') AS server
 FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
 WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
 
--- name: hold_subnet
-INSERT INTO subnet_hold (cloud, plane, cidr, owner_id) VALUES (%(cloud)s, %(plane)s, %(cidr)s, %(owner_id)s);
-
 -- name: give_back_subnets
 DELETE FROM subnet_hold WHERE owner_id = %(owner_id)s;
 
@@ -1095,11 +1092,6 @@ UPDATE node_hold SET spare = false WHERE node = %(node)s AND pod_id = %(pod_id)s
 
 -- name: nodes_leaving
 SELECT node, leaving_ports AS ports FROM node_hold WHERE pod_id = %(pod_id)s AND leaving IS NOT NULL ORDER BY node;
-
--- name: change_done
--- Everything is as its newest generation wants it.
-UPDATE owner SET ready_generation = generation, changed_at = NULL, alarmed = false, ready_at = %(at)s
-WHERE id = %(id)s AND (ready_generation <> generation OR changed_at IS NOT NULL);
 
 -- name: insert_given_back
 INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from weft.engine.agenda import Waiter
 from weft.engine.database import Tx
 from weft.engine.documents import read
 from weft.engine.unreadable import READING, UnreadableError, unreadable
+from weft.engine.waiter import Waiter
 from weft.model.order import Order
 
 

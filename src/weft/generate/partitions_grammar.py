@@ -43,7 +43,6 @@ class Definition:
     pkey: int | None
     ours: bool
     members: tuple[tuple[int | str, Mode], ...] = ()
-    terminated: bool = False
 
 
 @dataclass
@@ -84,7 +83,6 @@ class Reader:
             elif ends:
                 self.say(number, "a lone ';', which OpenSM can't parse", True)
             if ends and self.open:
-                self.definitions[-1] = replace(self.definitions[-1], terminated=True)
                 self.open = False
 
     def finish(self, text: str) -> None:

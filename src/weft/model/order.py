@@ -257,9 +257,6 @@ def _no_fabric(value: Any) -> Any:
     return {"isolation": "none"} if value == "none" else value
 
 
-NoFabric = BeforeValidator(_no_fabric, json_schema_input_type=FabricOrder | Literal["none"])
-
-
 class Order(Document):
     """A pod as a tenant orders it."""
 

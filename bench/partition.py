@@ -1,0 +1,84 @@
+"""What the benchmarks of a partition's change have in common: the fabric, the timed change, the rows."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from bench.row import row
+from weft.model.owner import Owner
+from weft.model.resources import Resource, Status
+from weft.model.site import Site
+from weft.ports.fabric import FabricDriver
+from weft.ports.resources import Scope
+from weft.testing.fabric import segment
+from weftlab.layout import Layout, free_ports
+from weftlab.site import FABRIC, make_site, settings
+from weftlab.supervisor import Job, Supervisor
+
+ROUNDS = 9
+HOSTS, MEMBERS, KEY = 800, 16, 0x101
+SCOPE = Scope("lab", Owner.pod("0000be4c-0000-4000-8000-000000000001"), "bench", "bench")
+
+Measured = tuple[list[float], list[float]]
+"""Seconds of each change: the other's, weft's."""
+
+
+def on_a_fabric(
+    jobs: Callable[[Layout, Site], Iterable[Job]],
+    measure: Callable[[Layout, Site], Measured],
+    fabric_manager: str = "opensm",
+) -> Measured:
+    """Measure on the simulated fabric of the reference, started for it."""
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        layout = Layout(Path(folder), Path(folder) / "cache", free_ports())
+        site = make_site(settings(nodes=HOSTS, hcas=1, fabric_manager=fabric_manager), layout)
+        supervisor = Supervisor(layout.run)
+        try:
+            supervisor.run(tuple(jobs(layout, site)))
+            return measure(layout, site)
+        finally:
+            supervisor.stop()
+
+
+def members_of(site: Site) -> list[int]:
+    """Port GUIDs of the partition's members."""
+    return [n.hcas[0].port_guid for n in site.nodes[:MEMBERS]]
+
+
+def partition_of(site: Site) -> Resource:
+    return Resource(key="partition", name="weft-bench", where=FABRIC, spec=segment(KEY, members_of(site)))
+
+
+def change(driver: FabricDriver, wanted: Resource, present: bool) -> float:
+    """Seconds of one change by weft; the full reading before and after it isn't timed."""
+    if not present:
+        driver.create(SCOPE, [wanted], {})
+        check(driver, wanted, True)
+    begun = time.perf_counter()
+    (driver.create if present else driver.delete)(SCOPE, [wanted], {})
+    took = time.perf_counter() - begun
+    check(driver, wanted, present)
+    return took
+
+
+def check(driver: FabricDriver, wanted: Resource, present: bool) -> None:
+    """The full reading agrees that the change was done when it was said to be."""
+    found = driver.find(SCOPE, [wanted], {}).get(wanted.key)
+    if (found is not None and found.status is Status.SETTLED) is not present:
+        raise RuntimeError(f"{wanted.name} is not as asked: {found}")
+
+
+def compared(what: str, other: str, measured: Measured, goal: float) -> list[dict[str, Any]]:
+    """Medians in milliseconds, creation and deletion taken together, and their ratio."""
+    own, weft = (statistics.median(seconds) for seconds in measured)
+    what = f"{what} of {MEMBERS} of {HOSTS} hosts changed and read back"
+    return [
+        row(f"{what}: {other}", 1000 * own, "ms"),
+        row(f"{what}: weft", 1000 * weft, "ms"),
+        row(f"{what}: ratio", weft / own, "x", f"<= {goal}", weft / own <= goal, other),
+    ]
