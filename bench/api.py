@@ -1,4 +1,4 @@
-"""Answers of the API with 1,000 and 10,000 pods in the real service and database; what an idle `weft serve` costs."""
+"""API latency with 1,000 and 10,000 pods in the real service and database, and the cost of an idle `weft serve`."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _server(state: Path, pods: int) -> Generator[str]:
 
 
 def answers(url: str, token: str, there: int, goal: float, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """p50 and p99 of list (a page of it) and show, one request after the other on one connection.
+    """p50 and p99 of list (one page) and show, one request after the other on one connection.
 
     Args:
         url: address of any weft API; token: of a member of the project whose pods are listed.
-        there: how many pods there are.
-        goal: milliseconds that the 99th percentile may take.
+        there: number of pods.
+        goal: of the 99th percentile, in milliseconds.
 
-    Each is measured in turn with `/healthz` of the same server, which is what HTTP alone costs.
+    Each alternates with `/healthz` of the same server, which shows the cost of HTTP alone.
     """
     with httpx.Client(base_url=url, headers={"X-Auth-Token": token}, trust_env=False, timeout=60) as client:
         pods = client.get("/v1/pods").raise_for_status().json()["pods"]
@@ -158,7 +158,7 @@ def _parent(process: Path) -> int:
 
 
 def ticks(pids: Iterable[int]) -> int:
-    """User and system time; a process that has ended meanwhile counts no more."""
+    """User and system time; without processes that have ended."""
     total = 0
     for pid in pids:
         try:

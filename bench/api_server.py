@@ -32,7 +32,7 @@ PROJECT = "id-of-team-a"
 
 
 def fill(made: Parts, state: Path, pods: int) -> None:
-    """So many pods of four nodes, each with all rows that an order writes."""
+    """Fill in pods of four nodes, each with all rows that an order writes."""
     site = make_site(settings(), Layout(state=state, cache=state, ports=1))
     made.store.apply_site(site, "bench")
     can = Capabilities(virtual_functions=False)

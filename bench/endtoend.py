@@ -1,9 +1,9 @@
-"""Orders a second from end to end: API, claim, loop and release of pods of four nodes, on the fakes.
+"""Orders per second end to end: API, claim, loop and release of pods of four nodes, on the fakes.
 
-24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and begin again. Each wait is one
-request that the server answers when the pod is there (`GET /v1/pods/{id}?until=…&wait=…`), as `weft pod wait` and
-`Client.wait_for_pod` do; who wants to read the events asks for them beside it. The server is another process
-(`bench.endtoend_server`); clients and PostgreSQL have the same processors.
+24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and start over. Each wait is one
+request that the server answers when the pod is in that state (`GET /v1/pods/{id}?until=…&wait=…`), as those of
+`weft pod wait` and `Client.wait_for_pod`; reading the events would be a separate request. The server is another process
+(`bench.endtoend_server`); clients and PostgreSQL share its processors.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _orders(url: str) -> tuple[list[float], float]:
-    """Seconds of each order that came to its end, and of all together."""
+    """Seconds of each completed order, and of all together."""
     end = time.monotonic() + SECONDS
     took: list[float] = []
     errors: list[BaseException] = []
 
     def client(number: int) -> None:
         try:
-            # Without certificates, which http doesn't need: to load them costs more than all requests of an order.
+            # Without certificates, which http doesn't need: loading them costs more than all requests of an order.
             with httpx.Client(
                 base_url=url,
                 headers={"X-Auth-Token": f"t{number}"},

@@ -1,7 +1,7 @@
 """The API and a worker over the fakes of `bench.lean`, for `bench.endtoend`.
 
 `python -m bench.endtoend_server FOLDER NODES THREADS` writes its address when it is ready and serves until its stdin
-ends, without a worker if THREADS is 0; then it writes the seconds of processor that it has had.
+ends, without a worker if THREADS is 0; then it writes the CPU seconds that it has used.
 """
 
 from __future__ import annotations

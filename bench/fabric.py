@@ -1,8 +1,8 @@
-"""Partition change of 16 of 800 hosts, asked to read back exact in all tables: weft against OpenSM's own.
+"""Partition change of 16 of 800 hosts, until all tables are read back exact: weft against OpenSM alone.
 
-Both change real OpenSM over ibsim with the reference's 800 hosts, 40 leaves and 20 spines, in turns, in one run. weft
-goes the whole way: driver, mutual TLS, agents, both managers' files (fsync), SIGHUP, tables of every host and leaf
-port. OpenSM's own is a rename and SIGHUP on one manager by a program that reads the same tables directly.
+Both change real OpenSM over ibsim with the reference's 800 hosts, 40 leaves and 20 spines, alternating in one run. weft
+uses everything: driver, mutual TLS, agents, both managers' files (fsync), SIGHUP, tables of every host and leaf port.
+OpenSM alone is a rename and SIGHUP on one manager by a program that reads the same tables directly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _measure(place: Place, site: Site) -> Measured:
     driver = OpenSm(site, FABRIC, NoLedger())
     own: list[float] = []
     weft: list[float] = []
-    # The tool reads as a host that takes no part, so that neither side shares its place in the simulator.
+    # The tool reads as an uninvolved host, so that neither side shares its slot in the simulator.
     bystander = site.nodes[-3]
     environment = {
         **os.environ,

@@ -1,8 +1,8 @@
-"""OpenSM's own way, for comparison: rename the file, SIGHUP, and read every table directly, in one MAD client.
+"""OpenSM alone, for comparison: rename the file, SIGHUP, and read every table directly, with one MAD client.
 
-Runs inside the simulator's environment; each line on standard input is a round, its seconds are the answer:
+Runs in the simulator's environment; each line on standard input is a round, answered with its seconds:
 
-    MEMBER,MEMBER... PKEY     members of the key (none: the partition is taken away)
+    MEMBER,MEMBER... PKEY     members of the key (none: the partition is deleted)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(partitions: Path, pid: int) -> None:
     for line in sys.stdin:
         members_text, _, key = line.strip().rpartition(" ")
         members = {int(m, 16) for m in members_text.split(",") if m}
-        # Taking away touches the ports that have the key now: those of the round before.
+        # A deletion affects the ports that have the key now: those of the previous round.
         wanted = {g: before[g] | ({int(key, 16) | 0x8000} if g in members else set()) for g in hosts}
         text = base
         if members:

@@ -1,7 +1,7 @@
-"""A fake cloud that costs next to nothing: `FakeCloud` without its refusals and faults, so that weft is measured.
+"""A fake cloud that costs next to nothing: `FakeCloud` without its refusals and faults, to measure weft.
 
-It keeps what is there by pod and by host, where the tests' fake looks through everything: with thousands of pods that
-would be most of the time.
+It indexes its contents by pod and host, where the tests' fake searches everything: with thousands of pods that would
+take most of the time.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class LeanCloud(FakeCloud):
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         with self._lock:
-            if self._listed is None:  # as a cloud's driver has it: the same until it is listed again
+            if self._listed is None:  # as in the real driver: the same until the next listing
                 self._listed = {
                     host: OnHost(tuple(Occupant(i, "", nova=True) for i in self._on_hosts.get(host, ())))
                     for host in self.offers.hosts
@@ -147,7 +147,7 @@ class LeanCloud(FakeCloud):
             return self._listed
 
     def list_on(self, hosts: Iterable[str]) -> None:
-        """A listing has a server on each of these hosts, beside what was created."""
+        """Let listings have a server on each of these hosts, in addition to what was created."""
         self._others, self._listed = tuple(hosts), None
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:

@@ -1,7 +1,7 @@
-"""The loop with thousands of pods: booting at once, a release among them, and live pods that are looked at.
+"""The loop with thousands of pods: booting all at once, a release among them, and visits to live pods.
 
-On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. PODS in the environment
-makes it smaller, CLAIMED how many pods are there when claims are measured (several numbers, with commas between).
+On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. In the environment, PODS sets
+the number of pods, CLAIMED the numbers of existing pods when claims are measured (separated by commas).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _alone(made: Bench) -> float:
-    """Seconds that the release of a pod takes with nothing else to do."""
+    """Seconds that the release of a pod takes when nothing else is going on."""
     worker = made.worker(THREADS)
     worker.start()
     try:
@@ -91,7 +91,7 @@ def _booting(made: Bench, alone: float) -> list[dict[str, Any]]:
 
 
 def _looking(made: Bench) -> list[dict[str, Any]]:
-    """Every READY pod is due at once: how long it takes until each was looked at, and what that costs."""
+    """With every READY pod due at once: how long it takes until each was visited, and what that costs."""
     with psycopg.connect(made.database.url, autocommit=True) as connection:
         changed = connection.execute(
             "UPDATE pod SET next_at = now(), watched_at = NULL WHERE state = 'READY' RETURNING id"
@@ -123,7 +123,7 @@ def _count(connection: psycopg.Connection[TupleRow], which: LiteralString) -> in
 
 
 def claiming(pods: int) -> list[dict[str, Any]]:
-    """Orders of one node, one after the other, where so many pods hold a node each; nothing is built meanwhile."""
+    """Orders of one node, one after the other, while this many pods hold a node each; nothing is built meanwhile."""
     with (
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
         bench(Path(folder), pods + 2 * CLAIMS) as made,
@@ -153,7 +153,7 @@ def _memory(when: str) -> list[dict[str, Any]]:
 
 
 def request(made: Bench, number: int) -> Request:
-    """Of a member of one of some projects."""
+    """A request by a member of one of several projects."""
     project = f"team-{number % PROJECTS}"
     token = made.cloud.add_user(project, project=project, roles=("member",))
     return Request(made.cloud.check(token), "127.0.0.1", "req-bench")

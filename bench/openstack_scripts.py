@@ -1,8 +1,8 @@
-"""What a careful person writes by hand with openstacksdk: the same resources as a weft pod, pinned with `host=`.
+"""Scripts as written by hand with openstacksdk: the same resources as a weft pod, pinned with `host=`.
 
-`sequential` does one thing after the other and waits for each server; `parallel` is the best that is known: ports in
-one bulk request, servers eight at a time, one listing as poll (16 at a time are no faster on a small cloud: its
-own processors are the limit). Both know nothing of partitions, placement, marks, lost answers or proof.
+`sequential` does one thing after the other and waits for each server; `parallel` is the fastest known: ports in one
+bulk request, servers eight at a time, one listing as poll (16 at a time are no faster on a small cloud: its own
+processors are the limit). Neither knows about partitions, placement, marks, lost answers or proof.
 
     with contextlib.closing(parallel(connection, ["gpu01", "gpu02"])) as made:
         print(made.seconds)
@@ -27,7 +27,7 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a pod is made of."""
+    """What a pod consists of."""
 
     flavor: str = "gpu8"
     image: str = "tiny"
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Made:
-    """What a script has made; `close` takes it all away again.
+    """What a script has created; `close` deletes it all.
 
     Attributes:
         seconds: from the first request until all servers were ACTIVE.
@@ -72,7 +72,7 @@ class Made:
 
 
 def sequential(connection: Connection, hosts: Sequence[str], shape: Shape | None = None) -> Made:
-    """One request after the other, each server waited for before the next is asked for."""
+    """One request after the other, waiting for each server before requesting the next."""
     shape = shape or Shape()
 
     def ports(bodies: list[dict[str, Any]]) -> list[Any]:
@@ -90,7 +90,7 @@ def sequential(connection: Connection, hosts: Sequence[str], shape: Shape | None
 def parallel(
     connection: Connection, hosts: Sequence[str], shape: Shape | None = None, at_a_time: int = AT_A_TIME
 ) -> Made:
-    """Bulk and parallel wherever the cloud gains by it."""
+    """Bulk and parallel requests wherever they are faster."""
     shape = shape or Shape()
 
     def ports(bodies: list[dict[str, Any]]) -> list[Any]:
@@ -180,7 +180,7 @@ def _networks(made: Made, name: str, shape: Shape) -> tuple[tuple[str, str], tup
 def _ports(
     server: str, number: int, shape: Shape, rdma: tuple[str, str], management: tuple[str, str], group: str
 ) -> list[dict[str, Any]]:
-    """What to ask for the ports of one server: management first, then an RDMA port for each adapter."""
+    """Request bodies for the ports of one server: management first, then an RDMA port for each adapter."""
     return [
         _port(f"{server}-mgmt", management, f"10.251.1.{number + 10}", group),
         *(

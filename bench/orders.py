@@ -1,6 +1,6 @@
-"""An order of 16 nodes until all servers are ACTIVE, against scripts that make the same resources on the same cloud.
+"""An order of 16 nodes until all servers are ACTIVE, against scripts that create the same resources on the same cloud.
 
-In one lab, in turn: weft, the best hand-parallel script, weft, the script …; the one-after-the-other script once.
+In one lab, alternating: weft, the parallel script, weft, the script …; the sequential script once.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _weft(client: Client, name: str) -> tuple[float, float, float]:
 
 
 def _until(client: Client, name: str, done: Callable[[PodState], bool], began: float) -> float:
-    """Follow the events, as the command line does; no polling that would disturb."""
+    """Follow the events, as the command line does, without polling, which would interfere."""
     after = 0
     for _ in range(200):
         for event in client.pod_events(name, after=after, wait=20.0):
@@ -111,6 +111,6 @@ def _until(client: Client, name: str, done: Callable[[PodState], bool], began: f
 
 
 def _script(script: Callable[..., Any], connection: Any, hosts: list[str]) -> float:
-    """Seconds of a script until all is ACTIVE; what it made is removed afterwards."""
+    """Seconds of a script until all is ACTIVE; what it created is removed afterwards."""
     with contextlib.closing(script(connection, hosts)) as made:
         return made.seconds

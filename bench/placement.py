@@ -1,6 +1,6 @@
 """Placement: speed, quality and traces against the goals; times are CPU time of the deciding thread.
 
-A decision neither waits nor shares, so its CPU time is its latency on a machine that is not fought over.
+A decision doesn't wait for anything, so its CPU time is its latency on an idle machine.
 """
 
 from __future__ import annotations

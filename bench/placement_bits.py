@@ -1,6 +1,6 @@
-"""Integers as bitsets against numpy, for the steps that look at every leaf or at many reservations.
+"""Integers as bitsets against numpy, for the steps that visit every leaf or many reservations.
 
-Each step is done both ways on the same state and gives the same; `docs/decisions/bitsets-or-numpy.md` says what the
+Each step is done both ways on the same state with the same result; `docs/decisions/bitsets-or-numpy.md` says what the
 engine does and why.
 """
 
@@ -45,7 +45,7 @@ def bits_rows() -> list[dict[str, Any]]:
 
 
 def _steps(engine: Engine) -> list[tuple[str, Callable[[], Any], Callable[[], Any]]]:
-    """(what, by integers, by numpy): they give the same."""
+    """(what, by integers, by numpy), with equal results."""
     view, available = engine.view(Ask("x", 1)), engine.available
     calendar = Calendar(engine.numbers.every)
     free, mask = calendar.words(dict(enumerate(available))), calendar.words(dict(enumerate(view.mask)))
@@ -98,7 +98,7 @@ def _reserve(engine: Engine, calendar: Calendar) -> None:
 
 
 def _plain(found: Any) -> Any:
-    """What numpy gave as what the integers give: rooms by leaf, or leaf -> bits."""
+    """numpy's result in the integers' form: rooms by leaf, or leaf -> bits."""
     if isinstance(found, np.ndarray):
         return (
             found.tolist()
@@ -109,7 +109,7 @@ def _plain(found: Any) -> Any:
 
 
 def _least(step: Callable[[], Any]) -> float:
-    """µs, the least of many: both ways have the same luck with the machine."""
+    """µs, the least of many runs, so that the machine's load affects both ways alike."""
     times: list[float] = []
     for _ in range(REPEATS):
         start = time.thread_time()

@@ -1,4 +1,4 @@
-"""What placement's measurements share: sites by numbers, the mix of orders, churn, rows of the table."""
+"""What placement's measurements share: regular sites, the mix of orders, churn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def topology(nodes: int, per_leaf: int, per_pod: int) -> Topology:
 
 @dataclass(slots=True)
 class Churn:
-    """Orders of the mix come while there is room; when there is none, running ones end by chance."""
+    """Orders of the mix arrive while they fit; when they don't, random running ones end."""
 
     engine: Engine
     seed: int
@@ -78,7 +78,7 @@ class Churn:
 
 
 def break_some(engine: Engine, share: float = 0.01) -> None:
-    """Nodes out of order, for each of the reasons there are."""
+    """Take nodes out of service, for each possible reason."""
     rng = random.Random(5)
     for node in rng.sample(engine.numbers.nodes, int(len(engine.numbers.nodes) * share)):
         engine.disable(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")

@@ -1,4 +1,4 @@
-"""Parts of nodes beside whole ones: what an order costs at a large site where some hosts are shared.
+"""Parts of nodes next to whole ones: what an order costs at a large site where some hosts are shared.
 
 CPU time of the deciding thread, from documents to the answer with its explanation (`place`).
 """
@@ -20,7 +20,7 @@ NODES, SHARED, FULL = 10_000, 500, 0.85
 
 
 def parts_rows() -> list[dict[str, Any]]:
-    """Every measurement as a row; whole nodes with and without shared ones beside them."""
+    """Every measurement as a row; whole nodes with and without shared ones."""
     site = regular_site(NODES)
     names = [n.name for n in site.nodes if n.accelerators]
     cloud, types = next(iter(site.clouds)), site.node_by_name[names[0]].accelerators

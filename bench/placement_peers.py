@@ -1,8 +1,8 @@
-"""The real slurmctld (topology/tree) deciding on the same orders in the same run, where it is installed.
+"""The real slurmctld (topology/tree) deciding on the same orders in the same run, if it is installed.
 
 The nodes are cloud nodes that never come up (no slurmd): orders are allocated and stay in configuration, which is
-all that placement needs. A decision's time is the controller's own figure, `sdiag`'s last cycle of the main scheduler,
-with one order in the queue.
+enough for placement. A decision's time is the controller's own figure, `sdiag`'s last cycle of the main scheduler, with
+one order in the queue.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def slurm_rows() -> list[dict[str, Any]]:
 
 @contextmanager
 def _slurmctld(folder: Path) -> Generator[Any]:
-    """A controller of its own on a free port; gives a function that runs a Slurm command."""
+    """A separate controller on a free port; yields a function that runs a Slurm command."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -68,7 +68,7 @@ def quality_rows() -> list[dict[str, Any]]:
 
 
 def trace_rows() -> list[dict[str, Any]]:
-    """ITP's cluster 01 on the Lingjun topology, one GPU a node, orders inside the nearest level that can hold them.
+    """ITP's cluster 01 on the Lingjun topology, one GPU per node, orders inside the nearest level that can hold them.
 
     At load 0.95 on 847 nodes the trace lasts 1.2 days, and its longest order 1.7: played once, the figures are those of
     filling and draining a site. So it is played once, for the record, and `PASSES` times, against the goals.
@@ -81,7 +81,7 @@ def trace_rows() -> list[dict[str, Any]]:
 
 
 def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[str, Outcome]:
-    """By rule; `no levels` is what the trace allows at all: no order is held to a level."""
+    """By rule; `no levels` is the upper limit of the trace, with no order confined to a level."""
     topology = read_topology(DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     orders = over_and_over(read_orders(DATA / "itp" / "cluster01.csv", Kind()), passes)
     anywhere = at_load(topology, orders, LOAD)

@@ -1,4 +1,4 @@
-"""What the service decides at a large site, without database and HTTP: a refusal with its advice, a look at the queue.
+"""What the service decides at a large site, without database and HTTP: a refusal with its advice, processing the queue.
 
 CPU time of the deciding thread, rows of the database in, answers out; the site is 10,000 nodes, nearly full.
 """
@@ -74,7 +74,7 @@ def order(name: str, count: int, hours: int = 0, **more: Any) -> Order:
 
 
 def full(share: float) -> Capacity:
-    """Pods of the mix on that share of the nodes, scattered a little, with ends over the next two days."""
+    """Pods of the mix on this share of the nodes, slightly scattered, with ends over the next two days."""
     rng = random.Random(7)
     free = [f"gpu{n}" for n in range(NODES)]
     holds: dict[str, dict[str, Any]] = {}
@@ -101,7 +101,7 @@ def full(share: float) -> Capacity:
 
 
 def queue() -> list[Waiter]:
-    """Orders of the mix that wait, all larger than what is free."""
+    """Waiting orders of the mix, all larger than what is free."""
     rng = random.Random(8)
     found: list[Waiter] = []
     for n in range(WAITING):

@@ -1,8 +1,8 @@
-"""Processor of one request of each kind: in weft, in PostgreSQL and in the client; no worker runs.
+"""CPU time of one request of each kind: in weft, in PostgreSQL and in the client; no worker runs.
 
-One client after the other orders pods of four nodes, shows, lists, follows and releases them, on the fakes of
-`bench.lean`. What is measured is the time of each process on a processor, not how long a request took; of several
-runs of each kind the middle one, since other work on the machine slows processors down.
+One client at a time orders pods of four nodes, shows, lists, follows and releases them, on the fakes of `bench.lean`.
+What is measured is each process's CPU time, not a request's latency; of several runs of each kind the median, since
+other work on the machine slows processors down.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Applying a large site: first upload, then a change of one node, from a folder of YAML and CSV to the site in force.
+"""Applying a large site: first upload, then a change of one node, from a folder of YAML and CSV to the active site.
 
-Client, server and PostgreSQL are three processes on the same machine. The rows are of 10,000 nodes;
-`python -m bench.site measure 100000` prints those of any number.
+Client, server and PostgreSQL are three processes on the same machine. The rows are for 10,000 nodes;
+`python -m bench.site measure 100000` prints them for any number.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _serve(folder: Path) -> None:
 
 
 def _reading(store: Any, url: str, generation: int) -> dict[str, float]:
-    """Seconds in which a process that has nothing reads a generation, and then the one after it."""
+    """Seconds in which a new process reads a generation, and then the next one."""
     import psycopg
 
     def read() -> float:
@@ -162,7 +162,7 @@ def _reading(store: Any, url: str, generation: int) -> dict[str, float]:
 
 
 def _memory() -> float:
-    """MiB that this process had at most."""
+    """Peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

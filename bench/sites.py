@@ -1,4 +1,4 @@
-"""Regular sites by numbers, for measurements."""
+"""Regular sites of any size, for measurements."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from weft.model.site import Site
 
 
 def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: bool = False) -> Site:
-    """Leaves in blocks with two spines each, all under two core switches; an adapter and eight accelerators a node.
+    """Leaves in blocks with two spines each, all under two core switches; one adapter and eight accelerators per node.
 
     `check_site` takes it up to 254 blocks: 101,600 nodes with 20 leaves of 20 nodes each.
 
     Args:
         per_leaf: nodes of a leaf, at most 37.
         per_block: leaves of a block.
-        managed: whether a subnet manager's node and agent are there, as `FakeFabric` needs them.
+        managed: whether there are a subnet manager's node and agent, as `FakeFabric` needs them.
     """
     h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
     leaves = [_leaf(n, n // per_block) for n in range(-(-nodes // per_leaf))]

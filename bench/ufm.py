@@ -1,9 +1,9 @@
 """Partition change of 16 of 800 hosts by the UFM driver, against the stand-in's own time for the same.
 
-Both change real OpenSM over ibsim with the reference's 800 hosts through the same stand-in for UFM, in turns, in one
-run, and are done when the members' own tables show it, read by the same agent. weft goes the whole way: it reads the
-partitions, checks whose the P_Key is, sends the change, reads it back and reads the tables. UFM's own is a bare client:
-one request, then the tables until they show it.
+Both change real OpenSM over ibsim with the reference's 800 hosts through the same stand-in for UFM, alternating in one
+run, and are done when the members' own tables show it, read by the same agent. weft reads the partitions, checks who
+owns the P_Key, sends the change, reads it back and reads the tables. The stand-in's own is a bare client: one request,
+then the tables until they show it.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _measure(layout: Layout, site: Site) -> Measured:
         for present in (True, False):
             took_own = bare.change(present)
             if present:
-                bare.change(False)  # each begins with nothing, and ends with what it made
+                bare.change(False)  # each begins with nothing, and ends with what it created
             took_weft = change(driver, wanted, present)
             if present:
                 driver.delete(SCOPE, [wanted], {})
                 check(driver, wanted, False)
-                bare.change(True)  # what the next half of the round takes away
+                bare.change(True)  # what the next half of the round deletes
             if round_:  # the first warms connections and maps on both sides
                 own.append(took_own)
                 weft.append(took_weft)
@@ -72,7 +72,7 @@ def _measure(layout: Layout, site: Site) -> Measured:
 
 
 class _Bare:
-    """A client that asks, and looks at the members' tables until they show it."""
+    """A client that requests a change, and reads the members' tables until they show it."""
 
     def __init__(self, layout: Layout, site: Site, members: list[int]) -> None:
         manager = site.fabrics[FABRIC].manager

@@ -1,6 +1,7 @@
-"""What an order of four nodes costs from claim to receipt: statements, and processor of weft and PostgreSQL.
+"""What an order of four nodes costs from claim to receipt: statements, and CPU time of weft and PostgreSQL.
 
-One order after another, visited in one thread, so that what is counted is the order's own. ORDERS in the environment.
+One order after another, visited in one thread, so that only the order itself is counted. ORDERS in the environment sets
+their number.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ WARM, NODES, NODES_OF_SITE = 6, 4, 192
 
 
 class Meter:
-    """Adds up by step."""
+    """Totals by step."""
 
     def __init__(self, database: Path) -> None:
         self._database, self._step = database, ""

@@ -1,4 +1,4 @@
-"""weft over fakes that cost next to nothing: what `bench.loop` and `bench.endtoend` measure."""
+"""weft on fakes that cost next to nothing: what `bench.loop` and `bench.endtoend` measure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLOUD, FABRIC = "main", "ib0"
 
 @dataclass
 class Bench:
-    """The parts, and the worker that is started by whoever measures."""
+    """The parts, and a worker that the measurement starts."""
 
     database: Database
     store: Store
@@ -53,8 +53,8 @@ class Bench:
 
 
 def fill(made: Bench, pods: int) -> None:
-    """So many pods of one node, claimed as orders do it, on the first nodes; the cloud lists a server on each, and
-    nothing else of them is outside.
+    """Fill in pods of one node, claimed as by orders, on the first nodes; the cloud lists a server on each, and
+    nothing else of them exists outside.
     """
     site, order = made.keeper.site(), Order.model_validate({"name": "full-0", "nodes": {**_ONE}})
     can = {name: fabric.capabilities for name, fabric in made.keeper.world().fabrics.items()}
@@ -89,7 +89,7 @@ def _copy(plan: Plan, number: int) -> Plan:
 
 @contextmanager
 def bench(folder: Path, nodes: int, boot: float = 0.0) -> Generator[Bench]:
-    """weft with a site of so many nodes on an embedded PostgreSQL that waits for its disk as in production."""
+    """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production."""
     with embedded(folder) as url:
         database = Database(url, connections=32)
         listener = Listener(url)

@@ -1,1 +1,1 @@
-"""Shipped fakes with seeded latency and faults, and example sites."""
+"""Fakes with seeded latency and faults, and example sites."""

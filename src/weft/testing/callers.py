@@ -1,4 +1,4 @@
-"""Who calls in the doors' tests: two tenants with every role, and operators."""
+"""Callers in tests of API and command line: two tenants with every role, and operators."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def tokens() -> dict[str, Caller]:
 
 
 def by(token: str) -> dict[str, str]:
-    """Headers of somebody."""
+    """A caller's headers."""
     return {"X-Auth-Token": token}

@@ -1,13 +1,13 @@
-"""A cloud in memory behind the same ports as the OpenStack driver: seeded latency, faults to plant.
+"""A cloud in memory behind the same ports as the OpenStack driver, with seeded latency and faults.
 
     cloud = FakeCloud(seed=1)
     token = cloud.add_user("alice", project="team-a", roles=("member",))
-    cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT)           # the ports are made, the answer is lost
+    cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT)           # the ports are created, the answer is lost
     cloud.plant(Fault.BROKEN, key="server/gpu02", reason="No valid host was found.")
-    cloud.thing("server/gpu01").fields["host"] = "gpu09"     # somebody's careless hand
+    cloud.thing("server/gpu01").fields["host"] = "gpu09"     # somebody else's change
 
-What it refuses is what the real one refuses: a segment or an address given twice, a network with ports on it, a
-second whole adapter on one host, more than the quota. It passes the contract suite of the real driver.
+It refuses what the real one refuses: duplicate segments and addresses, deleting a network with ports, a second whole
+adapter on one host, exceeding the quota. It passes the contract suite of the real driver.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class FakeCloud(FakeNetworks):
     # -- Identity and CloudFacts -----------------------------------------------------------------------------
 
     def remembered(self, token: str) -> Caller | None:
-        """Nobody is remembered."""
+        """It caches no callers."""
         return None
 
     def check(self, token: str) -> Caller:

@@ -15,7 +15,7 @@ class FakeNetworks(CloudStore):
     """`Networks`."""
 
     def share(self, network: Thing, project: str) -> None:
-        """Its owner shares a network with another project."""
+        """Share a network with another project, as its owner."""
         shared = network.fields.get("shared_with")
         assert isinstance(shared, tuple)
         network.fields["shared_with"] = (*shared, project)
@@ -66,7 +66,7 @@ class FakeNetworks(CloudStore):
         return [p for p in self.things(Kind.PORT) if p.fields.get("network") == network.id]
 
     def _shares_in_use(self, network: Thing) -> str:
-        """Why the shares of a network can't be taken back now; empty: they can."""
+        """Why a network's shares can't be removed now; empty: they can."""
         shared = network.fields.get("shared_with", ())
         assert isinstance(shared, tuple)
         users = [p for p in self._ports_on(network) if p.project_id in shared]

@@ -1,4 +1,4 @@
-"""What the fake cloud refuses, as the real services do, and what servers do to their ports."""
+"""What the fake cloud refuses, like the real services, and what servers do to their ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refusal_of_creation(
     things: Sequence[Thing],
     offers: Offers,
 ) -> str | None:
-    """Why the cloud won't make it, or None."""
+    """Why the cloud refuses to create it, or None."""
     quota = kind.row.quota
     limit = offers.quotas.get((project_id, quota), -1)
     if 0 <= limit <= used_quota(quota, project_id, things, offers):
@@ -87,12 +87,12 @@ def _host(server: Thing) -> str:
 
 
 def host_of(server: Thing) -> str:
-    """Nova host that a server is on; a broken one, or one that is shelved, is on none."""
+    """Nova host of a server; one that is broken or shelved has none."""
     return "" if server.broken else str(server.fields.get("host") or "")
 
 
 def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away: bool = False) -> None:
-    """A server's ports are bound on its host when it comes, and unbound when it goes."""
+    """Bind a server's ports on its host when it is created, and unbind them when it is deleted."""
     if server.kind is not Kind.SERVER:
         return
     for port in (things[i] for i in _many(server, "ports") if i in things):

@@ -1,4 +1,4 @@
-"""What the fake cloud holds: things, faults to plant, and the people and offers of the cloud."""
+"""What the fake cloud holds: things, faults, users, and what it offers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Planted:
     hits: int = 0
 
     def strikes(self, verb: str, kind: AnyKind | None, key: str) -> bool:
-        """Whether it meets this call; if so it is counted, and used up in the end."""
+        """Whether it applies to this call; if so, the hit is counted, and used up eventually."""
         fits = (
             self.left != 0
             and (self.verb is None or self.verb == verb)
@@ -86,18 +86,18 @@ class Planted:
         return fits
 
     def lift(self) -> None:
-        """Take the fault away."""
+        """Remove the fault."""
         self.left = 0
 
 
 @dataclass(slots=True)
 class Thing:
-    """Something that the cloud has. Tests may change every field, as a careless hand would.
+    """Something in the cloud. Tests may change every field, as somebody else might.
 
     Attributes:
         fields: the spec's fields with ids for keys; a change here is a difference that `find` reports.
         ready_at: monotonic seconds from which it is settled.
-        gone_at: monotonic seconds from which it is gone; None while nobody asked for that.
+        gone_at: monotonic seconds from which it is gone; None: its deletion wasn't requested.
         broken: why it is broken, or empty.
         stuck: why it doesn't settle, or empty.
     """
@@ -149,7 +149,7 @@ def _text(value: object) -> str:
 
 
 def wanted_fields(resource: Resource, ids: Mapping[str, str]) -> dict[str, object]:
-    """The fields of a spec with ids in the place of keys (a key without an id stays a key)."""
+    """The fields of a spec with ids instead of keys (a key without an id stays a key)."""
 
     def swap(value: object) -> object:
         if isinstance(value, tuple):
@@ -165,7 +165,7 @@ def wanted_fields(resource: Resource, ids: Mapping[str, str]) -> dict[str, objec
 
 
 def _plain(value: object) -> object:
-    """Values inside values as text: what a cloud shows is plain."""
+    """Nested values as text, since a cloud's fields are plain."""
     if isinstance(value, tuple):
         return tuple(v.model_dump_json() if isinstance(v, Document) else v for v in value)
     return value
@@ -184,7 +184,7 @@ class FakeFlavor:
 
 @dataclass(slots=True)
 class Offers:
-    """What the cloud offers, and to whom; tests change it as they like."""
+    """What the cloud offers, and to whom; tests may change it."""
 
     images: set[str] = field(default_factory=lambda: {"ubuntu-24.04"})
     image_properties: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
@@ -221,7 +221,7 @@ class Offers:
 
 @dataclass(slots=True)
 class Seeded:
-    """Chance that is the same for the same seed."""
+    """Randomness that is the same for the same seed."""
 
     rng: random.Random
 
@@ -229,7 +229,7 @@ class Seeded:
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def around(self, seconds: float) -> float:
-        """Between 0.8 and 1.2 times as many seconds."""
+        """Between 0.8 and 1.2 times this many seconds."""
         return seconds * self.rng.uniform(0.8, 1.2)
 
 

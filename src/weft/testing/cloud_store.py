@@ -1,4 +1,4 @@
-"""The fake cloud's inside: what is there, how long things take, and where planted faults strike."""
+"""The inside of the fake cloud: what exists, how long things take, and where faults strike."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class CloudStore:
     Args:
         seed: same seed, same ids and same latencies (for the same order of calls).
         name: the cloud's name: `where` of its resources.
-        latency: 1.0 takes about as long as a small real cloud, 0 no time at all.
-        clock: whose time passes; the real one if None.
+        latency: 1.0: as slow as a small real cloud; 0: no latency.
+        clock: None: the real one.
 
     Attributes:
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
-        calls: `verb kind` -> how many calls a real cloud would have seen a batch for.
+        calls: `verb kind` -> number of calls that a real cloud would have received.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CloudStore:
         self._meanwhile: dict[str, Callable[[], object]] = {}
 
     def meanwhile(self, verb: str, work: Callable[[], object]) -> None:
-        """Do something right before the next call of a verb: what somebody else does in that moment."""
+        """Do something right before the next call of a verb, as somebody else might at that moment."""
         self._meanwhile[verb] = work
 
     def plant(
@@ -70,7 +70,7 @@ class CloudStore:
         reason: str = "",
         seconds: float = 1.0,
     ) -> Planted:
-        """Plant a fault for the next `times` calls that fit (None: until it is lifted).
+        """Plant a fault for the next `times` matching calls (None: until it is lifted).
 
         Args:
             verb: find, create, update, delete, marked, remove, check, facts, occupants, endings; by default what
@@ -94,17 +94,17 @@ class CloudStore:
     def add(
         self, kind: AnyKind, name: str, project: str, mark: Mark | None = None, **fields: object
     ) -> Thing:
-        """Put something there by another hand: an orphan with a mark, or a stranger without."""
+        """Add something as somebody else: an orphan with a mark, or a foreign one without."""
         with self._lock:
             return self._put(kind, name, project, mark, dict(fields))
 
     def lose(self, thing: Thing) -> None:
-        """Somebody deletes it by hand."""
+        """Delete it as somebody else."""
         with self._lock:
             self._end(self._things.pop(thing.id, thing))
 
     def bring_back(self, thing: Thing) -> None:
-        """What was deleted is there again, as it was: a restored backup, `nova restore`."""
+        """Restore what was deleted, as it was: a restored backup, `nova restore`."""
         with self._lock:
             thing.gone_at = None
             self._things[thing.id] = thing
@@ -133,7 +133,7 @@ class CloudStore:
     # -- for the ports ---------------------------------------------------------------------------------------
 
     def _mine(self, scope: Scope, ids: Mapping[str, str]) -> dict[str, list[Thing]]:
-        """Key -> things that are the pod's: that whose id we were given, then by their mark, the oldest first."""
+        """Key -> things of the pod: the one whose id is given, then those with its mark, the oldest first."""
         key_of_id = {thing_id: key for key, thing_id in ids.items()}
         mine: dict[str, list[Thing]] = {}
         for thing in sorted(self.things(), key=lambda t: (t.id not in key_of_id, t.sequence)):
@@ -179,7 +179,7 @@ class CloudStore:
             bind_ports(thing, self._things, self.offers, away=True)
 
     def _end(self, thing: Thing) -> None:
-        """Write down how a server ended: where its nova-compute is down, in Nova's database alone."""
+        """Record how a server ended: only in Nova's database if its nova-compute is down."""
         if thing.kind is not Kind.SERVER:
             return
         host = host_of(thing)
@@ -212,7 +212,7 @@ class CloudStore:
         return outcomes
 
     def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
-        """One call: it takes its time, and a fault of whole calls strikes here.
+        """One call, with its latency; faults of whole calls strike here.
 
         A lost answer is returned, not raised: the work must be done first.
         """
@@ -241,7 +241,7 @@ class CloudStore:
         return None
 
     def _spoil(self, thing: Thing, resource: Resource) -> None:
-        """What comes out of a creation otherwise than wanted."""
+        """Apply faults to what was created."""
         thing.broken = failed_boot(thing, self.things(), self.offers)
         for planted in self._planted(Fault.BROKEN, Fault.STUCK):
             if planted.strikes("create", resource.kind, resource.key):

@@ -1,12 +1,12 @@
-"""An Ethernet fabric in memory: weft's own driver over switches that are imitated, with VLANs, access and trunk.
+"""An Ethernet fabric in memory: weft's own driver on simulated switches, with VLANs, access and trunk ports.
 
     fabric = FakeEthernet(site, "eth0")
     fabric.switches["leaf01"].reachable = False                  # it can't be read: unknown, not fine
-    fabric.put("leaf01/Ethernet9", 101)                          # a foreign hand puts a port into a VLAN
-    fabric.switches["leaf01"].freeze()                           # a proxy goes on answering with what it was
+    fabric.put("leaf01/Ethernet9", 101)                          # somebody else puts a port into a VLAN
+    fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
 
-No word of it is OpenSM's: it shows that engine, app and doors know nothing of InfiniBand.
+It has nothing to do with OpenSM: it shows that engine, app and API know nothing about InfiniBand.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class FakeSwitch(Session):
         return self.config.revision
 
     def _keep(self) -> None:
-        """It forgets nothing."""
+        """There is nothing to save."""
 
 
 class FakeEthernet(EthernetFabric):
-    """`FabricDriver` of one fabric of a site: the real one, over imitated switches."""
+    """`FabricDriver` of one fabric of a site: the real one on simulated switches."""
 
     def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None) -> None:
         cabling = Cabling.of(site, fabric, None)
@@ -105,7 +105,7 @@ class FakeEthernet(EthernetFabric):
         super().__init__(site, fabric, cabling, tuple(self.switches.values()), ledger or NoLedger())
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
-        """Another hand puts a port into a VLAN, or (None) out of all."""
+        """Put a port into a VLAN as somebody else, or (None) take it out of all."""
         switch, _, name = port.partition("/")
         trunk = {number} if number is not None and mode is Mode.TRUNK else set[int]()
         access = number if mode is Mode.ACCESS else None

@@ -1,4 +1,4 @@
-"""Small example values for tests of what is shown; the numbers mean nothing."""
+"""Small example values for tests of what is shown; the numbers are arbitrary."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
 
 
 def how(state: PodState, since: datetime, why: str = "") -> tuple[Phase, Conditions]:
-    """Phase and conditions by which a pod is in a state, without detours."""
+    """Phase and conditions of a pod in a state, without detours."""
     along = (PodState.PLACED, PodState.WIRING, PodState.BOOTING, PodState.VERIFYING, PodState.READY)
     done = along.index(state) if state in along else 3 if state is PodState.DEGRADED else 0
     phases = {
@@ -163,7 +163,7 @@ def waiting(view: PodView) -> PodView:
 
 
 def resources(state: PodState) -> tuple[ResourceView, ...]:
-    """Resources as far as they would be in `state`; one differs, with GUIDs in it."""
+    """Resources as they would be in `state`; one has differences, with GUIDs in them."""
     how = {PodState.PENDING: "wanted", PodState.READY: "settled", PodState.RELEASED: "absent"}
     settled = how.get(state, "creating")
     difference = Difference(field="members", wanted="0x0002c90300300001", observed="")

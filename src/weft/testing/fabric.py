@@ -1,15 +1,15 @@
-"""An InfiniBand fabric in memory behind the OpenSM driver itself: agents that answer at once, managers that fail.
+"""An InfiniBand fabric in memory behind the real OpenSM driver: agents that answer at once, managers that fail.
 
     fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`
     fabric.manager("sm1").stop()                             # the standby takes over, with its own file
-    fabric.manager("sm2").reachable = False                  # its agent gives no answer
-    fabric.manager("sm1").text = "no partition file"         # somebody's careless hand, then .sweep()
-    fabric.cut(guid); fabric.write_key(guid, 0x8101)         # a pulled cable; drift behind the manager's back
+    fabric.manager("sm2").reachable = False                  # its agent doesn't answer
+    fabric.manager("sm1").text = "no partition file"         # somebody else's edit, then .sweep()
+    fabric.cut(guid); fabric.write_key(guid, 0x8101)         # a disconnected cable; drift unknown to the manager
     fabric.plant(Fault.LOST_ANSWER)                          # the change is made, the answer is lost
 
-The driver above the agents is the real one, so are the reading and writing of partitions.conf. What is imitated is
-OpenSM: it fails open, it trusts its memory of the tables, it loses the highest keys of a full table in silence. It
-passes the same contract suite as the real one over ibsim.
+The driver is the real one, and so is the code that reads and writes partitions.conf. Only OpenSM is simulated: it fails
+open, trusts its memory of the tables, and silently drops the highest keys of a full table. It passes the same contract
+suite as the real one over ibsim.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["FakeFabric", "Fault", "segment"]
 
 
 def segment(pkey: int, members: Iterable[int]) -> SegmentSpec:
-    """A partition as wanted: full members by their port GUIDs."""
+    """A desired partition: full members by their port GUIDs."""
     ports = tuple(Membership(port=format_guid(g)) for g in sorted(members))
     return SegmentSpec(number=pkey, members=ports)
 
@@ -46,7 +46,7 @@ def function_guids(site: Site, fabric: str) -> tuple[int, ...]:
 
 
 class Fault(StrEnum):
-    """What the next change of the master meets."""
+    """What happens to the master's next change."""
 
     LOST_ANSWER = "lost answer"
     """It is made, and the answer never comes."""
@@ -60,10 +60,10 @@ class FakeFabric(OpenSm):
     """`FabricDriver` of one fabric of a site. Thread-safe.
 
     Args:
-        seed, latency: every question takes a seeded random time of up to `latency` seconds.
+        seed, latency: every request takes a seeded random time of up to `latency` seconds.
         capacity: entries of every port's table (ibsim's are 64).
-        virtual_functions: whether it says, as no OpenSM does, that virtual functions can be members; then every one
-            that the site describes has a port of its own.
+        virtual_functions: whether it claims, as no OpenSM does, that virtual functions can be members; every one that
+            the site describes then has a port of its own.
     """
 
     def __init__(
@@ -99,21 +99,21 @@ class FakeFabric(OpenSm):
         return next(m for m in self.managers if m.name == name)
 
     def plant(self, fault: Fault) -> None:
-        """The next change of the master meets it, once."""
+        """Let the master's next change meet this fault, once."""
         self.wire.faults.append(fault)
 
     def cut(self, port_guid: int) -> None:
-        """Pull the cable of a host port."""
+        """Disconnect the cable of a host port."""
         self.wire.cut.add(port_guid)
 
     def repair(self, port_guid: int) -> None:
-        """Put it back: the manager reads the port's table again and puts it right."""
+        """Reconnect it: the manager reads the port's table again and corrects it."""
         self.wire.cut.discard(port_guid)
         self.wire.believed.pop(port_guid, None)
         self.wire.sweep()
 
     def write_key(self, port_guid: int, key: int, leaf: bool = False) -> None:
-        """Put a 16-bit key into a table behind the managers' back."""
+        """Write a 16-bit key into a table, bypassing the managers."""
         (self.wire.leaves if leaf else self.wire.hosts)[port_guid].add(key)
 
     def erase_key(self, port_guid: int, key: int, leaf: bool = False) -> None:

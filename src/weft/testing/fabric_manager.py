@@ -1,4 +1,4 @@
-"""The fake's subnet managers with their agents, and the tables that they rule. See `weft.testing.fabric`."""
+"""The fake's subnet managers with their agents, and the tables that they manage. See `weft.testing.fabric`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FakeWire:
         return next((m for m in self.managers if m.rules), None)
 
     def elect(self) -> None:
-        """The first that runs rules; a manager that comes to rule reads every table and uses its own file."""
+        """The first running manager becomes master; it then reads every table and uses its own file."""
         old, new = self.master(), next((m for m in self.managers if m.running), None)
         for manager in self.managers:
             manager.rules = manager is new
@@ -270,7 +270,7 @@ class FakeManager:
         keys, leaf_keys = tuple(sorted(wire.hosts[guid])), tuple(sorted(wire.leaves[guid]))
         known = self._readings.get(guid)
         if known is None or (known.keys, known.leaf_keys) != (keys, leaf_keys):
-            # A document that says the same is told again: in a benchmark the fake is to cost little.
+            # An equal document is returned again, so that the fake costs little in benchmarks.
             known = self._readings[guid] = PortReading(
                 port_guid=guid,
                 keys=keys,
@@ -287,7 +287,7 @@ class FakeManager:
             return Paths(paths=tuple(self._path(a, b) for a, b in query.pairs))
 
     def _path(self, source: int, destination: int) -> PathProbe:
-        """A key that both have, one of them at least as full member: what the subnet administrator looks for."""
+        """A key that both have, at least one of them as full member, as the subnet administrator requires."""
         tables = [self._wire.believed.get(g, frozenset[int]()) for g in (source, destination)]
         if not self._wire.cut & {source, destination}:
             for key in sorted({k & ~FULL_MEMBER for k in tables[0]} & {k & ~FULL_MEMBER for k in tables[1]}):

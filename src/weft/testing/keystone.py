@@ -1,7 +1,8 @@
-"""A small Keystone for the doors' tests: signs in by password, application credential or token, has a catalog.
+"""A small Keystone for tests of API and command line: signs in by password, application credential or token; has a
+catalog.
 
 Shapes: Identity API v3, "Password authentication with scoped authorization" and "Application credentials".
-The tests of the spine use the lab's real one.
+End-to-end tests use the lab's real one.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from weft.ports.cloud import Caller
 
 
 class FakeIdentity:
-    """Tokens are whatever `tokens` says; one whose caller is expired is refused, as Keystone does."""
+    """Valid tokens are those in `tokens`; one whose caller has expired is refused, as by Keystone."""
 
     def __init__(self, tokens: dict[str, Caller] | None = None) -> None:
         self.tokens = dict(tokens or {})
         self.error: WeftError | None = None
 
     def remembered(self, token: str) -> Caller | None:
-        """As if it had been asked a moment ago."""
+        """As if it had been validated a moment ago."""
         try:
             return self.check(token)
         except WeftError:
@@ -44,11 +45,11 @@ class FakeIdentity:
 
 @dataclass
 class FakeKeystone:
-    """Users by name; every token it gives is known to `identity`.
+    """Users by name; every token that it issues is known to `identity`.
 
     Attributes:
-        weft_url: what the catalog says of weft; empty: no entry.
-        answer: what a question about a good token is answered instead of the truth.
+        weft_url: weft's catalog entry; empty: none.
+        answer: a false answer to requests about a valid token.
     """
 
     identity: FakeIdentity
@@ -65,7 +66,7 @@ class FakeKeystone:
         return app
 
     def _tell(self, request: Request) -> Response:
-        """Who a token belongs to; `answer` comes instead, if there is one."""
+        """Whose token it is; `answer` instead, if there is one."""
         caller = self.identity.tokens.get(request.headers.get("X-Subject-Token", ""))
         if caller is None:
             return JSONResponse({"error": {"code": 404, "title": "Not Found", "message": "no token"}}, 404)

@@ -1,4 +1,4 @@
-"""Short ways to say what a driver saw."""
+"""Short forms of what a driver saw."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from weft.model.resources import Observed
 
 
 def there(seen: Mapping[str, Observed]) -> dict[str, Observed]:
-    """Of an answer of `ResourceDriver.find` what isn't absent."""
+    """The part of a `ResourceDriver.find` result that isn't absent."""
     return {key: observed for key, observed in seen.items() if observed.there}

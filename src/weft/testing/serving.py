@@ -17,7 +17,7 @@ from weft.api.connections import configured
 
 @contextmanager
 def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[str]:
-    """Serve an ASGI application; gives its address, `http://127.0.0.1:PORT`.
+    """Serve an ASGI application; yields its address, `http://127.0.0.1:PORT`.
 
     Args:
         certificate: PEM files of a certificate and its key, for https.
@@ -38,7 +38,7 @@ def served(app: Any, certificate: tuple[Path, Path] | None = None) -> Generator[
 
 
 def _listener() -> socket.socket:
-    """A listening socket, with the protocol given: without it asyncio leaves TCP_NODELAY off (40 ms a request)."""
+    """A listening socket with an explicit protocol; without it asyncio leaves TCP_NODELAY off (40 ms per request)."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", 0))
@@ -55,6 +55,6 @@ def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> Non
 
 
 def free_port() -> int:
-    """A port of loopback where nothing listens (at the moment of asking)."""
+    """A loopback port on which nothing listens at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

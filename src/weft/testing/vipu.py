@@ -1,4 +1,4 @@
-"""An IPU-POD in memory behind the same ports as the V-IPU driver: machines bound to a controller that can be lost.
+"""An IPU-POD in memory behind the same ports as the V-IPU driver: machines bound to a controller that may fail.
 
 pod = FakeVipu("pod1", ["ipum1", "ipum2"])
 pod.boot(scope, graph)                  # what the controller's cloud-init does
@@ -35,7 +35,7 @@ from weft.ports.resources import Scope
 
 @dataclass(slots=True)
 class FakeController:
-    """What one controller has: keys of resources, the tenant's partitions, its users' allocations."""
+    """One controller's contents: keys of resources, the tenant's partitions, its users' allocations."""
 
     has: dict[str, Resource] = field(default_factory=dict[str, Resource])
     partitions: set[str] = field(default_factory=set[str])

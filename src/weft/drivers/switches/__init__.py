@@ -1,4 +1,4 @@
-"""Ethernet switches: VLANs on their ports, by each vendor's own interface, and the fabric that they are together."""
+"""Ethernet switches: VLANs on their ports through each vendor's interface, and the fabric that they form."""
 
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.opened import open_fabric

@@ -39,7 +39,7 @@ def credentials_for(
 ) -> Credentials:
     """From the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), or from the environment without one.
 
-    Raises `PermanentError` if there are none, or if others than its owner may read the file.
+    Raises `PermanentError` if there are none, or if anyone but its owner may read the file.
     """
     asked, of = "read the credentials", f"switch {switch}"
     if path is None:

@@ -1,4 +1,4 @@
-"""Which ports of which switches a segment needs: its members', and the links on the way between them. Pure."""
+"""Which ports of which switches a segment needs: its members', and the links on the paths between them. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cabling:
         return cls(names, hosts, links, {end: b.ports for b in switching.bundles for end in b.ports})
 
     def ends(self, port: str) -> tuple[str, ...]:
-        """Ports that are set together with this one: all ends of its bond."""
+        """Ports that are configured together with this one: all ends of its bond."""
         return (self.bundles or {}).get(port, (port,))
 
     @cached_property
@@ -54,15 +54,15 @@ class Cabling:
         return frozenset(end for a, b, _ in self.links for end in (a, b))
 
     def ports(self, switch: str) -> frozenset[str]:
-        """The switch's ports that are weft's, by the vendor's names."""
+        """The switch's ports that weft manages, by the vendor's names."""
         mine = (e for e in (*self.member, *self.uplinks) if switch_of(e) == switch)
         return frozenset(e.partition("/")[2] for e in mine)
 
     def spread(self, ports: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Switch -> ends of links that must carry the segment there; every switch that is needed is in it.
+        """Switch -> ends of links that must carry the segment there; has every switch that is needed.
 
-        Those on any shortest way between two members' switches, whatever way the spanning tree takes today. A peer link
-        is beside the way: it carries what both of its switches have. With no member one switch holds the segment.
+        Those on any shortest path between two members' switches, whichever the spanning tree uses now. A peer link
+        is on no path: it carries what both of its switches have. Without members, one switch holds the segment.
         """
         leaves = sorted({switch_of(end) for port in ports for end in self.ends(port)})
         if not leaves:

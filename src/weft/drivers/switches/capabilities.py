@@ -1,4 +1,4 @@
-"""What a fabric of Ethernet switches can do. In a module of its own: planning without a server imports no driver."""
+"""What a fabric of Ethernet switches can do. A module of its own, since planning without a server imports no driver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Arista EOS by eAPI: changes in a configuration session, which is committed as a whole or aborted.
 
-There is no `commit timer`: it would take back what other sessions committed meanwhile, and no VLAN of a host's port can
-cut weft off from the switch's management.
+There is no `commit timer`: it would roll back what other sessions have committed meanwhile, and no VLAN of a host's
+port can cut weft off from the switch's management.
 
 Sources: Arista eAPI guide (runCmds, error codes 1000 to 1005); EOS manual, "Configure Session", "VLANs".
 """
@@ -78,7 +78,7 @@ class Eos(Session):
         self._run(["enable", "copy running-config startup-config"], "save the configuration")
 
     def _commands(self, batch: Batch, before: SwitchState, after: SwitchState) -> Iterator[str]:
-        # Ports that wait for a pod are in a VLAN that forwards nothing; VLAN 1 would join them.
+        # Unused ports are in a VLAN that forwards nothing; VLAN 1 would connect them.
         yield from (f"vlan {self.limits.parking}", "state suspend", "exit")
         for number, name in batch.define.items():
             yield from (f"vlan {number}", f"name {name}", "state active", "exit")
@@ -98,7 +98,7 @@ class Eos(Session):
         allowed = then.tagged | ({then.untagged} if then.untagged else set())
         had = now.tagged | ({now.untagged} if now.untagged else set())
         if not now.trunk or not allowed:
-            # An access port's list, which counts for nothing, may be of any VLANs; it is ALL at first.
+            # The trunk list of an access port has no effect and may contain any VLANs; by default it is ALL.
             yield f"switchport trunk allowed vlan {ranges(allowed) or 'none'}"
         else:
             if more := allowed - had:
@@ -109,7 +109,7 @@ class Eos(Session):
             yield "switchport mode trunk"
 
     def _run(self, commands: Sequence[str], asked: str = "read the configuration") -> list[Any]:
-        """Results, one a command. Raises `PermanentError` for a command that EOS doesn't take."""
+        """Results, one per command. Raises `PermanentError` for a command that EOS rejects."""
         params = {"version": 1, "cmds": list(commands), "format": "json"}
         body = {"jsonrpc": "2.0", "method": "runCmds", "params": params, "id": "weft"}
         reply = self._api.ask("POST", "/command-api", body, asked)
@@ -132,5 +132,5 @@ class Eos(Session):
 
 
 def _name(number: int, name: str) -> str:
-    """EOS names a VLAN itself as long as nobody does."""
+    """EOS names a VLAN itself until somebody else does."""
     return "" if name == f"VLAN{number:04d}" else name

@@ -1,4 +1,4 @@
-"""What a reading of an Ethernet fabric's switches says of a VLAN. Pure."""
+"""What a reading of an Ethernet fabric's switches says about a VLAN. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EthernetSnapshot(Snapshot):
 
     Attributes:
         states: switch -> what was read of it; `unread`: switch -> why it could not be.
-        names: VLAN -> name, for switches that keep none: by weft's records.
+        names: VLAN -> name from weft's records, for switches that store none.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class EthernetSnapshot(Snapshot):
         return ""
 
     def mode(self, member: Membership, number: int) -> str:
-        """How a port is in a VLAN at all of its ends; ends that differ are no membership."""
+        """Mode of a port in a VLAN, the same at all of its ends; if they differ, it is no member."""
         if self.why_unread(member.port):
             return "not readable"
         found = {_mode(self.ends[end], number) for end in self.cabling.ends(member.port)}
         return found.pop() if len(found) == 1 else "a member at some of its ends"
 
     def beside(self, member: Membership, number: int) -> frozenset[int]:
-        """VLANs that a member's port is in, too, and may not be. On a port that pods share each has its tag, and the
+        """VLANs that a member's port is in and must not be. On a port that pods share, each has its tag, and the
         host keeps its virtual functions apart by them."""
         others = self.numbers(member.port) - {number}
         if member.mode is not Mode.TRUNK:
@@ -118,11 +118,11 @@ class EthernetSnapshot(Snapshot):
         )
 
     def strangers(self, segment: SegmentSpec) -> list[str]:
-        """Ports in the VLAN that are no members; links that don't lead to a member's switch are such too."""
+        """Ports in the VLAN that aren't members, and links that don't lead to a member's switch."""
         return sorted(self.ports_in.get(segment.number, frozenset()) - segment.ports)
 
     def needless(self, segment: SegmentSpec) -> list[str]:
-        """Ends of links that carry the VLAN and need not."""
+        """Ends of links that carry the VLAN needlessly."""
         needed = self.cabling.spread(segment.ports)
         wanted = {end for ends in needed.values() for end in ends}
         return sorted(self.carriers.get(segment.number, frozenset()) - wanted)
@@ -137,13 +137,13 @@ class EthernetSnapshot(Snapshot):
 
 def _mode(vlans: PortVlans, number: int) -> str:
     if number == vlans.untagged:
-        # An access port with further VLANs on it would let its host into those too: `check` tells them.
+        # An access port with further VLANs on it would let its host into those, too: `check` reports them.
         return Mode.ACCESS
     return Mode.TRUNK if number in vlans.tagged else "no member"
 
 
 def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observed:
-    """Settled: the switches that are needed have the VLAN with weft's name, and exactly the members are in it."""
+    """Settled: the required switches have the VLAN under weft's name, and exactly the members are in it."""
     number, name = segment.number, vlan_name(mark)
     told = seen.configured.read
     mine = {s for s, vlans in told.items() if number in vlans and vlans[number] in (name, "")}
@@ -186,7 +186,7 @@ def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -
 
 
 def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
-    """Exactly the members, each as wanted and in no other VLAN of weft's range; every link on the way carries it."""
+    """Exactly the members, each as desired and in no other VLAN of weft's range; every link on a path carries it."""
     problems: list[Problem] = []
     mine = seen.site.fabrics[seen.fabric].segments
     for member in segment.members:
@@ -210,7 +210,7 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
 
 
 def _not_carried(segment: SegmentSpec, end: str, seen: EthernetSnapshot) -> Problem:
-    """A link on the way doesn't carry the VLAN: members may not reach each other."""
+    """A link on a path doesn't carry the VLAN: members may not reach each other."""
     switch = switch_of(end)
     behind = [m.port for m in segment.members if switch in {switch_of(e) for e in seen.cabling.ends(m.port)}]
     nodes = tuple(sorted({node for port in behind if (node := seen.named(port)[1])}))
@@ -234,7 +234,7 @@ def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
 
 
 def _unsaved(seen: EthernetSnapshot) -> list[str]:
-    """Switches whose next start would not have weft's last change."""
+    """Switches that would lose weft's last change in a restart."""
     return sorted(s for s, state in seen.states.items() if state.unsaved)
 
 

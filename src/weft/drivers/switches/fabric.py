@@ -1,4 +1,4 @@
-"""An Ethernet fabric of switches: a segment is a VLAN, spread over the switches that its members need."""
+"""An Ethernet fabric of switches: a segment is a VLAN on the switches that its members need."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     Args:
         switches: sessions of the fabric's switches.
-        ledger: weft's own records: what belongs to whom on switches that keep no names.
+        ledger: weft's own records: who owns which VLAN on switches that store no names.
     """
 
     capabilities = CAPABILITIES
@@ -65,7 +65,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self._sessions[switch]
 
     def missing_ports(self) -> tuple[str, ...]:
-        """Ports that the site names and that switches don't have, one sentence each; unread switches aren't judged."""
+        """Ports that the site names but switches don't have, one sentence each; only of switches that could be read."""
         try:
             snapshot = self.snapshot(STATUS_SECONDS)
         except UnknownError:
@@ -157,12 +157,12 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         number, name = segment_of(resource).number, vlan_name(scope.mark(resource.key))
         if number not in self._range:
             return
-        # A switch without names can't tell whose a VLAN is: weft's records can.
+        # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
         self._everywhere(lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine))
 
     def _take_marked(self, thing: Marked) -> None:
-        """A VLAN whose name is another owner's by now is left alone."""
+        """A VLAN that meanwhile has another owner's name is left alone."""
         number = int(thing.id)
         names = {n for told in self.configured().read.values() if (n := told.get(number))}
         for name in names:
@@ -172,7 +172,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
     def _everywhere(self, batch: Callable[[str, SwitchState], Batch]) -> None:
-        """On every switch at once; those that don't answer make the outcome unknown, and one refusal is told first."""
+        """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first."""
 
         def one(session: Switch) -> WeftError | None:
             try:
@@ -186,7 +186,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             raise next((e for e in errors if isinstance(e, PermanentError)), errors[0])
 
     def _names(self) -> Mapping[int, str]:
-        """VLAN -> name that weft would have given it, by its records."""
+        """VLAN -> name that weft gives it, by its records."""
         return {spec.number: vlan_name(mark) for mark, spec in self._ledger.wanted().items()}
 
     def _read(self, began: float) -> EthernetSnapshot:

@@ -1,4 +1,4 @@
-"""The name that weft gives to a VLAN: its mark in the 32 characters that switches have for it."""
+"""The name that weft gives a VLAN: its mark in the 32 characters that switches allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"weft([a-z])([A-Za-z0-9_-]{22})([A-Za-z0-9_-]{3})([A-Za-z0-9
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name tells: who owns the VLAN, and whether this site's weft gave it."""
+    """What a name says: who owns the VLAN, and whether this site's weft named it."""
 
     owner: Owner
     ours: bool
@@ -30,7 +30,7 @@ def vlan_name(mark: Mark) -> str:
 
 
 def read_name(text: str, site: str) -> Named | None:
-    """What a VLAN's name tells; None: it is none of weft's."""
+    """What a VLAN's name says; None: it isn't one of weft's."""
     match = _NAME.match(text)
     kind = _KINDS.get(match[1]) if match else None
     if match is None or kind is None:

@@ -1,7 +1,7 @@
-"""NVIDIA Cumulus Linux by NVUE's REST API: a change is a revision, applied, watched until it is, and saved.
+"""NVIDIA Cumulus Linux through NVUE's REST API: a change is a revision, applied, followed to its end, and saved.
 
-A port that waits for a pod is in no bridge. A bridged port without a list carries every VLAN of the bridge, so a link
-between switches keeps the parking VLAN in its list when there is no other.
+An unused port is in no bridge. A bridged port without a list carries every VLAN of the bridge, so a link between
+switches keeps the parking VLAN in its list if there is no other.
 Source: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode".
 """
 
@@ -23,7 +23,7 @@ APPLY_SECONDS = 60.0
 
 
 class Nvue(Session):
-    """One switch. VLANs have no names there: whose one is, weft's own records say."""
+    """One switch. Its VLANs have no names; who owns one is in weft's own records."""
 
     keeps_names = False
 
@@ -53,7 +53,7 @@ class Nvue(Session):
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        # An interface that nothing is configured on isn't in the tree.
+        # An interface without configuration isn't in the tree.
         return SwitchState(vlans, {p: PortVlans() for p in self.limits.ports} | there, reply.date)
 
     def _port(self, row: Mapping[str, Any], bridge: Mapping[str, Any], all_of: frozenset[int]) -> PortVlans:
@@ -68,7 +68,7 @@ class Nvue(Session):
             untagged = bridge.get("untagged", 1)
         native = None if untagged == "none" else int(untagged)
         if not listed or "all" in listed:
-            # Also VLANs that the bridge gets later.
+            # This includes VLANs that the bridge gets later.
             return PortVlans(native, EVERY, True)
         tagged = frozenset(n for key in listed for n in from_ranges(key)) & (all_of | {self.limits.parking})
         return PortVlans(native, tagged - {native, self.limits.parking}, True)
@@ -108,7 +108,7 @@ class Nvue(Session):
             )
 
     def _tree(self, batch: Batch, before: SwitchState, after: SwitchState) -> dict[str, Any]:
-        """What is patched; `null` takes away."""
+        """The patch; `null` removes."""
         vlans: dict[str, Any] = {str(n): {} for n in batch.define} | {str(n): None for n in batch.forget}
         ports = {p: self._interface(before.ports[p], after.ports[p]) for p in batch.ports}
         tree: dict[str, Any] = {"bridge": {"domain": {BRIDGE: {"vlan": vlans}}}} if vlans else {}
@@ -132,7 +132,7 @@ class Nvue(Session):
         return {"bridge": {"domain": {BRIDGE: mine}}}
 
     def _ask(self, method: str, path: str, body: object, asked: str) -> Reply:
-        """Raises `PermanentError` for what NVUE doesn't take (400, 404, 409, 422), `UnknownError` for all else."""
+        """Raises `PermanentError` for what NVUE rejects (400, 404, 409, 422), `UnknownError` for everything else."""
         reply = self._api.ask(method, ROOT + path, body, asked)
         if reply.status in (200, 201) and isinstance(reply.body, dict):
             return reply

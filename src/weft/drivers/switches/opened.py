@@ -1,4 +1,4 @@
-"""From a site to an Ethernet fabric's driver: one session a switch, by the interface that the site names."""
+"""From a site to an Ethernet fabric's driver: one session per switch, for the interface that the site names."""
 
 from __future__ import annotations
 

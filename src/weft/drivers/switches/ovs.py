@@ -1,7 +1,7 @@
-"""Open vSwitch by its database: a batch is one transaction of ovs-vsctl, which returns when vswitchd has done it.
+"""Open vSwitch through its database: a batch is one ovs-vsctl transaction, which returns once vswitchd has applied it.
 
-A port without `tag` and `trunks` is a trunk of every VLAN, and so is one with an empty list of trunks. Ports that wait
-for a pod are in the parking VLAN and `protected`: they don't reach each other.
+A port without `tag` and `trunks` is a trunk of every VLAN, and so is one with an empty list of trunks. Unused ports are
+in the parking VLAN and `protected`: they don't reach each other.
 Source: ovs-vswitchd.conf.db(5), tables Port and Open_vSwitch.
 """
 
@@ -39,10 +39,10 @@ class Ovs(Session):
         self._lists: dict[str, frozenset[int]] = {}
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
     def point_at(self, database: str) -> None:
-        """From now on its database is there."""
+        """Use the database at another address from now on; for tests."""
         self._database = database
 
     def _read(self) -> SwitchState:
@@ -56,7 +56,7 @@ class Ovs(Session):
             self._sleep(PAUSE)
 
     def _once(self) -> tuple[SwitchState, bool]:
-        """A reading, and whether vswitchd forwards by it: what it hasn't taken over yet is no evidence."""
+        """A reading, and whether vswitchd forwards accordingly: what it hasn't applied yet is no evidence."""
         arguments = ["--", "--columns=ports,external_ids", "list", "bridge", self.name]
         arguments += ["--", "--columns=_uuid,name,vlan_mode,tag,trunks", "list", "port"]
         arguments += ["--", "--columns=cur_cfg,next_cfg", "list", "open_vswitch"]
@@ -77,7 +77,7 @@ class Ovs(Session):
         return SwitchState(vlans, found, float(done)), done >= asked
 
     def _port(self, mode: object, tag: object, listed: frozenset[int]) -> PortVlans:
-        """What the columns come to; an empty optional column is an empty set."""
+        """What the columns mean; an empty optional column is an empty set."""
         number = tag if isinstance(tag, int) else None
         if not isinstance(mode, str):
             mode = "access" if number is not None else "trunk"
@@ -101,8 +101,8 @@ class Ovs(Session):
         return float("-inf")
 
     def _edit(self, port: str, now: PortVlans, then: PortVlans) -> Iterator[str]:
-        """Lists grow and shrink, so that two workers' changes of one link don't undo each other. `NOTHING` is in each:
-        two that take the last of two VLANs away at once must not leave an empty list."""
+        """Lists are changed, not replaced, so that changes by two workers don't undo each other. `NOTHING` is in each:
+        two workers that remove the last two VLANs at once must not leave an empty list."""
         yield from ("--", "set", "port", port)
         if not then.trunk:
             tag = self.limits.parking if then.untagged is None else then.untagged
@@ -126,7 +126,7 @@ class Ovs(Session):
             yield from ("--", "remove", "port", port, "trunks", str(number))
 
     def _keep(self) -> None:
-        """The database is what the next start reads."""
+        """The database survives a restart."""
 
     def _run(self, arguments: list[str], asked: str = "read the configuration") -> str:
         program = shutil.which("ovs-vsctl", path="/usr/bin:/usr/sbin:/usr/local/bin") or "ovs-vsctl"

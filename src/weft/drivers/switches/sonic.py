@@ -1,7 +1,7 @@
-"""SONiC by the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as `sonic-vlan` models them.
+"""SONiC through the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as modeled by `sonic-vlan`.
 
-There is no candidate: each request is a transaction. So members are taken away first (a port has one VLAN without a tag
-at a time), one PATCH adds everything, and VLANs go last; what fails in between is taken back.
+There is no candidate configuration: each request is a transaction. So members are removed first (a port has one
+untagged VLAN at a time), one PATCH adds everything, and VLANs are removed last; a failure in between is rolled back.
 Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config-mgmt:copy`), RFC 8040 section 7.1.
 """
 
@@ -26,7 +26,7 @@ Row = tuple[int, str]
 
 
 class Sonic(Session):
-    """One switch. CONFIG_DB has no names of VLANs: whose one is, weft's own records say."""
+    """One switch. CONFIG_DB has no VLAN names; who owns one is in weft's own records."""
 
     keeps_names = False
 
@@ -129,7 +129,7 @@ def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:
 
 
 def _only_different(batch: Batch, now: SwitchState) -> Batch:
-    """Without what is so already: a batch that failed was done in part."""
+    """Without what is already so: a batch that failed may have been applied in part."""
     return Batch(
         {n: name for n, name in batch.define.items() if n not in now.vlans},
         frozenset(n for n in batch.forget if n in now.vlans),

@@ -1,7 +1,7 @@
-"""One switch: read, and changed in batches that are confirmed or taken back, and saved.
+"""One switch: read, and changed in batches that are confirmed or rolled back, and saved.
 
-What is the same for every vendor is here: one change at a time, nothing outside of weft's VLANs and ports, no belief in
-an answer that is older than weft's own change. What a vendor's interface is like is each module's.
+This is what all vendors share: one change at a time, nothing outside weft's VLANs and ports, and no trust in an answer
+older than weft's own change. Each vendor's interface has its own module.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ FLOOR_SECONDS = 600.0
 
 
 class UndoneError(UnknownError):
-    """A change failed and is known not to have been made, or to have been taken back; it may work the next time."""
+    """A change failed, and is known not to have been applied or to have been rolled back; it may work the next time."""
 
 
 class Switch(Protocol):
-    """What the fabric's driver needs of a switch. Every call may raise `UnknownError` or `PermanentError`."""
+    """What the fabric's driver needs from a switch. Every call may raise `UnknownError` or `PermanentError`."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def keeps_names(self) -> bool:
-        """Whether a VLAN has a name there."""
+        """Whether the switch stores a VLAN's name."""
         ...
 
     def read(self) -> SwitchState: ...
@@ -55,10 +55,10 @@ class Switch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be touched of a switch: VLANs, and ports by the vendor's names.
+    """What may be changed on a switch: VLANs, and ports by the vendor's names.
 
     Attributes:
-        parking: VLAN that reaches nobody, for ports that are in none; outside of `vlans`.
+        parking: isolated VLAN for ports that are in no other; outside of `vlans`.
     """
 
     vlans: Range
@@ -66,7 +66,7 @@ class Limits:
     parking: int
 
     def check(self, batch: Batch, name: str) -> None:
-        """Raises `PermanentError` if the batch would touch anything else."""
+        """Raises `PermanentError` if the batch would change anything else."""
         wrong = [str(n) for n in sorted(batch.numbers) if n not in self.vlans]
         wrong += sorted(batch.ports.keys() - self.ports)
         if wrong:
@@ -105,11 +105,11 @@ class Session(ABC):
 
     @abstractmethod
     def _read(self) -> SwitchState:
-        """What the switch is now. Raises `UnknownError`."""
+        """The switch's current state. Raises `UnknownError`."""
 
     @abstractmethod
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        """Make a change; the `serial` of the answer. Raises `PermanentError` if all of it was refused, or taken back.
+        """Make a change; returns the answer's `serial`. Raises `PermanentError` if it was refused or rolled back.
 
         `UnknownError`: nobody knows what was done.
         """
@@ -119,7 +119,7 @@ class Session(ABC):
         """Save the configuration for the next start."""
 
     def _undo(self, batch: Batch, before: SwitchState) -> None:
-        """Take a change back that isn't read as it was made."""
+        """Roll back a change that could not be read back."""
         back = inverse(batch, before)
         self._send(back, batch.on(before), before)
 
@@ -181,7 +181,7 @@ class Session(ABC):
                 if batch.done(seen):
                     return seen
             except TemporaryError:
-                pass  # an old answer, or none: the next one counts
+                pass  # an old answer, or none: try the next one
             if self._monotonic() >= end:
                 return None
             self._sleep(PAUSE)

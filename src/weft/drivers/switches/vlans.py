@@ -1,4 +1,4 @@
-"""VLANs of a switch as values: what was read, what is to be changed, and what must be read afterwards. Pure."""
+"""VLANs of a switch as values: what was read, what to change, and what must be read afterwards. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class PortVlans:
     """VLANs of one port.
 
     Attributes:
-        untagged: VLAN of frames without a tag; None: there is none that reaches anybody, as on a parked port.
-        tagged: VLANs of frames with one; `EVERY` for a trunk that no list limits.
-        trunk: it is configured as a trunk, perhaps of nothing.
+        untagged: VLAN of untagged frames; None: they reach nobody, as on a parked port.
+        tagged: VLANs of tagged frames; `EVERY` for a trunk without a list.
+        trunk: whether it is configured as a trunk, possibly of nothing.
     """
 
     untagged: int | None = None
@@ -36,11 +36,11 @@ class SwitchState:
     """One switch, as read at one moment.
 
     Attributes:
-        vlans: VLAN -> its name; empty where the switch keeps no names.
-        ports: name of the port, in the vendor's words -> its VLANs. A link aggregation is a port; its links are not.
-        serial: grows with time or with each change, as the switch itself tells it: a lower one than before is an old
+        vlans: VLAN -> its name; empty if the switch stores no names.
+        ports: the vendor's name of the port -> its VLANs. A link aggregation is a port; its member links aren't.
+        serial: the switch's own clock or change counter: a lower one than before means an old
             answer.
-        unsaved: weft's last change may not outlive a restart of the switch.
+        unsaved: whether weft's last change may not survive a restart of the switch.
     """
 
     vlans: Mapping[int, str]
@@ -51,12 +51,12 @@ class SwitchState:
 
 @dataclass(frozen=True, slots=True)
 class PortEdit:
-    """What to change on a port. Lists are changed, not replaced: another worker may be changing others of their VLANs.
+    """What to change on a port. Lists are changed, not replaced: another worker may be changing other VLANs in them.
 
     Attributes:
         untagged: VLAN, `PARK` or `KEEP`.
         add, remove: VLANs with a tag.
-        trunk: the port stays a trunk also if its list becomes empty: a link between switches.
+        trunk: whether the port stays a trunk even if its list becomes empty (a link between switches).
     """
 
     untagged: int = KEEP
@@ -65,23 +65,23 @@ class PortEdit:
     trunk: bool = False
 
     def on(self, now: PortVlans) -> PortVlans:
-        """What the port has when it is done."""
+        """The port's VLANs afterwards."""
         untagged = now.untagged if self.untagged == KEEP else self.untagged or None
         tagged = (now.tagged | self.add) - self.remove
         return PortVlans(untagged, tagged, self.trunk or bool(tagged))
 
     def done(self, now: PortVlans) -> bool:
-        """Whether the port has it."""
+        """Whether the port is already so."""
         untagged = self.untagged == KEEP or now.untagged == (self.untagged or None)
         return untagged and self.add <= now.tagged and not self.remove & (now.tagged - self.add)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of one switch that are made together, or not at all.
+    """Changes of one switch, applied together or not at all.
 
     Attributes:
-        define: VLAN -> name that it gets; `forget`: VLANs that the switch is to have no longer.
+        define: VLAN -> name that it gets; `forget`: VLANs to remove from the switch.
         ports: port -> what to change on it.
     """
 
@@ -91,7 +91,7 @@ class Batch:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """VLANs that it puts anywhere or takes from the switch."""
+        """VLANs that it adds to a port or removes from the switch."""
         placed = {n for e in self.ports.values() for n in (*e.add, e.untagged) if n not in (KEEP, PARK)}
         return frozenset({*self.define, *self.forget, *placed})
 
@@ -99,13 +99,13 @@ class Batch:
         return bool(self.define or self.forget or self.ports)
 
     def on(self, state: SwitchState) -> SwitchState:
-        """The switch when it is done."""
+        """The switch's state afterwards."""
         vlans = {n: name for n, name in state.vlans.items() if n not in self.forget} | dict(self.define)
         ports = dict(state.ports) | {p: e.on(state.ports[p]) for p, e in self.ports.items()}
         return replace(state, vlans=vlans, ports=ports)
 
     def done(self, state: SwitchState) -> bool:
-        """Whether all of it is so. What else is on the ports may be another worker's."""
+        """Whether all of it is already so. Anything else on the ports may be another worker's."""
         for number, name in self.define.items():
             if number not in state.vlans or state.vlans[number] not in ("", name):
                 return False
@@ -115,7 +115,7 @@ class Batch:
 
 
 def inverse(batch: Batch, before: SwitchState) -> Batch:
-    """What takes the batch back; a VLAN that was there is not taken away, one that was not is."""
+    """The batch that undoes this one; it removes only VLANs that weren't there before."""
     ports: dict[str, PortEdit] = {}
     for port, edit in batch.ports.items():
         was, now = before.ports[port], edit.on(before.ports[port])
@@ -137,7 +137,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def from_ranges(text: str) -> frozenset[int]:
-    """The other way. Raises ValueError for what is no list of VLANs."""
+    """The inverse of `ranges`. Raises ValueError for anything that isn't a list of VLANs."""
     found: set[int] = set()
     for part in filter(None, (p.strip() for p in text.split(","))):
         first, dash, last = part.partition("-")

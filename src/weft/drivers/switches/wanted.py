@@ -1,4 +1,4 @@
-"""What is to change on one switch: a VLAN gets exactly its members there, or nothing is left of it. Pure."""
+"""What to change on one switch, so that a VLAN has exactly its members there, or is gone. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEFAULT = 1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A segment that is wanted.
+    """A desired segment.
 
     Attributes:
-        name: that the VLAN has on switches.
+        name: of the VLAN on switches.
         spread: switch that needs it -> ends of links there that carry it.
         range: weft's VLANs.
     """
@@ -39,7 +39,7 @@ class Order:
 
 
 def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
-    """Why the VLAN can't be made, by a reading of all switches; empty: it can."""
+    """Why the VLAN can't be created, by a reading of all switches; empty: it can."""
     for switch, told in seen.configured.read.items():
         if why := _others(told.get(order.number, ""), order.name, site):
             return f"{why} (switch {switch})"
@@ -60,7 +60,7 @@ def _others(name: str, mine: str, site: str) -> str:
 
 
 def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) -> Batch:
-    """Changes on one switch, needed or not. Raises `PermanentError` where the VLAN or a port isn't as it must be."""
+    """Changes on one switch, if any. Raises `PermanentError` if the VLAN or a port can't be used."""
     number, there = order.number, state.vlans.get(order.number)
     if why := _others(there or "", order.name, ""):
         raise _refused(switch, number, why)
@@ -88,19 +88,19 @@ def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) ->
 
 
 def _keeps_names(state: SwitchState) -> bool:
-    """Whether the switch has names at all: then a VLAN without one isn't told to be anybody's yet."""
+    """Whether the switch stores names at all: if so, a VLAN without one isn't anybody's yet."""
     return any(state.vlans.values())
 
 
 def _mine(switch: str, ends: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Vendor's names of a switch's ports with the id of the member that each is."""
+    """Vendor's name of each of a switch's ports that is a member, with the member's id."""
     for end, port in sorted(ends):
         if switch_of(end) == switch:
             yield end.partition("/")[2], port
 
 
 def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> PortEdit | None:
-    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay on it, unless it has no list."""
+    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay, unless the port has no list."""
     unlimited = now.tagged == EVERY
     if mode is Mode.ACCESS:
         away = now.tagged if unlimited else frozenset(n for n in now.tagged if n in ours)
@@ -135,11 +135,11 @@ def removal_for(
     cabling: Cabling,
     nameless: bool = True,
 ) -> Batch:
-    """What takes a VLAN off a switch; nothing, if it is another's there.
+    """The batch that removes a VLAN from a switch; empty if it is somebody else's there.
 
     Args:
-        names: that it has if it is to go.
-        nameless: whether it goes where it has no name.
+        names: names under which it may be removed.
+        nameless: whether to remove it even without a name.
     """
     there = state.vlans.get(number)
     if there is not None and there not in names and (there != "" or not nameless):

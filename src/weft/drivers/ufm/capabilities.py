@@ -1,4 +1,4 @@
-"""What UFM can do, known without asking one: planning with no server at all reads it here."""
+"""What UFM can do, known without asking one, for planning without a server."""
 
 from __future__ import annotations
 

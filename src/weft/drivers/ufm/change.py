@@ -1,7 +1,7 @@
-"""Changes of partitions: the whole list of members in one PUT, or the partition taken away; then read back.
+"""Changes of partitions: the whole list of members in one PUT, or the partition deleted; then read back.
 
-Nothing is taken away to be added again, so members that stay are not disturbed. UFM has neither stamps nor conditions:
-a PUT overwrites whatever somebody else did to the same P_Key meanwhile, which is what a wanted set means.
+Nothing is deleted to be added again, so members that stay are not disturbed. UFM has neither versions nor conditional
+requests: a PUT overwrites whatever somebody else did to the same P_Key meanwhile, as desired state should.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Changer:
     """Changes the partitions of one UFM. Safe for threads.
 
     Args:
-        proof_seconds: how long UFM's own answer may take to show what was set.
+        proof_seconds: how long it may take until UFM shows what was set.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Changer:
             raise UnknownError("read the partitions", "UFM", str(error)) from error
 
     def one(self, number: int) -> UfmPartition | None:
-        """A partition by its own address; None: UFM says that it isn't there. Raises `UnknownError`."""
+        """One partition, read alone; None: UFM says that it doesn't exist. Raises `UnknownError`."""
         document = self._rest.get(f"{PKEYS}/{format_pkey(number)}", guids_data="true")
         try:
             return read_one(document, number)
@@ -84,11 +84,11 @@ class Changer:
     def put(
         self, number: int, members: Mapping[int, Mode], allowed: Allowed, fence: Callable[[], None]
     ) -> None:
-        """Make exactly these the members. Without any, the partition is taken away: UFM keeps none that is empty.
+        """Make exactly these the members. Without any, the partition is deleted: UFM keeps no empty one.
 
         Raises:
             PermanentError: it isn't allowed, or UFM refuses it.
-            TemporaryError: UFM failed, or said that it is done and doesn't show it.
+            TemporaryError: UFM failed, or reported success but doesn't show it.
             UnknownError: nothing is known of the outcome.
         """
         with self._turn(number):
@@ -115,7 +115,7 @@ class Changer:
             )
 
     def remove(self, number: int, allowed: Allowed, fence: Callable[[], None]) -> None:
-        """Take the partition away; that it isn't there is fine. Raises what `put` raises."""
+        """Delete the partition, if it exists. Raises what `put` raises."""
         with self._turn(number):
             listing = self.listing()
             if error := allowed(listing):
@@ -149,7 +149,7 @@ class Changer:
         as_wanted: Callable[[UfmPartition | None], bool],
         number: int,
     ) -> None:
-        """Ask for it, follow it, and read it back; a lost answer is told by what is read."""
+        """Request it, follow it, and read it back; that also decides about a lost answer."""
         failed: TemporaryError | None = None
         fence()
         try:

@@ -1,4 +1,4 @@
-"""What weft signs in to a UFM with: from a file or the environment, never from the database, never in a log."""
+"""weft's credentials for a UFM: from a file or the environment, never from the database, never in a log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Credentials:
 
 
 def read_credentials(manager: FabricManager, environment: Mapping[str, str] | None = None) -> Credentials:
-    """Read afresh. Raises `PermanentError` that names what is missing and where it was looked for."""
+    """Read from file or environment. Raises `PermanentError`, naming what is missing and where it was expected."""
     needed = _NEEDED.get(manager.authentication, ())
     if not needed:
         return Credentials()
@@ -68,7 +68,7 @@ def read_credentials(manager: FabricManager, environment: Mapping[str, str] | No
 
 
 def changed_at(manager: FabricManager) -> int:
-    """When the file was last exchanged, in nanoseconds; 0: there is none."""
+    """When the file was last replaced, in nanoseconds; 0: there is none."""
     try:
         return Path(manager.credentials).stat().st_mtime_ns if manager.credentials else 0
     except OSError:
@@ -76,7 +76,7 @@ def changed_at(manager: FabricManager) -> int:
 
 
 def credentials_problems(manager: FabricManager) -> list[str]:
-    """That others on this host may read them."""
+    """Whether others on this host may read them, as problems."""
     if manager.credentials is None:
         return []
     try:

@@ -1,7 +1,7 @@
 """UFM as weft's fabric manager: reads the fabric, and owns its segments, which are partitions.
 
-A partition of UFM bears no mark. Whose a P_Key of weft's range is, says weft's own database: which numbers are wanted,
-and by whom. A P_Key outside of the range is somebody else's, and is never touched.
+UFM's partitions have no marks. Who owns a P_Key of weft's range is in weft's own database: which numbers are desired,
+and by whom. A P_Key outside of the range is somebody else's and never touched.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ufm(OneByOne[UfmSnapshot]):
 
     Args:
         ledger: weft's own records of this fabric's partitions.
-        agents: others than the site's agents, for tests; `transport`: see `Rest`.
+        agents: instead of the site's agents, for tests; `transport`: see `Rest`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         return CAPABILITIES
 
     def status(self) -> FabricStatus:
-        """One row an address. A standby doesn't answer REST: it is shown as one, and isn't asked."""
+        """One row per address. A standby doesn't answer REST: it is shown as standby without being asked."""
         said: list[str] = []
         try:
             version = self._changer.version()
@@ -157,13 +157,13 @@ class Ufm(OneByOne[UfmSnapshot]):
         return self._inventory.topology()
 
     def settings(self) -> Settings:
-        """What of UFM's hardening can be read, for `weft site check --live`."""
+        """UFM's hardening, as far as it can be read, for `weft site check --live`."""
         return read_settings(self.rest, self._changer, self._eyes)
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Everything in weft's range: with its owner where the database wants it, with none where it doesn't."""
+        """Everything in weft's range: with its owner if it is desired by the database, otherwise without."""
         if site != self._site.name:
             return []
         seen, out = self.snapshot(), list[Marked]()
@@ -216,7 +216,7 @@ class Ufm(OneByOne[UfmSnapshot]):
                 segment_of(resource).number, lambda owner: owner not in (None, mark), scope.fence
             )
         except _OthersError:
-            return  # its number is somebody else's by now: nothing of ours is left to take away
+            return  # its number is somebody else's by now: nothing of ours is left to remove
 
     def _take_marked(self, thing: Marked) -> None:
         self._remove_number(parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True)
@@ -244,7 +244,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         self._await(number, {}, before)
 
     def _await(self, number: int, members: Mapping[int, Mode], before: Sequence[int]) -> None:
-        """Until the ports' own tables show it, within reason. That it can't be seen is for `find` to say."""
+        """Wait a while for the ports' own tables to show it. If they can't be read, `find` says so."""
         if not self._eyes:
             return
         known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
@@ -252,7 +252,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         outside = [g for g in before if g in known and g not in members]
         try:
             left = self._eyes.unsettled(number, inside, outside, self._wait)
-            # What UFM's manager believes to be right, and isn't, no sweep of its own repairs.
+            # Where UFM's manager wrongly believes a table to be correct, its own sweeps repair nothing.
             self._eyes.repair(left, number if before and not members else None)
         except WeftError:
             return
@@ -263,13 +263,13 @@ class Ufm(OneByOne[UfmSnapshot]):
     def _refusal(
         self, number: int, members: Mapping[int, Mode], mark: Mark, listing: Listing
     ) -> PermanentError | None:
-        """Why a partition can't be set; a number is one pod's, and weft keeps inside its range."""
+        """Why a partition can't be set: a number belongs to one owner, and weft stays within its range."""
         if error := self._outside_range(number):
             return error
         owner, there = self._owner(number), listing.partitions.get(number)
         if owner is not None and owner != mark:
             return self._taken(number, f"taken: {owner.text()}")
-        # Not yet on record as made: what is there may be our own, of a change whose answer was lost.
+        # Not yet recorded as created: what is there may be our own, from a change whose answer was lost.
         if owner is None and there is not None and not there.members.keys() <= members.keys():
             strange = next(g for g in there.members if g not in members)
             return self._taken(number, f"taken: defined by somebody else, with member {format_guid(strange)}")

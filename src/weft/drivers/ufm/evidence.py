@@ -1,4 +1,4 @@
-"""What a reading speaks for or against a partition: exact while a pod lives, gone when it is released. Pure."""
+"""Evidence about a partition in one reading: exact while a pod lives, gone when it is released. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMBER, OTHERS = "ufm port", "ufm elsewhere"
 
 
 def problems(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> list[Problem]:
-    """By UFM's list, and by the ports' own tables or UFM's inventory. Paths are asked for elsewhere."""
+    """By UFM's list, and by the ports' own tables or UFM's inventory. Paths are queried elsewhere."""
     found = list(_by_list(number, members, seen))
     physical = {g: m for g, m in members.items() if seen.physical(g)}
     if seen.looked:
@@ -82,7 +82,7 @@ def clean_items(
 
 
 def _member(guid: int, left: bool, seen: UfmSnapshot) -> EvidenceItem:
-    """A former member by UFM's word. A port that it doesn't show as active may still have the key in its table."""
+    """A former member as UFM shows it. A port that isn't shown as active may still have the key in its table."""
     subject, nodes = f"{seen.named(guid)} {format_guid(guid)}", seen.nodes_of(guid)
     if seen.physical(guid) and (why := seen.why_unread(guid)):
         return EvidenceItem(MEMBER, subject, "unknown", why, nodes)

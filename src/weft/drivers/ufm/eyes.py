@@ -1,4 +1,4 @@
-"""The second proof: fabric agents on the fabric that read the ports' own tables, whatever UFM says."""
+"""The second proof: fabric agents that read the ports' own tables, whatever UFM says."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Eyes:
                 agent.close()
 
     def look(self) -> Looked:
-        """Every host port's table, and its leaf port's. Raises `UnknownError`: a blind eye is no clean fabric."""
+        """Every host port's table, and its leaf port's. Raises `UnknownError` if nothing can be read."""
 
         def ask(agent: Agent) -> Looked:
             answer = self._sight.all(agent.tables(TablesQuery()), agent.name)
@@ -74,7 +74,7 @@ class Eyes:
         return self._first(lambda agent: self._sight.paths(agent.paths(query), pairs, agent.name).paths)
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
-        """Agent -> options of the subnet manager beside it, or why they can't be read."""
+        """Agent -> options of the subnet manager next to it, or why they can't be read."""
         found: dict[str, AgentOptions | WeftError] = {}
         for agent in self.all:
             try:
@@ -86,7 +86,7 @@ class Eyes:
     def unsettled(
         self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int], seconds: float
     ) -> tuple[int, ...]:
-        """Ports that didn't come to be in a partition, or out of it, within so many seconds. Proves nothing."""
+        """Ports that didn't enter a partition, or leave it, within this many seconds. Proves nothing."""
         end, nap = time.monotonic() + seconds, _FIRST_NAP
         todo: dict[int, Mode | None] = {**inside, **dict.fromkeys(outside)}
         while todo:
@@ -99,7 +99,7 @@ class Eyes:
         return ()
 
     def repair(self, guids: Sequence[int], vacate: int | None) -> None:
-        """Write what the subnet manager has for these ports into their tables, and a key off vacant leaf ports."""
+        """Write the subnet manager's view of these ports into their tables; remove a key from vacant leaf ports."""
         keys = () if vacate is None else (vacate,)
         if guids or keys:
             query = RepairQuery(port_guids=tuple(guids)[:REPAIRED_AT_ONCE], vacant_keys=keys)
@@ -117,7 +117,7 @@ class Eyes:
 
 
 def _is(table: PortTable, pkey: int, mode: Mode | None) -> bool:
-    """Whether a port and its leaf port have the key just so."""
+    """Whether a port and its leaf port have the key in exactly this mode."""
     wanted = frozenset() if mode is None else {pkey | (FULL_MEMBER if mode is Mode.FULL else 0)}
     sides = [table.keys] if table.leaf_keys is None else [table.keys, table.leaf_keys]
     return not table.unreachable and all(keys & {pkey, pkey | FULL_MEMBER} == wanted for keys in sides)

@@ -1,7 +1,7 @@
-"""What UFM has found on the fabric: ports, virtual ports, cables; and what it complains of. Readers are pure.
+"""What UFM has discovered on the fabric: ports, virtual ports, cables, and what is wrong with them. Readers are pure.
 
-Known by GUIDs: descriptions may say `localhost`, numbers come as texts or numbers, and a host whose adapter was
-exchanged stays in the list with the old one's GUIDs and no peer.
+Everything is identified by GUIDs: descriptions may be `localhost`, numbers come as text or number, and a host whose
+adapter was replaced stays in the list with the old one's GUIDs and no peer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_virtual(rows: list[Any]) -> dict[int, int]:
 
 
 def topology(ports: list[UfmPort]) -> ObservedFabric:
-    """Nodes and cables as UFM shows them now: what has no live port and no peer isn't there any more."""
+    """Nodes and cables as UFM shows them now: what has no active port and no peer doesn't exist any more."""
     by_node: dict[int, list[UfmPort]] = {}
     for port in ports:
         by_node.setdefault(port.node, []).append(port)
@@ -80,14 +80,14 @@ def topology(ports: list[UfmPort]) -> ObservedFabric:
 
 
 def alarm_text(row: Mapping[str, Any]) -> str:
-    """In either shape: up to 6.16, and from 6.17 on."""
+    """In either format: up to 6.16, and from 6.17 on."""
     name = row.get("object_name") or row.get("related_object_name") or "something"
     what = row.get("description") or row.get("reason") or row.get("name") or "no text"
     return f"UFM's alarm ({row.get('severity') or 'no severity'}) on {name}: {str(what)[:200]}"
 
 
 def unhealthy_text(row: Mapping[str, Any]) -> str:
-    """`Condition` is a text in the list, and a list of one port alone."""
+    """`Condition` is a text in the list of ports, and a list for a single port."""
     condition: Any = row.get("Condition")
     words = ", ".join(map(str, cast(list[Any], condition))) if isinstance(condition, list) else str(condition)
     return (
@@ -97,13 +97,13 @@ def unhealthy_text(row: Mapping[str, Any]) -> str:
 
 
 class Inventory:
-    """UFM's lists, read afresh at each question. Everything raises `UnknownError`."""
+    """UFM's lists, read with each call. Everything raises `UnknownError`."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     def ports(self, hosts: bool = False) -> list[UfmPort]:
-        """Args: hosts: those of hosts alone."""
+        """Args: hosts: only those of hosts."""
         query = {"sys_type": "Computer"} if hosts else {}
         try:
             return read_ports(list(self._pages("ports", query)))
@@ -120,7 +120,7 @@ class Inventory:
         return topology(self.ports())
 
     def complaints(self, most: int) -> list[str]:
-        """Alarms that are no mere information, and ports that UFM holds to be unhealthy."""
+        """Alarms above severity information, and ports that UFM considers unhealthy."""
         alarms = [
             alarm_text(r)
             for r in self._rows("/app/alarms")

@@ -1,6 +1,6 @@
 """Jobs: what UFM answers with when a change isn't done yet (202). One is followed to its end, in bounded time.
 
-That a job says Completed proves nothing, nor does one that is gone: what was asked for is read back in any case.
+A job that is Completed or gone proves nothing: the requested change is read back in any case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CAUSES = 3
 
 
 def job_of(answer: Answer) -> str | None:
-    """Id of the job that an answer names; None: it is done. Raises ValueError for a 202 that names none."""
+    """Id of the job in an answer; None: the change is done. Raises ValueError for a 202 without one."""
     if answer.status != 202:
         return None
     document: Any = answer.document

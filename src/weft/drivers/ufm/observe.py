@@ -1,9 +1,9 @@
-"""From a reading to what it means for one partition. Pure.
+"""Interprets a reading for one partition. Pure.
 
-Settled only if UFM lists exactly the members as wanted, and, where an agent reads them, the ports' own tables show
+Settled only if UFM lists exactly the desired members and, where an agent reads them, the ports' own tables show
 exactly them. Absent only if UFM doesn't list it, no table has its key, and each of its former members could be read.
-Anything between is PENDING with the reason. A partition without members isn't kept by UFM: one that the database wants
-so is settled when it isn't there.
+Anything in between is PENDING with the reason. UFM keeps no partition without members: if the database wants an empty
+one, it is settled when it doesn't exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def observe(number: int, members: Mapping[int, Mode], mark: Mark, seen: UfmSnaps
     """Args: number, members: as wanted."""
     partition, owner = seen.listing.partitions.get(number), seen.wanted.get(number)
     if owner is not None and owner != mark:
-        # Number and ports are another's by now: what is there is no remains of this one.
+        # Number and ports belong to another by now: what is there isn't a remainder of this one.
         return Observed.absent(f"{format_pkey(number)} is {owner}'s by now")
     if partition is None and not seen.on_wire(number) and not (owner == mark and not members):
         return _if_absent(number, members, seen)
@@ -83,7 +83,7 @@ def _on_ports(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> It
     blind = False
     for guid, mode in sorted(members.items()):
         if not seen.physical(guid):
-            continue  # a virtual port: it has no table that could be read, and may be made later
+            continue  # a virtual port: it has no table to read, and may be created later
         if why := seen.why_unread(guid):
             blind = True
             yield Difference(field=f"port {format_guid(guid)}", wanted=mode, observed=why)
@@ -93,7 +93,7 @@ def _on_ports(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> It
         return
     for guid in sorted(seen.on_wire(number) - members.keys()):
         yield Difference(field=f"port {format_guid(guid)}", wanted="no member", observed="has the key")
-    if not blind:  # else its cable is pulled, and the vacant port is where it belongs
+    if not blind:  # otherwise its cable is disconnected, and the vacant leaf port is its own
         for place in vacant_places(number, seen):
             yield Difference(field=place, wanted="no key", observed="has the key")
 

@@ -1,7 +1,7 @@
-"""Partitions as UFM says them, and as it takes them. Pure.
+"""Partitions as UFM returns and accepts them. Pure.
 
-Each answer carries its own proof: the default partition is always in the listing, and every partition has its list of
-members, be it empty. Fields that aren't known are fine; what is missing makes the whole answer none.
+Each answer contains its own proof: the default partition is always in the listing, and every partition has its list of
+members, even if it is empty. Unknown fields are ignored; a missing one invalidates the whole answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PKEYS = "/resources/pkeys"
 
 @dataclass(frozen=True, slots=True)
 class UfmPartition:
-    """One of them. `members`: GUID of a port, physical or virtual -> how it is a member."""
+    """One partition. `members`: GUID of a port, physical or virtual -> its membership."""
 
     number: int
     name: str
@@ -29,10 +29,10 @@ class UfmPartition:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All of them.
+    """All partitions.
 
     Attributes:
-        default_membership: how every port is in the default partition; None: this version doesn't say.
+        default_membership: membership of every port in the default partition; None: this version doesn't say.
     """
 
     partitions: Mapping[int, UfmPartition]
@@ -42,7 +42,7 @@ class Listing:
 
 
 def read_listing(document: object) -> Listing:
-    """GET /resources/pkeys?guids_data=true. Raises ValueError with what makes it no listing."""
+    """GET /resources/pkeys?guids_data=true. Raises ValueError, saying why it isn't a listing."""
     if not isinstance(document, dict):
         raise ValueError(f"a {type(document).__name__} instead of partitions by their P_Key")
     found: dict[int, UfmPartition] = {}
@@ -66,9 +66,9 @@ def read_listing(document: object) -> Listing:
 
 
 def read_one(document: object, number: int) -> UfmPartition | None:
-    """GET /resources/pkeys/{pkey}?guids_data=true; None: it isn't there, said by `{}` or (document None) by 404.
+    """GET /resources/pkeys/{pkey}?guids_data=true; None: it doesn't exist, which is `{}` or (document None) 404.
 
-    Raises ValueError with what makes it no partition.
+    Raises ValueError, saying why it isn't a partition.
     """
     if document is None or document == {}:
         return None
@@ -80,9 +80,9 @@ def read_one(document: object, number: int) -> UfmPartition | None:
 
 
 def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | None) -> dict[str, Any]:
-    """Body of the PUT that makes these the members, all of them; what somebody set besides stays.
+    """Body of the PUT that makes exactly these the members; other settings stay.
 
-    Raises ValueError for no members: UFM would take the partition away, or refuse, by version.
+    Raises ValueError without members: UFM would delete the partition or refuse, depending on its version.
     """
     if not members:
         raise ValueError("an empty list of members is never sent")
@@ -102,7 +102,7 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
 
 
 def members_of(spec: SegmentSpec) -> dict[int, Mode]:
-    """GUID -> membership as wanted. Raises ValueError for what is no GUID."""
+    """GUID -> desired membership. Raises ValueError for anything that isn't a GUID."""
     return {parse_guid(m.port): m.mode for m in spec.members}
 
 
@@ -127,7 +127,7 @@ def _partition(number: int, entry: object) -> UfmPartition:
 
 
 def _key(text: str) -> int:
-    """`0x5`, `0x0005` and `0x8005` are one; hex without the prefix too."""
+    """`0x5`, `0x0005` and `0x8005` are the same; hex without the prefix is accepted, too."""
     return parse_pkey(text if text.lower().startswith("0x") else f"0x{text}")
 
 

@@ -1,8 +1,8 @@
-"""UFM's REST: one question at a time to whichever address is the active one, signed in, over verified TLS.
+"""UFM's REST API: one request at a time to whichever address is active, authenticated, over verified TLS.
 
-A standby doesn't listen, and a UFM that starts answers 502: then the next address is asked. What can't be told from
-one that did its work and lost the answer is unknown, and the reader decides. An answer is one only if it is JSON: UFM
-and what stands before it also answer 200 with a page.
+A standby doesn't listen, and a UFM that is starting answers 502: then the next address is tried. Where a request may
+have been executed although its answer was lost, the outcome is unknown, and reading back decides. Only JSON counts as
+an answer: UFM and proxies in front of it also answer 200 with an HTML page.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Answer:
 
 
 class Rest:
-    """One UFM at its addresses. Safe for threads. Opens no connection before the first question.
+    """One UFM at its addresses. Safe for threads. Opens no connection before the first request.
 
     Args:
         transport: for tests.
-        seconds: how long one answer may take, all of it.
+        seconds: how long a whole answer may take.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Rest:
             self._clients = {}
 
     def get(self, path: str, **query: str) -> Any:
-        """The document; None: UFM itself says 404. Raises `UnknownError`: whatever else it is, it is no answer."""
+        """The document; None: UFM itself answered 404. Raises `UnknownError` for everything else."""
         answer = self._ask("GET", path, None, query)
         if answer.status == 404:
             return None
@@ -90,10 +90,10 @@ class Rest:
         return answer.document
 
     def change(self, method: str, path: str, body: object = None) -> Answer:
-        """Any 2xx; of a DELETE also 404. Nothing of it is proof.
+        """Any 2xx; for a DELETE also 404. None of it is proof.
 
         Raises:
-            PermanentError: UFM refuses it as it stands.
+            PermanentError: UFM refuses the request as such.
             UnknownError: it may have been done.
         """
         return self._ask(method, path, body, {})
@@ -120,7 +120,7 @@ class Rest:
     def _signed(
         self, address: str, method: str, path: str, body: object, query: Mapping[str, str]
     ) -> tuple[int, httpx.Headers, bytes]:
-        """One exchange; signs in where that is needed, and once more where what it signed in with is over."""
+        """One exchange; signs in if needed, and once more if the session or token has expired."""
         asked = f"{method} {path}"
         for attempt in (1, 2):
             credentials = self._current_credentials(afresh=attempt == 2)
@@ -136,7 +136,7 @@ class Rest:
         raise self._not_let_in(asked, f"status {status}: {self._shown(content)}")
 
     def _answered(self, address: str, *question: Any) -> tuple[int, httpx.Headers, bytes]:
-        """By UFM, not by what stands before one that isn't there."""
+        """Answered by UFM itself, not by a proxy in front of one that is down."""
         status, headers, content = self._exchange(address, *question)
         if status in _AWAY:
             raise _AwayError(f"status {status}")
@@ -151,7 +151,7 @@ class Rest:
         query: Mapping[str, str],
         headers: Mapping[str, str],
     ) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body; the whole of it in bounded time and size. Raises `_AwayError`."""
+        """Status, headers and body, within limits of time and size. Raises `_AwayError`."""
         self._check_silence(address)
         end = time.monotonic() + self._seconds
         form = isinstance(body, bytes)
@@ -197,12 +197,12 @@ class Rest:
         raise self._unknown(asked, f"status {status}: {shown}")
 
     def _client(self, address: str) -> httpx.Client:
-        """Made again when the certificates were exchanged, so that renewing them needs no restart."""
+        """Recreated when the certificates were replaced, so that renewal needs no restart."""
         m = self._manager
         with self._lock:
             made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
             if made_of != self._made_of:
-                # The old ones aren't closed here: another thread may be in the middle of a question.
+                # The old ones aren't closed here: another thread may be in the middle of a request.
                 self._clients, self._made_of = {}, made_of
             if address not in self._clients:
                 self._clients[address] = httpx.Client(
@@ -227,7 +227,7 @@ class Rest:
         return context
 
     def _current_credentials(self, afresh: bool) -> Credentials:
-        """Read again when the file was exchanged."""
+        """Read again when the file was replaced."""
         with self._lock:
             stamp = changed_at(self._manager)
             if self._credentials is None or afresh or self._credentials[0] != stamp:
@@ -258,7 +258,7 @@ class Rest:
 
 
 class _AwayError(Exception):
-    """Nobody answered at an address; `maybe_done`: after the question was sent."""
+    """No answer from an address; `maybe_done`: the request had been sent."""
 
     def __init__(self, said: str, maybe_done: bool = False) -> None:
         super().__init__(said)

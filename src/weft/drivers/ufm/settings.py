@@ -1,4 +1,4 @@
-"""UFM's own settings that isolation rests on: what REST tells, and what an agent beside UFM reads of opensm's."""
+"""UFM's settings that isolation depends on, from its REST API and, through an agent next to it, opensm's options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Settings:
 
 
 def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
-    """Never raises for what can't be read: that is a problem, and not a setting that is fine."""
+    """Never raises for what can't be read: that is a problem to report, not a setting that is fine."""
     options: dict[str, str] = {}
     names: set[str] = set()
     problems: list[str] = []

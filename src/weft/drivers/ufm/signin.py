@@ -1,4 +1,4 @@
-"""The ways in: a prefix of REST each, and what a request carries there."""
+"""Ways to authenticate: each has its own prefix of the REST API and its own headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Exchange = Callable[..., tuple[int, httpx.Headers, bytes]]
 
 
 class SignIn:
-    """Headers for each question. A session's cookie is kept for each address: fail-over ends sessions."""
+    """Headers for each request. A session's cookie is kept per address, since a failover ends sessions."""
 
     def __init__(self, authentication: str) -> None:
         self._authentication = authentication
@@ -45,7 +45,7 @@ class SignIn:
             self._cookies.pop(address, None)
 
     def _cookie(self, address: str, credentials: Credentials, ask: Exchange) -> str:
-        """The first cookie that /dologin sets; one without a value is how UFM says no."""
+        """The first cookie that /dologin sets; an empty one is UFM's refusal."""
         with self._lock:
             if address in self._cookies:
                 return self._cookies[address]
@@ -61,7 +61,7 @@ class SignIn:
 
 
 def needs_signing_in(status: int, content: bytes) -> bool:
-    """Whether an answer says that who asks isn't signed in (any more): as a status, a redirect, or a page with 200."""
+    """Whether an answer means "not signed in (any more)": a status, a redirect, or a login page with 200."""
     if status in (401, 301, 302, 303, 307):
         return True
     if status != 200 or content[:1] in (b"{", b"["):

@@ -1,4 +1,4 @@
-"""One reading of a fabric: UFM's partitions, and the ports, by their own tables where an agent reads them. Pure."""
+"""One reading of a fabric: UFM's partitions, and the ports, with their own tables where an agent reads them. Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class UfmSnapshot(Snapshot):
         listing: UFM's partitions.
         looked: tables of every host port, read by an agent; None: the site has no agent there.
         inventory: GUID -> UFM's row of each host port; empty where an agent reads them.
-        virtual: GUID of each virtual port -> its physical one, as far as it was asked for.
-        wanted: what the database wants, by number: UFM's partitions bear no mark.
+        virtual: GUID of each virtual port -> its physical one, if that was read.
+        wanted: what the database wants, by number: UFM's partitions have no marks.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class UfmSnapshot(Snapshot):
         return sum(1 for p in self.inventory.values() if p.active)
 
     def physical(self, guid: int) -> bool:
-        """Whether it is a port that has a table of its own to read."""
+        """Whether the port has a table of its own to read."""
         return guid in self.described or guid in self.tables or guid in self.inventory
 
     def on_wire(self, number: int) -> frozenset[int]:
@@ -81,7 +81,7 @@ class UfmSnapshot(Snapshot):
         return self.looked.wire.on_wire.get(number, frozenset()) if self.looked else frozenset()
 
     def why_unread(self, guid: int) -> str:
-        """Why nothing can be told of a physical port; empty: it can."""
+        """Why a physical port could not be read; empty: it could."""
         if self.looked:
             table = self.tables.get(guid)
             return "not seen on the fabric" if table is None else table.unreachable

@@ -1,4 +1,4 @@
-"""Ports with little room: whose P_Key tables are nearly full. The sizes are on the ports, so an agent reads them."""
+"""Ports whose P_Key tables are nearly full. Only the ports know their tables' sizes, so an agent reads them."""
 
 from __future__ import annotations
 

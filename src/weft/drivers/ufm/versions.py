@@ -1,7 +1,7 @@
-"""UFM's versions: what differs, and which of them must not be written to. Pure.
+"""UFM's versions: what differs, and with which of them no partition may be changed. Pure.
 
-Sources: UFM Enterprise REST API and release notes 6.10 to 6.24 (RN: the number of a bug there), and what others saw on
-real ones. Where shapes differ, the readers take all of them: the table says why.
+Sources: UFM Enterprise REST API and release notes 6.10 to 6.24 (RN: number of a bug there), and reports from real ones.
+Where formats differ, the readers accept all of them; the table says why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Difference:
     """One row.
 
     Attributes:
-        since, before: versions that it is about, `before` excluded.
-        what: what is so there.
+        since, before: versions that it applies to, `before` excluded.
+        what: what is different.
         then: what an operator should do; empty: nothing, the driver knows it.
         blocks: no partition is changed on such a version.
     """
@@ -81,7 +81,7 @@ TABLE: tuple[Difference, ...] = (
 
 
 def parse_version(text: str) -> Version | None:
-    """None for what is no version."""
+    """None for anything that isn't a version."""
     found = _TEXT.match(text.strip())
     if found is None:
         return None
@@ -90,12 +90,12 @@ def parse_version(text: str) -> Version | None:
 
 
 def differences(version: Version) -> tuple[Difference, ...]:
-    """The rows that a version is in."""
+    """The rows that apply to a version."""
     return tuple(d for d in TABLE if d.since <= version < d.before)
 
 
 def troubles(version: Version) -> tuple[str, ...]:
-    """What an operator should know of it, a sentence each."""
+    """What an operator should know about it, one sentence each."""
     return tuple(f"{d.what}: {d.then}" for d in differences(version) if d.then)
 
 

@@ -1,1 +1,1 @@
-"""Behind `weft.planning.place.placement`: choosing leaves, the engine with state, time."""
+"""The implementation of `weft.planning.place.placement`: choosing leaves, the engine with its state, time windows."""

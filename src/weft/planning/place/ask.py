@@ -1,4 +1,4 @@
-"""What the engine is asked."""
+"""An order as the engine sees it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ ANY = Kind()
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the engine decides on.
+    """What the engine decides about.
 
     Attributes:
         count: nodes, all or none; a multiple of `slice`.
         slice: groups of so many nodes stay inside one leaf.
-        apart_from: projects that no leaf is shared with; `exclusive`: none is with any other.
+        apart_from: projects to share no leaf with; `exclusive`: share none with any other.
         near: nodes of the same pod that stay.
         failed: nodes of the pod that are replaced; their leaves come first.
         exclude: nodes that must not be chosen.
-        spare: so many nodes more are kept idle for the pod.
+        spare: this many more nodes are held idle for the pod.
         preferences: nodes to prefer or avoid, each at a cost.
         gbps: Gb/s of each node that the uplinks of its leaf must carry for it.
         terms: what it asks of its leaves: made of the fields above.
-        plain: whether nothing but free nodes, and whom it shares leaves with, matters for it.
+        plain: whether only free nodes matter, and with whom it shares leaves.
     """
 
     pod: str
@@ -51,7 +51,7 @@ class Ask:
     plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Made once for each ask, since every decision and every commit hands it on.
+        # Made once per ask, since every decision and commit passes it on.
         terms = Terms(self.project, self.apart_from, self.exclusive, self.gbps)
         object.__setattr__(self, "terms", terms)
         special = self.near or self.failed or self.exclude or self.spare or self.preferences or self.gbps
@@ -60,7 +60,7 @@ class Ask:
 
     @property
     def held(self) -> int:
-        """Nodes that it holds: those that work and the spares."""
+        """Nodes that it holds: those in use and the spares."""
         return self.count + self.spare
 
     @property
@@ -70,7 +70,7 @@ class Ask:
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """What makes asks alike: where one doesn't fit, no other of these that is as large or larger does."""
+        """Equal for similar asks: where one doesn't fit, none of the same or a larger size does."""
         return (
             self.kind, self.slice, self.required, self.near, self.exclude, self.terms
         )  # fmt: skip

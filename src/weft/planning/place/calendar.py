@@ -95,7 +95,7 @@ class Calendar:
         return found
 
     def add(self, entry: Entry) -> None:
-        """Enter it; what it overlaps is the caller's care."""
+        """Add an entry; overlaps are up to the caller."""
         self._by_pod.setdefault(entry.pod, []).append(entry)
         self._given = None
         if entry.terms.closing:
@@ -111,7 +111,7 @@ class Calendar:
             del chunk.entries[half:]
 
     def remove(self, pod: str) -> None:
-        """Everything of this pod goes; a pod without entries is no error."""
+        """Remove all entries of a pod; it is no error if there are none."""
         self._given = None
         for entry in self._by_pod.pop(pod, ()):
             chunk = next(b for b in self._chunks if entry in b.entries)
@@ -124,7 +124,7 @@ class Calendar:
         self._guaranteed = [e for e in self._guaranteed if e.pod != pod]
 
     def leaves_at_odds(self, terms: Terms, start: float, end: float) -> set[int]:
-        """Leaves that somebody has nodes on in [start, end) whom these terms are at odds with."""
+        """Leaves where, in [start, end), somebody has nodes whose terms conflict with these."""
         entries = self if terms.closing else self._closing
         return {
             leaf
@@ -134,11 +134,11 @@ class Calendar:
         }
 
     def loads(self, exclude_pod: str = "") -> list[Load[int]]:
-        """What uplinks carry for pods other than `exclude_pod`, each as long as it is there."""
+        """What uplinks carry for pods other than `exclude_pod`, each for its own time."""
         return [Load(e.start, e.end, _crossing(e)) for e in self._guaranteed if e.pod != exclude_pod]
 
     def given_back(self) -> list[tuple[float, int]]:
-        """When each entry ends that does, and how many nodes it has; in no order."""
+        """When each entry with an end ends, and how many nodes it has; unordered."""
         if self._given is None:
             every = ((e.end, sum(bits.bit_count() for _, bits in e.bits)) for e in self if e.end < FOREVER)
             self._given = list(every)

@@ -1,8 +1,8 @@
-"""Which leaves: the exact optimum over room counted per leaf.
+"""Which leaves: the exact optimum over free units counted per leaf.
 
-The objective, in this order: (1) leaves + β·(blocks−1), (2) least leftover: room that stays behind on the leaves used.
-Among equals a single leaf is a broken one rather than a whole one, in the fullest block, first in tree order; sets are
-told apart by fixed rules of the same spirit, so that equal states give equal answers.
+The objective, in this order: (1) leaves + β·(blocks−1), (2) least leftover: free units that remain on the leaves used.
+Among equals, a single leaf is a partly used one rather than an unused one, in the fullest block, first in tree order;
+sets are ordered by similar fixed rules, so that equal states give equal answers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Weights:
     """The operator's settings.
 
     Attributes:
-        block: β, what a further block costs, counted in leaves; 0.5 favors few leaves, 2 favors few blocks.
-        hall: what a further hall costs beside its block; `building` beside its hall.
+        block: β, the cost of a further block, in leaves; 0.5 favors few leaves, 2 favors few blocks.
+        hall: the cost of a further hall, in addition to its block; `building` in addition to its hall.
     """
 
     block: float = 0.5

@@ -1,4 +1,4 @@
-"""What the engine decided, in integers; names and sentences are made when somebody reads them."""
+"""What the engine decided, in integers; names and sentences are rendered when somebody reads them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Decision(NamedTuple):
     Attributes:
         bits: (leaf, bits of its nodes), in tree order.
         cost: leaves, further blocks, halls and buildings at their weights, and preferences; thousandths of a leaf.
-        leftover: units that stay behind on the leaves used.
-        terms: what it asks of its leaves.
+        leftover: free units that remain on the leaves used.
+        terms: what it requires of its leaves.
         size: how many nodes the order is for; more are held if it has spares.
-        version: of the engine's state that was decided on.
-        reports: what each filter removed whose result doesn't depend on the order.
+        version: of the engine's state that the decision is based on.
+        reports: what each filter removed, of those whose result doesn't depend on the order.
         free: nodes that passed those filters and are not busy, `apart` of them on leaves that are closed to the order
             because of who is there.
         halls: number of buildings, halls and blocks that it is in.
         preferred: the part of the cost that preferences are; None if there are none.
-        rivals: what it was compared with.
-        own: nodes that are set aside for the order's project.
-        beside: whether nodes of the pod stay, beside which these were chosen.
-        one_numa: nodes that have what is wanted on one NUMA node; -1 if that doesn't matter.
+        rivals: alternatives that it was compared with.
+        own: nodes that are reserved for the order's project.
+        beside: whether the pod has nodes that stay, near which these were chosen.
+        one_numa: nodes that have everything required on one NUMA node; -1 if that doesn't matter.
     """
 
     numbers: Numbers
@@ -83,12 +83,12 @@ class Decision(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Nodes: those that work and the spares."""
+        """Number of nodes: those in use and the spares."""
         return sum([bits.bit_count() for _, bits in self.bits])
 
     @property
     def spares(self) -> tuple[str, ...]:
-        """Nodes that are kept idle: on the leaves that have fewest of the pod, so that the others are together."""
+        """Nodes that are held idle: on the leaves with the fewest of the pod, so that the others are together."""
         beyond = self.held - self.size
         found: list[str] = []
         for leaf, bits in sorted(self.bits, key=lambda b: b[1].bit_count()):
@@ -98,7 +98,7 @@ class Decision(NamedTuple):
 
     @property
     def working(self) -> tuple[str, ...]:
-        """The nodes less the spares, in tree order."""
+        """The nodes without the spares, in tree order."""
         spares = set(self.spares)
         return tuple(n for n in self.nodes if n not in spares)
 
@@ -114,7 +114,7 @@ class Decision(NamedTuple):
         return self._replace(own=number, preferred=preferred if preferences else None)
 
     def explanation(self) -> Explanation:
-        """What each filter removed, and why these leaves: written from the figures above alone."""
+        """What each filter removed, and why these leaves were chosen, from the figures above alone."""
         bits, free, apart, leftover = self.bits, self.free, self.apart, self.leftover
         filters = self.reports.and_busy(free)
         if apart:
@@ -144,7 +144,7 @@ class Decision(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but room was weighed, with no nodes that stay."""
+        """Whether only free units were weighed, and no nodes stay."""
         terms = self.terms
         return (
             self.preferred is None

@@ -1,6 +1,6 @@
-"""The engine: the state of a fabric kept so that a decision takes microseconds, at any size.
+"""The engine: the state of a fabric, maintained so that a decision takes microseconds at any size.
 
-`decide` changes nothing; `commit` takes what was decided; `release` gives it back and restores the state exactly.
+`decide` changes nothing; `commit` takes the nodes decided on; `release` returns them and restores the state exactly.
 An engine serves one fabric and one thread.
 """
 
@@ -31,7 +31,7 @@ class Engine(Gang):
     """The state of one fabric.
 
     Args:
-        topology: where the nodes stand.
+        topology: where the nodes are.
         traits: what each node is; none: all the same.
         weights: the operator's settings.
         dedicated: leaf -> project that alone may use it.
@@ -71,7 +71,7 @@ class Engine(Gang):
         occupancy: Occupancy,
         weights: Weights | None = None,
     ) -> Self:
-        """An engine in which these nodes are free and no others, whoever has them; nobody is their neighbour."""
+        """An engine in which exactly these nodes are free, whoever holds them, without neighbors."""
         engine = cls._of_site(site, fabric, occupancy, weights)
         free = engine.numbers.masks(nodes)
         engine.available = [free.get(leaf, 0) for leaf in range(len(engine.available))]
@@ -79,7 +79,7 @@ class Engine(Gang):
 
     @classmethod
     def _of_site(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None) -> Self:
-        """An engine of a site that nobody uses."""
+        """An engine of a site without any pods."""
         topology = Topology.of(site, fabric)
         dedicated, floor = dedicated_leaves(site, topology), site_floor(site, fabric)
         engine = cls(topology, None, weights or Weights.of(site.placement), dedicated, None, floor)
@@ -92,8 +92,8 @@ class Engine(Gang):
         """The best nodes for this ask, or None; changes nothing.
 
         Args:
-            hidden: leaf -> bits of nodes that can't be had for the time that is asked for (reservations).
-            extra_load: leaf -> Gb/s that its uplinks carry in that time beyond what they carry now.
+            hidden: leaf -> bits of nodes that aren't available for the requested time (reservations).
+            extra_load: leaf -> Gb/s that its uplinks carry in that time in addition to now.
 
         Raises:
             InputError: a count that is not a multiple of the slice.
@@ -127,7 +127,7 @@ class Engine(Gang):
     def _with_spares(
         self, ask: Ask, hidden: Mapping[int, int] | None, extra_load: Mapping[int, int]
     ) -> Decision | None:
-        """The order and its spares are one gang; which of them are spare is told by the decision."""
+        """The order and its spares are one gang; the decision says which of them are spares."""
         if ask.spare % ask.slice:
             raise InputError("nodes.spare", ask.spare, f"a multiple of the slice ({ask.slice})")
         found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden, extra_load)
@@ -144,7 +144,7 @@ class Engine(Gang):
         return decision
 
     def replace(self, ask: Ask, failed: str) -> Decision | None:
-        """One node in the place of a failed one of the pod that `ask` was about; changes nothing.
+        """One node to replace a failed one of the pod that `ask` was about; changes nothing.
 
         The failed node's leaf comes first, then the other leaves of the pod, then its neighbourhood.
         """
@@ -171,7 +171,7 @@ class Engine(Gang):
         return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
 
     def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
-        """Beside the nodes that stay: their leaves first, the failed node's before all, then as few new as can be."""
+        """Near the nodes that stay: the failed node's leaf first, then theirs, then as few new ones as possible."""
         numbers = self.numbers
         stay = {leaf: bits.bit_count() for leaf, bits in numbers.masks(ask.near).items()}
         units = ask.count // ask.slice
@@ -209,7 +209,7 @@ class Engine(Gang):
         return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(blocks), total, removed)
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
-        """The view's pool without the nodes that are hidden, excluded or failed; and these nodes, by leaf."""
+        """The view's pool without hidden, excluded and failed nodes; and these nodes, by leaf."""
         out = self.numbers.masks((*ask.exclude, *ask.failed))
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits

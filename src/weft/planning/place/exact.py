@@ -1,4 +1,4 @@
-"""What leaves and blocks cost, and the shapes (paid blocks, leaves) that an order could have, the cheapest first."""
+"""What leaves and blocks cost, and the shapes (paid blocks, leaves) possible for an order, the cheapest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cheapest_shapes(
     fewest: int,
     single: int | None,
 ) -> Iterator[tuple[int, list[Shape]]]:
-    """Each cost, from the least, with all shapes of that cost that may have room for `need`.
+    """Each cost, from the lowest, with all shapes of that cost that may hold `need`.
 
     Args:
         paid: by block, `[j]` is the room of its j most roomy leaves.

@@ -1,4 +1,4 @@
-"""Why an order is refused, in a sentence; why one was placed as it was is the decision's to say."""
+"""Why an order is refused, in one sentence. Why one was placed as it was is said by the decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.planning.words import some
 def refusal_reason(
     request: PlacementRequest, engine: Engine, reports: Sequence[FilterReport], free: int
 ) -> str:
-    """One sentence: how many there are of how many, and what stood in the way.
+    """One sentence: how many nodes there are of how many, and what is in the way.
 
     Args:
         engine: in which the nodes that passed the filters are free; they are `free` in all.

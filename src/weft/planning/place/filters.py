@@ -1,7 +1,7 @@
 """Which nodes may be chosen at all, and what each filter removed, with examples.
 
-A filter is a name and a function that gives the reason why a node is out, or None. They run in a fixed order; a
-node counts for the first that removes it.
+A filter is a name and a function that returns why a node is excluded, or None. They run in a fixed order, and a node
+counts for the first that removes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A named test of one node: the reason why it is out, or None; no test at all where nothing can be out.
+    """A named test of one node: the reason why it is excluded, or None; no test at all if it can't exclude any.
 
     Attributes:
-        out: nodes, all of which are out and no others; None: `reason` tells.
+        out: exactly the nodes that are excluded; None: `reason` decides.
     """
 
     name: str
@@ -41,7 +41,7 @@ def filters_for(
     dedicated: Mapping[str, str],
     maintenance: Mapping[str, str],
 ) -> tuple[Filter, ...]:
-    """The filters of a request after `of_kind`, in the order in which they are reported: what changes comes last."""
+    """The filters of a request after `of_kind`, in the order of their reports: those that change come last."""
     shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy, request.fabric)
     stands = topology.stands
@@ -62,7 +62,7 @@ def filters_for(
 
 
 def _reserved(request: PlacementRequest, occupancy: Occupancy) -> Iterator[Filter]:
-    """What is kept for others; a node of which only parts are promised can be had in parts."""
+    """What is kept for others; a node of which only parts are booked is available in parts."""
     kept = occupancy.reserved
     if request.share is None and occupancy.shared:
         kept = {**occupancy.shared, **kept}
@@ -76,7 +76,7 @@ def _these(name: str, reasons: Mapping[str, str]) -> Filter:
 
 
 def _busy(occupancy: Occupancy, shares: bool) -> Filter:
-    """What others hold; parts of a node are had beside others' parts."""
+    """What others hold; parts of a node are available next to others' parts."""
     busy, parts = occupancy.busy, occupancy.parts if shares else {}
 
     def reason(node: Node) -> str | None:
@@ -92,7 +92,7 @@ def in_maintenance(site: Site) -> Mapping[str, str]:
 
 
 def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
-    """A filter that removes none where there are none of those."""
+    """The filter, without a test if there are no such nodes."""
     return Filter(name, reason if those else None)
 
 
@@ -100,7 +100,7 @@ def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
 def of_kind(
     site: Site, fabric: str, cloud: str, hcas: int, accelerators: AcceleratorCount | None
 ) -> tuple[int, tuple[FilterReport, ...]]:
-    """The nodes that are what an order wants, whatever becomes of them, and what the filters before removed."""
+    """The nodes of the kind that an order asks for, whatever their state, and what the filters before removed."""
     topology = Topology.of(site, fabric)
     filters = (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
@@ -117,7 +117,7 @@ def keys_gone(occupancy: Occupancy, fabric: str) -> dict[str, str]:
 
 
 def run(filters: Sequence[Filter], site: Site, nodes: int) -> tuple[int, tuple[FilterReport, ...]]:
-    """The nodes that pass all filters, as marks of `marks_of`, and one report a filter."""
+    """The nodes that pass all filters, as marks of `marks_of`, and one report per filter."""
     marks, left = marks_of(site), nodes
     reports: list[FilterReport] = []
     for one in filters:
@@ -143,7 +143,7 @@ def run(filters: Sequence[Filter], site: Site, nodes: int) -> tuple[int, tuple[F
 def eligible(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
-    """The site's nodes that this request could have, and what each filter removed."""
+    """The site's nodes that are eligible for this request, and what each filter removed."""
     kinds = dedicated_leaves(site, topology), in_maintenance(site)
     every = filters_for(request, topology, occupancy, *kinds)
     kind, reports = of_kind(site, request.fabric, request.cloud, request.hcas_per_node, request.accelerators)
@@ -173,13 +173,13 @@ def _accelerators(node: Node, wanted: AcceleratorCount | None) -> str | None:
 
 
 def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
-    """Leaf -> project that alone may have nodes on it, by the operator's word."""
+    """Leaf -> project that the operator has dedicated it to."""
     return {
         leaf: switch.project
         for switch in site.switches
         if switch.project is not None
         and topology.fabric in (switch.fabric, NO_FABRIC)
-        and (leaf := topology.rails.get(switch.name)) is not None  # None: no node hangs on it
+        and (leaf := topology.rails.get(switch.name)) is not None  # None: no node is connected to it
     }
 
 
@@ -189,12 +189,12 @@ def _dedicated(leaf: str, request: PlacementRequest, dedicated: Mapping[str, str
 
 
 def terms_of(one: PlacementRequest | Neighbour) -> Terms:
-    """What it asks of the leaves that it stands on."""
+    """What it requires of the leaves that it uses."""
     return Terms(one.project, frozenset(one.apart_from), one.exclusive, one.bisection_gbps)
 
 
 def closed_leaves(terms: Terms, topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, str]:
-    """Leaf -> why an order on these terms keeps away from it, or is kept away."""
+    """Leaf -> why it is closed to an order on these terms."""
     found: dict[str, str] = {}
     for one in neighbours:
         theirs = terms_of(one)
@@ -213,13 +213,13 @@ def closed_leaves(terms: Terms, topology: Topology, neighbours: Iterable[Neighbo
 
 
 def others(request: PlacementRequest, occupancy: Occupancy) -> list[Neighbour]:
-    """Everybody but the order's own pod, whose nodes may be there already."""
+    """All holders except the order's own pod, which may already have nodes."""
     own = request.pod, request.project
     return [n for n in occupancy.neighbours if (n.pod, n.project) != own]
 
 
 def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, int]:
-    """Leaf -> Gb/s of its uplinks that are guaranteed to these, at the moment at which it is most."""
+    """Leaf -> peak of the Gb/s of its uplinks that are guaranteed to these."""
     loads: list[Load[str]] = []
     for one in neighbours:
         if not one.bisection_gbps:

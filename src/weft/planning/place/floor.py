@@ -1,4 +1,4 @@
-"""What of a fabric never changes while its site is in force: its nodes in numbers, its tree, and which are alike."""
+"""What never changes about a fabric while its site is active: numbered nodes, the tree, groups of equal nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.planning.place.state import Numbers, Traits, group_by_traits, site_tra
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Shared by every engine of a fabric; nothing of it may be changed.
+    """Shared by every engine of a fabric; must not be changed.
 
     Attributes:
         traits: node -> what it is; empty: all are the same.
@@ -37,5 +37,5 @@ class Floor:
 
 @kept
 def site_floor(site: Site, fabric: str) -> Floor:
-    """The floor of a fabric of the site, as it is cabled."""
+    """The floor of one of the site's fabrics, from its cabling."""
     return Floor.of(Topology.of(site, fabric), site_traits(site, fabric))

@@ -1,4 +1,4 @@
-"""The choice for one gang of nodes out of a pool: one leaf or several, kept apart from others where that is asked."""
+"""The choice of one gang of nodes from a pool: one leaf or several, kept apart from others if requested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.planning.place.weighing import Weighing
 
 
 class Gang(Weighing):
-    """A ledger that can choose for orders without nodes that stay."""
+    """A ledger that can choose nodes for orders that have none yet."""
 
     def choose(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """The best nodes for the ask out of this pool, without regard to preferences, uplinks and halls."""
@@ -38,7 +38,7 @@ class Gang(Weighing):
         """The room on leaves that are closed to the ask."""
         kept_away = self.neighbours.away.get(ask.project)
         if kept_away and pool is view.pool and len(against) <= 2 and against[-1] is kept_away:
-            # What is on these is known; of the others only those count that aren't among them.
+            # What is on these is known; only the other leaves remain to be counted.
             free = pool.free
             more = [free[x] for x in against[0] if x not in kept_away] if len(against) == 2 else ()
             return view.away[ask.project] + sum(more)
@@ -87,7 +87,7 @@ class Gang(Weighing):
         return self.taken(view, pool, ask, hidden, takes, best[1], best[2], total, removed, others)
 
     def _best_leaves(self, pool: Pool, ask: Ask, units: int) -> tuple[Sequence[int], int, int] | None:
-        """(leaves, cost, blocks): more than one leaf, where the order's levels allow that."""
+        """(leaves, cost, blocks): more than one leaf, if the order's levels allow that."""
         if ask.required in ("node", "leaf") or units > pool.total:
             return None
         if ask.required == "block" or ask.preferred == "block":
@@ -112,7 +112,7 @@ class Gang(Weighing):
         removed: int = 0,
         others: tuple[Rival, ...] = (),
     ) -> Decision:
-        """The decision for these leaves; `total`: nodes that are free, `removed` of them on leaves that are closed."""
+        """The decision for these leaves; `total`: free nodes, `removed` of them on closed leaves."""
         available, free = self.available, pool.free
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
@@ -127,7 +127,7 @@ class Gang(Weighing):
         two: tuple[int, int],
         removed: int,
     ) -> Decision:
-        """The first of two leaves, the other of which comes after it: what most orders get."""
+        """The first of two leaves, the second of which is the runner-up: what most orders get."""
         available, free, units = self.available, pool.free, ask.count // ask.slice
         leaf, other = two
         total = pool.total if ask.slice == 1 else view.free
@@ -138,7 +138,7 @@ class Gang(Weighing):
 
 
 def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:
-    """Whether none of these leaves is among those that are closed."""
+    """Whether none of these leaves is closed."""
     for closed in against:
         for leaf in leaves:
             if leaf in closed:
@@ -147,5 +147,5 @@ def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:
 
 
 def _dear(pool: Pool, units: int) -> bool:
-    """Whether this chooses more than two leaves in several blocks, which takes longer than copying the pool."""
+    """Whether this means choosing more than two leaves in several blocks, which takes longer than copying the pool."""
     return units > 2 * pool.most_roomy and units > pool.ranked[-1] // pool.blocks

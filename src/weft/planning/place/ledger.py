@@ -1,4 +1,4 @@
-"""Who holds what, what is out of order, and every view of it, kept in step at each change."""
+"""Who holds what, what is out of service, and every view of it, updated with each change."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Ledger:
         self.take(decision.pod, decision.bits, decision.terms)
 
     def hold(self, pod: str, nodes: Iterable[str], terms: Terms = NO_TERMS) -> None:
-        """The pod has these nodes, blocked or not. Raises ConflictError if another holds one."""
+        """Record that the pod holds these nodes, blocked or not. Raises ConflictError if another holds one."""
         masks = self.numbers.masks(nodes)
         for other, held in self.held.items():
             for leaf, bits in masks.items():
@@ -114,7 +114,7 @@ class Ledger:
         self.take(pod, tuple(masks.items()), terms)
 
     def take(self, pod: str, places: Iterable[tuple[int, int]], terms: Terms = NO_TERMS) -> None:
-        """Enter (leaf, bits) as the pod's, on these terms, unchecked."""
+        """Record (leaf, bits) as the pod's, on these terms, unchecked."""
         held = self.held.setdefault(pod, {})
         terms, gbps = self._on_terms(pod, terms), terms.gbps
         available, views, mirror = self.available, self._views.values(), self.mirror
@@ -137,7 +137,7 @@ class Ledger:
         self.version += 1
 
     def _on_terms(self, pod: str, terms: Terms) -> Terms:
-        """The terms that the pod is on from now: these, or those of before if these say nothing."""
+        """The pod's terms from now on: these, or the previous ones if these are empty."""
         known = self._terms.get(pod)
         if terms == known:
             return terms
@@ -156,7 +156,7 @@ class Ledger:
                 view.keep_away(project, leaf, 1 if nodes > 0 else -1)
 
     def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
-        """The pod gives back these nodes, or all. A pod that holds nothing is no error: it is released already."""
+        """Return these of the pod's nodes, or all. It is no error if it holds none: it is already released."""
         held = self.held.get(pod, {})
         places = dict(held) if nodes is None else self.numbers.masks(nodes)
         terms = self._terms.get(pod, NO_TERMS)
@@ -179,7 +179,7 @@ class Ledger:
         self.version += 1
 
     def _carry(self, pod: str) -> None:
-        """What uplinks carry for the pod, counted again from the nodes that it holds."""
+        """Recount what uplinks carry for the pod, from the nodes that it holds."""
         for leaf, gbps in self._carried.pop(pod, {}).items():
             self.carried[leaf] -= gbps
         held = self.held.get(pod)
@@ -197,7 +197,7 @@ class Ledger:
         return lambda leaf: self.carried.get(leaf, 0) - own.get(leaf, 0) + extra_load.get(leaf, 0)
 
     def disable(self, node: str, why: str, reason: str) -> None:
-        """Take a node out: `why` is one of DYNAMIC. It may be held by a pod; then it doesn't come back with it."""
+        """Take a node out of service: `why` is one of DYNAMIC. It stays out when a pod that holds it is released."""
         if why not in DYNAMIC:
             raise InputError("why", why, f"one of {', '.join(DYNAMIC)}")
         leaf, bit = self._where(node)
@@ -206,7 +206,7 @@ class Ledger:
         self._recount()
 
     def enable(self, node: str, why: str) -> None:
-        """Give a node back as far as this reason goes."""
+        """Return a node to service as far as this reason is concerned."""
         leaf, bit = self._where(node)
         reasons = self._blocked.get(node, {})
         reasons.pop(why, None)
@@ -242,7 +242,7 @@ class Ledger:
         self.health_version += 1
 
     def closed_to(self, terms: Terms) -> set[int]:
-        """Leaves that an order on these terms keeps away from, because of who holds nodes there now."""
+        """Leaves closed to an order on these terms, because of who holds nodes there now."""
         return set[int]().union(*self.neighbours.against(terms))
 
     def blocked_bits(self) -> dict[int, int]:

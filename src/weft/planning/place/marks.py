@@ -1,4 +1,4 @@
-"""Sets of a site's nodes as bits of one number each: thousands of nodes are told apart in microseconds. Pure."""
+"""Sets of a site's nodes as the bits of one number: set operations on thousands of nodes take microseconds. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Marks:
     every: int
 
     def of(self, names: Iterable[str]) -> int:
-        """These nodes; names that the site doesn't have are passed over."""
+        """These nodes; names unknown to the site are ignored."""
         if isinstance(names, Marked):
             return names.marks(self)
         return self.counted(names)
@@ -48,7 +48,7 @@ class Marks:
         return [self.names[number] for number in numbers]
 
     def first(self, marks: int, most: int) -> list[str]:
-        """The names of the first of them, no more than so many."""
+        """The names of the first of them, at most this many."""
         found: list[str] = []
         while marks and len(found) < most:
             low = marks & -marks
@@ -58,7 +58,7 @@ class Marks:
 
 
 class Marked(dict[str, V]):
-    """Node -> anything, with the marks of its nodes on the site that was asked for last."""
+    """Node -> any value, with the marks of its nodes for the site that was asked for last."""
 
     __slots__ = ("_last",)
     _last: tuple[Marks, int] | None
@@ -70,7 +70,7 @@ class Marked(dict[str, V]):
         return last[1]
 
     def follow(self, before: Marked[V], changed: Iterable[str]) -> None:
-        """It is `before` but for these nodes, as its marks are then."""
+        """It equals `before` except for these nodes; its marks follow from that."""
         last = getattr(before, "_last", None)
         if last is None:
             return

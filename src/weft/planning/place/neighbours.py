@@ -1,4 +1,4 @@
-"""Who stands on which leaf, and whom they keep away: kept up to date, so that an order need not ask each pod."""
+"""Who is on which leaf, and whom they keep away, maintained so that an order need not check each pod."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Counts = dict[str, dict[int, int]]
 
 
 class Neighbours:
-    """The pods of one fabric by what they mean for others; pods without a project mean nothing.
+    """The pods of one fabric by their effect on others; pods without a project have none.
 
     Attributes:
-        away: project that is kept away -> leaf -> nodes of those who keep it away.
+        away: project that is kept away -> leaf -> nodes of the pods that keep it away.
         away_on: leaf -> projects that are kept away from it.
     """
 
@@ -33,9 +33,9 @@ class Neighbours:
         return bool(self.away or self._exclusive)
 
     def count(self, leaf: int, nodes: int, terms: Terms) -> Sequence[str]:
-        """A pod on these terms has so many more nodes on the leaf; below 0: so many less.
+        """A pod on these terms has this many more nodes on the leaf; below 0: fewer.
 
-        Gives the projects that are kept away from the leaf from now, or no more.
+        Returns the projects that are from now on kept away from the leaf, or no longer.
         """
         project = terms.project
         if not project:
@@ -53,7 +53,7 @@ class Neighbours:
         return changed
 
     def against(self, terms: Terms) -> list[Mapping[int, int]]:
-        """Leaves that an order on these terms keeps away from, or is kept away from; some may be in several of them."""
+        """Leaves closed to an order on these terms, from either side; a leaf may be in several of them."""
         own, stands = terms.project, self._stands
         found: list[Mapping[int, int]] = []
         if terms.exclusive:
@@ -73,7 +73,7 @@ _Inner = TypeVar("_Inner", int, str)
 
 
 def _count(counts: dict[_Outer, dict[_Inner, int]], outer: _Outer, inner: _Inner, number: int) -> bool:
-    """Add to a count; whether it began or ended with that."""
+    """Add to a count; returns whether it became nonzero or zero."""
     here = counts.setdefault(outer, {})
     before = here.get(inner, 0)
     if before + number:

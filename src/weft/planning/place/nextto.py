@@ -1,4 +1,4 @@
-"""One node beside those that a pod has: what a replacement takes if the failed node's leaf has no spare."""
+"""One node near those that a pod has: the replacement if the failed node's leaf has no free one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def next_to(
 
 
 def tightest_of_blocks(pool: Pool, blocks: Iterable[int]) -> int | None:
-    """The leaf of these blocks that has least room, but some; of equals a broken one, in the fullest block."""
+    """The leaf of these blocks with the fewest free units, but some; among equals partly used, in the fullest block."""
     best: tuple[int, int, int] | None = None
     for block in blocks:
         rooms = pool.rooms[block]

@@ -1,4 +1,4 @@
-"""Two leaves: the best pair in a block, and over blocks, told from the rooms that there are; no search is needed."""
+"""Two leaves: the best pair within a block or across blocks, from the counts of free units, without a search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from weft.planning.place.pool import Pool
 
 
 def best_pair(pool: Pool, block: int, need: int) -> tuple[int, int]:
-    """(leftover, room of the larger) of the two leaves of the block whose room is at least `need` and nearest to it."""
+    """(leftover, free units of the larger) of the block's two leaves with at least `need` and closest to it."""
     row, left = pool.bucket[block], pool.rooms[block]
     best, larger = 1 << 60, 0
     while left:
@@ -27,7 +27,7 @@ def best_pair(pool: Pool, block: int, need: int) -> tuple[int, int]:
 
 
 def pair_in_block(pool: Pool, block: int, one: int, other: int) -> list[int]:
-    """Two leaves of the block that have these rooms, broken ones first."""
+    """Two leaves of the block with these numbers of free units, partly used ones first."""
     row, start = pool.bucket[block], pool.block_start[block]
     found: list[int] = []
     for room in (one, other):
@@ -38,7 +38,7 @@ def pair_in_block(pool: Pool, block: int, one: int, other: int) -> list[int]:
 
 
 def pair_of_blocks(pool: Pool, need: int) -> list[int] | None:
-    """Two leaves in two blocks whose room is at least `need` and nearest to it; None if there are none."""
+    """Two leaves in two blocks with at least `need` free units and closest to it; None if there are none."""
     blocks_with, histogram = pool.blocks_with, pool.histogram
     best: tuple[int, int, int] | None = None
     for room in range(pool.most_roomy, (need - 1) // 2, -1):
@@ -59,7 +59,7 @@ def pair_of_blocks(pool: Pool, need: int) -> list[int] | None:
 
 
 def _leaf_each(pool: Pool, one: int, other: int) -> list[int]:
-    """A leaf with each of these rooms, in different blocks: the fullest blocks first, broken ones before whole ones."""
+    """Leaves with these numbers of free units in two blocks: the fullest blocks first, then partly used leaves."""
     here = [p for key in pool.ranked if pool.rooms[p := key % pool.blocks] >> one & 1]
     there = [p for key in pool.ranked if pool.rooms[p := key % pool.blocks] >> other & 1]
     first, second = next((p, r) for p in here for r in there if p != r)

@@ -1,4 +1,4 @@
-"""What weighing an order needs: what each node costs it, and its leaves as parts of the tree."""
+"""Input for weighing an order: what each node costs it, and its leaves as parts of the tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = -1
 
 
 class Preferred(NamedTuple):
-    """Nodes that an order would rather have (cost below 0) or not (above), in thousandths of a leaf each."""
+    """Nodes that an order prefers (cost below 0) or avoids (above), in thousandths of a leaf each."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class Preferred(NamedTuple):
         return cls(preference.kind, preference.name, preference.cost)
 
     def meets(self, stand: Stand, types: Iterable[str]) -> bool:
-        """Whether it is about a node that stands there and has accelerators of these types."""
+        """Whether it applies to a node at that place with accelerators of these types."""
         if self.kind == "label":
             return self.name in stand.labels
         if self.kind == "accelerator":

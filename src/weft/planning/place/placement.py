@@ -1,7 +1,7 @@
-"""The door to placement: which nodes an order gets, and why; or why none, and what would fit.
+"""The entry point of placement: which nodes an order gets, and why; or why none, and what would fit.
 
-Pure: the same request, site and occupancy give the same answer, byte for byte. All names are read from the site;
-names in the occupancy that the site doesn't know (any more) are passed over.
+Pure: the same request, site and occupancy give the same answer, byte for byte. All names come from the site; names in
+the occupancy that the site doesn't know (any more) are ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def place(
 ) -> Placement | Refusal:
     """All `request.count` nodes, or a refusal; never some of them.
 
-    The filters say which nodes the order could have, with a reason for each other; the engine chooses among these.
+    The filters say which nodes are eligible, with a reason for each other one; the engine chooses among these.
 
     Args:
         request: what is asked.
@@ -75,7 +75,7 @@ def place(
 def decide(
     request: PlacementRequest, engine: Engine, carried: Mapping[str, int], own: Collection[str] = ()
 ) -> Decision | None:
-    """The best of the nodes that are free in an engine for this request.
+    """The best nodes for this request among those that are free in an engine.
 
     Args:
         carried: leaf -> Gb/s of its uplinks that are guaranteed to others.
@@ -104,7 +104,7 @@ def _check(request: PlacementRequest) -> None:
 
 
 def check_uplinks(gbps: int, topology: Topology) -> None:
-    """Raise `InputError` if Gb/s are to be guaranteed on uplinks that nobody knows."""
+    """Raise `InputError` if Gb/s are to be guaranteed on unknown uplinks."""
     known = any(topology.uplinks.values()) or (topology.uplinks and len(topology.leaves) < 2)
     if gbps and not known:
         allowed = (

@@ -1,4 +1,4 @@
-"""Rules of others, to compare with: what they choose on the same state. None of them looks further than one step.
+"""Other systems' rules, for comparison: what they choose in the same state. None looks ahead more than one step.
 
 Sources: Kueue's best fit is `pkg/cache/scheduler/tas_flavor_snapshot.go` (lowest level where one domain fits, the
 tightest such domain; below it the largest first, the last one the tightest that holds the rest).
@@ -51,7 +51,7 @@ POLICIES: dict[str, Policy | None] = {
 def by_rule(
     rule: Policy, pool: Pool, tree: Tree, required: Level, preferred: Level, need: int
 ) -> Takes | None:
-    """What the rule chooses. It knows leaves and blocks; halls and buildings are tried one after the other."""
+    """What the rule chooses. It knows only leaves and blocks; halls and buildings are tried one after the other."""
     if required not in ("hall", "building") or not tree.deep:
         return rule(pool, required, preferred, need)
     depth = 2 if required == "hall" else 1

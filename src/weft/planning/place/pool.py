@@ -1,4 +1,4 @@
-"""Room counted per leaf, kept up to date leaf by leaf, so that a decision needs no scan.
+"""Free units per leaf ("room"), maintained leaf by leaf, so that a decision needs no scan.
 
 Leaves are in buckets by (room, whole), per block and over all blocks, as bitsets: the tightest leaf for k nodes is one
 find-first-set. Blocks are ranked by their room; the prefix sums of a block are made when asked for and kept until
@@ -92,7 +92,7 @@ class Pool:
         self.total += room - old
 
     def but(self, rooms: Mapping[int, int]) -> Self:
-        """Another pool, alike but for these leaves' room; this one stays as it is."""
+        """Another pool, equal except for these leaves' room; this one doesn't change."""
         free, block_of, block_free = self.free, self.block_of, self.block_free
         changed = {leaf: room for leaf, room in rooms.items() if free[leaf] != room}
         if not changed:
@@ -127,7 +127,7 @@ class Pool:
                 own.add(block)
                 bucket[block] = bucket[block].copy()
                 self._order[block] = self._prefixes[block] = self._sorted[block] = None
-            if old:  # as `_leave`, without a call for each of perhaps hundreds
+            if old:  # as `_leave`, without a function call for each of possibly hundreds
                 level = 2 * old + (old == full[leaf])
                 row = bucket[block]
                 left = row[level] = row[level] ^ 1 << (leaf - starts[block])

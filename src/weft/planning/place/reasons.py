@@ -1,4 +1,4 @@
-"""Sentences that say why, from figures alone."""
+"""Sentences that explain a choice, from its figures alone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TIGHTEST = "the tightest leaf that holds them all"
 
 @lru_cache(maxsize=1024)
 def tightest(units: int) -> tuple[str, str]:
-    """Why a single leaf was chosen that has so many units more: as it is said of the choice, and in the table."""
+    """Why a single leaf with this many further units was chosen, for the sentence and for the table."""
     why = f"{TIGHTEST}, {left_over(units)}"
     return f": {why}.", "taken: " + why
 
 
 def left_over(units: int) -> str:
-    """What stays behind on the leaves used."""
+    """What remains on the leaves used."""
     if units == 1:
         return "1 free node stays behind"
     return f"{units} free nodes stay behind" if units else "nothing left over"
@@ -43,7 +43,7 @@ def least_cost(weights: Weights, halls: tuple[int, int, int], preferences: bool)
 
 
 def besides(preferred: tuple[int, int] | None, terms: Terms, one_numa: int, nodes: int) -> str:
-    """What else is said of a choice, each after a comma.
+    """What else is said about a choice, each after a comma.
 
     Args:
         preferred: what preferences cost, and all; thousandths of a leaf; None: there are none.

@@ -1,4 +1,4 @@
-"""What a choice of leaves is compared with: runners-up, named from the room that there was at that moment."""
+"""What a choice of leaves is compared with: runners-up, from the free units at that moment."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> 
 
 
 def _other_block(pool: Pool, need: int, number: int, own: set[int]) -> tuple[Rival, ...]:
-    """Another than these blocks that needs no more leaves, the fullest; or else the one that needs fewest."""
+    """The fullest other block that needs no more leaves; if there is none, the one that needs fewest."""
     count, ranked, kept = pool.blocks, pool.ranked, pool.sorted_rooms
     start = bisect_left(ranked, need * count)
     what = "one block" if len(own) > 1 else "next block"
@@ -79,7 +79,7 @@ def _top(pool: Pool, what: str, block: int, number: int, beyond: int) -> tuple[R
 
 
 def _most_roomy(pool: Pool, number: int) -> tuple[int, ...]:
-    """So many leaves, none of them with less room than any other."""
+    """This many of the leaves with the most room."""
     found: list[int] = []
     levels = pool.levels
     while levels:

@@ -1,8 +1,8 @@
-"""What is left of a shared node, and which of it a server gets. Pure.
+"""What is left of a shared node, and which part of it a server gets. Pure.
 
-A server that names NUMA nodes (Nova's `hw:numa_nodes`) has its cores and memory on so many of them, as much on each,
-and its devices there too unless the flavor says `preferred`: the rules of `NUMATopologyFilter`.
-Which NUMA nodes and devices Nova then takes is Nova's to say; weft counts so that there is one way at least.
+A server with NUMA nodes (Nova's `hw:numa_nodes`) has its cores and memory on this many of them, evenly, and its devices
+on them as well unless the flavor says `preferred`: the rules of Nova's `NUMATopologyFilter`. Which NUMA nodes and
+devices Nova picks is up to Nova; weft counts so that there is at least one way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNLIMITED = 1 << 40
 
 @dataclass(slots=True)
 class Pool:
-    """Cores, cores of servers' own, and MiB of memory that are left of a node or a NUMA node."""
+    """Cores, dedicated cores, and MiB of memory left on a node or a NUMA node."""
 
     cores: int
     dedicated: int
@@ -28,7 +28,7 @@ class Pool:
 
     @classmethod
     def of(cls, node: Node, share: int = 1) -> Pool:
-        """The share of each of so many NUMA nodes."""
+        """The share of each of this many NUMA nodes."""
         every = (node.cores, node.dedicated_cores, node.memory_mib)
         return cls(*(UNLIMITED if one is None else one // share for one in every))
 
@@ -60,11 +60,11 @@ class Room:
     """What is left of a node.
 
     Attributes:
-        devices: accelerators of the wanted type that nobody has.
-        functions: adapter -> virtual functions that nobody has, as weft counts them; `adapters` on the order's fabric.
+        devices: free accelerators of the ordered type.
+        functions: adapter -> free virtual functions, as weft counts them; `adapters` on the order's fabric.
         taken: adapter -> functions taken there: where Nova has bound them, else where they were counted.
         pool: of the whole node; `pools`: of each NUMA node.
-        begun: whether somebody has a part of it already.
+        begun: whether somebody already has a part of it.
         order: its place in the tree.
         servers: how many servers of the order fit on it.
     """
@@ -95,7 +95,7 @@ class Room:
         return cls(node, free, adapters, functions, taken, pool, pools, bool(parts), order)
 
     def count(self, accelerators: int, share: Share) -> int:
-        """How many servers with so many accelerators each, at most; nothing is taken."""
+        """The most servers that fit, with this many accelerators each; takes nothing."""
         if share.numa is None and not share.vfs:
             return min(len(self.devices) // accelerators, self.pool.fits(share, self._own(share)))
         left = self._copy()
@@ -105,7 +105,7 @@ class Room:
         return servers
 
     def take(self, accelerators: int, share: Share) -> Part | None:
-        """One server's part; None: there is no room for it."""
+        """Take one server's part; None: it doesn't fit."""
         found = self._choice(accelerators, share)
         if found is None:
             return None
@@ -140,13 +140,13 @@ class Room:
         return sum(map(len, self.functions.values()))
 
     def _own(self, share: Share) -> bool:
-        """Whether its cores are of those that are kept for such servers; where none are counted, all are one."""
+        """Whether its cores come from the dedicated ones; if those aren't counted, there is one pool."""
         return share.dedicated and self.node.dedicated_cores is not None
 
     def _choice(
         self, accelerators: int, share: Share
     ) -> tuple[tuple[int, ...], list[Accelerator], list[Hca]] | None:
-        """NUMA nodes, accelerators and adapters: of all ways one that leaves the fewest accelerators behind."""
+        """NUMA nodes, accelerators and adapters: of all ways, one that strands the fewest accelerators."""
         if not self.pool.fits(share, self._own(share)):
             return None
         best: tuple[tuple[int, ...], tuple[tuple[int, ...], list[Accelerator], list[Hca]]] | None = None
@@ -168,7 +168,7 @@ class Room:
         return best and best[1]
 
     def _cells(self, share: Share) -> Iterator[tuple[int, ...]]:
-        """Every set of NUMA nodes that has the cores and the memory; the empty one for a server that names none."""
+        """Every set of NUMA nodes with enough cores and memory; the empty set for a server without NUMA nodes."""
         if share.numa is None:
             yield ()
             return
@@ -188,7 +188,7 @@ class Room:
     def _adapters(
         self, adapters: Sequence[Hca], devices: Sequence[Accelerator], wanted: int
     ) -> list[Hca] | None:
-        """So many adapters with a function left, the nearest to the accelerators; never so that others can't follow."""
+        """This many adapters with a free function, closest to the accelerators, keeping room for further servers."""
         left = {h.name: self._functions_left(h) for h in adapters}
         able = sorted((h for h in adapters if left[h.name]), key=lambda h: _distance(h, devices))
         most = _servers(left.values(), wanted)
@@ -199,11 +199,11 @@ class Room:
         return None
 
     def _functions_left(self, hca: Hca) -> int:
-        """Functions of an adapter that a server could get; what Nova took of another one counts there."""
+        """Functions of an adapter that a server could get; those that Nova took from another adapter count there."""
         return max(0, min(hca.vfs - self.taken.get(hca.name, 0), self.free_functions))
 
     def _function(self, hca: Hca) -> str:
-        """One of its functions is taken; of another adapter where it has none left that weft could count."""
+        """Take one of its functions; from another adapter if weft counts none left on this one."""
         own = self.functions[hca.name] or next(f for f in self.functions.values() if f)
         self.taken[hca.name] = self.taken.get(hca.name, 0) + 1
         return own.pop(0)
@@ -220,9 +220,9 @@ class Room:
 
 
 def nearest(free: Sequence[Accelerator], count: int) -> list[Accelerator]:
-    """So many of these that are behind one PCIe switch, else on one NUMA node, else on as few as can be.
+    """This many of the devices behind one PCIe switch, else on one NUMA node, else on as few as possible.
 
-    Of several groups the one that has fewest beyond them.
+    Of several groups, the one with the fewest others.
     """
     numa = _groups(free, lambda a: str(a.numa))
     inside = [group for group in numa if len(group) >= count]
@@ -237,7 +237,7 @@ def nearest(free: Sequence[Accelerator], count: int) -> list[Accelerator]:
 
 
 def clash(node: Node, mine: Sequence[Part], others: Sequence[Part]) -> str | None:
-    """What of a node some parts and others can't have at the same time; None: both can be there."""
+    """What two sets of parts of a node can't both have; None: both fit."""
     for what, names, theirs in (
         ("accelerators", [d for p in mine for d in p.devices], [d for p in others for d in p.devices]),
         ("virtual functions", [v for p in mine for v in p.vfs], [v for p in others for v in p.vfs]),
@@ -254,7 +254,7 @@ def clash(node: Node, mine: Sequence[Part], others: Sequence[Part]) -> str | Non
 
 
 def near_words(node: Node, part: Part) -> str:
-    """How near to its accelerators a part's virtual functions are, for people."""
+    """How close a part's virtual functions are to its accelerators, for people."""
     devices = [a for a in node.accelerators if a.pci in part.devices]
     hcas = [h for h in node.hcas if h.name in {parsed(vf)[0] for vf in part.vfs}]
     worst = max((_distance(h, devices)[0] for h in hcas), default=0)
@@ -269,7 +269,7 @@ def _distance(hca: Hca, devices: Collection[Accelerator]) -> tuple[int, str]:
 
 
 def _servers(left: Iterable[int], each: int) -> int:
-    """How many servers with a function of so many different adapters these are enough for."""
+    """How many servers these suffice for, with functions of this many different adapters each."""
     functions = list(left)
     low, high = 0, sum(functions) // each if each else 0
     while low < high:

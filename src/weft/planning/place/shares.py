@@ -1,11 +1,11 @@
-"""Servers on nodes that they share: which node each gets, and which of its accelerators. Pure, as all of placement.
+"""Servers on shared nodes: which node each gets, and which of its accelerators. Pure, like all of placement.
 
-Whole nodes are to stay whole: parts go to nodes that are in part use already, as few as can be, and of these to the one
-that is left fullest; a further node is broken only where that isn't enough, on the leaf that has fewest whole ones.
-A server's accelerators are behind one PCIe switch where a switch has as many free, else on one NUMA node, and always
-where the fewest stay behind, so that the larger groups stay whole; its virtual functions are of the adapters nearest to
-them. What of a node that is, `weft.planning.place.room` says. Nodes held whole keep their bit masks and never come
-here; shared ones are few.
+Whole nodes should stay whole: parts go to nodes that are already shared, as few as possible, and of these to the one
+that will be fullest; a further node is split only if that isn't enough, on the leaf with the fewest whole ones.
+A server's accelerators are behind one PCIe switch if one has enough free, else on one NUMA node, and always where the
+fewest are stranded, so that larger groups stay whole; its virtual functions are on the adapters closest to them. Which
+part of a node that is, is up to `weft.planning.place.room`. Nodes held whole keep their bit masks and never get here;
+shared ones are few.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def place_shares(
     nodes: Sequence[Node],
     reports: tuple[FilterReport, ...],
 ) -> Placement | Refusal:
-    """`request.count` servers on nodes that passed the filters, several on one node where it has the room, or none.
+    """`request.count` servers on nodes that passed the filters, several on one node where they fit, or none.
 
     Args:
         nodes: `reports` says what was removed before.
@@ -85,8 +85,7 @@ def rooms_of(
     nodes: Iterable[Node],
     numbers: Mapping[str, int],
 ) -> list[Room]:
-    """What is left of each node, with how many servers fit. Nodes that nobody has a part of and that are alike are
-    counted once."""
+    """What is left of each node, with how many servers fit. Equal unused nodes are counted once."""
     known: dict[object, int] = {}
     rooms: list[Room] = []
     for node in nodes:
@@ -111,15 +110,15 @@ place in the tree), rooms with servers."""
 def _fill(
     rooms: Sequence[Room], count: int, topology: Topology, whole: Mapping[str, int], own: Collection[str]
 ) -> Chosen:
-    """The rooms of a domain that take them: begun ones first, then as few whole ones as can be.
+    """The rooms of a domain that take them: shared ones first, then as few whole ones as possible.
 
     Args:
-        whole: leaf -> nodes on it that nobody has anything of.
+        whole: leaf -> unused nodes on it.
         own: nodes that are set aside for the order's project.
     """
 
     def rank(room: Room) -> tuple[bool, int, int]:
-        """What is the project's own first, then the leaf with fewest whole nodes, then by name."""
+        """The project's reserved nodes first, then the leaf with the fewest whole nodes, then by name."""
         fewest = 0 if room.begun else whole[topology.stands[room.node.name].leaf]
         return room.node.name not in own, fewest, room.order
 
@@ -129,7 +128,7 @@ def _fill(
         for i, room in enumerate(left):
             if not count:
                 break
-            # The one that takes most, as long as none takes all that is left; then the tightest of those that do.
+            # The one that takes most while none takes all that is left; then the tightest of those that do.
             enough = [r for r in left[i:] if r.servers >= count]
             best = min(enough, key=lambda r: (r.servers, rank(r))) if enough else room
             taken.append((best, min(count, best.servers)))
@@ -147,7 +146,7 @@ def _fill(
 
 
 def _levels(required: Level, topology: Topology) -> list[Level]:
-    """The levels that are tried, from the nearest to the one that is required."""
+    """The levels to try, from the nearest to the required one."""
     return [x for x in LEVELS if x in topology.levels and LEVELS.index(x) <= LEVELS.index(required)] or [
         "site"
     ]
@@ -174,7 +173,7 @@ def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[li
 
 
 def _report(rooms: Sequence[Room], type_: str, share: Share) -> FilterReport:
-    """What of the nodes has too little room for a single server."""
+    """The nodes with too little left for a single server."""
     out = [r for r in rooms if not r.servers]
     return FilterReport(
         filter="room",
@@ -185,7 +184,7 @@ def _report(rooms: Sequence[Room], type_: str, share: Share) -> FilterReport:
 
 
 def _left(room: Room, type_: str, share: Share) -> str:
-    """What is left of a node; of one whose NUMA nodes matter, of each."""
+    """What is left of a node, or of each of its NUMA nodes if they matter."""
     said = [f"{len(room.devices)} {type_}"]
     if room.node.cores is not None:
         said.append(f"{room.pool.cores} cores")

@@ -1,4 +1,4 @@
-"""Whose leaves are shared with whom, and what uplinks carry: one rule for every door, now and in any window."""
+"""Who shares leaves with whom, and what uplinks carry: one rule for every caller, now and in any time window."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Leaf = TypeVar("Leaf", int, str)
 
 
 class Terms(NamedTuple):
-    """What a pod asks of the leaves that it stands on, as long as it is there.
+    """What a pod requires of the leaves that it uses, as long as it is there.
 
     Attributes:
-        project: whose it is; empty: nobody's that matters to others.
+        project: its project; empty: one that doesn't affect others.
         apart_from: projects that it shares no leaf with.
-        exclusive: it shares its leaves with no other project at all.
+        exclusive: whether it shares its leaves with no other project at all.
         gbps: Gb/s of each of its nodes that the uplinks of its leaf carry for it.
     """
 
@@ -29,7 +29,7 @@ class Terms(NamedTuple):
         return self.exclusive or bool(self.apart_from)
 
     def at_odds(self, other: Terms) -> bool:
-        """Whether these two may not stand on one leaf; it is the same from both sides."""
+        """Whether these two must not share a leaf; symmetric."""
         if self.project == other.project or not self.project or not other.project:
             return False
         return (
@@ -51,7 +51,7 @@ def crossing(nodes: Mapping[Leaf, int], gbps: int) -> dict[Leaf, int]:
 
 
 class Load(NamedTuple, Generic[Leaf]):
-    """From `start` (included) to `end` (excluded) the uplinks of these leaves carry so much; Gb/s, below 0: less."""
+    """What the uplinks of these leaves carry from `start` (included) to `end` (excluded); Gb/s, below 0: less."""
 
     start: float
     end: float
@@ -59,10 +59,10 @@ class Load(NamedTuple, Generic[Leaf]):
 
 
 def peak(loads: Iterable[Load[Leaf]], start: float) -> dict[Leaf, int]:
-    """Leaf -> the most Gb/s that these come to at any one moment from `start`.
+    """Leaf -> the highest sum of these at any moment from `start`, in Gb/s.
 
-    Two that follow each other never count together: else an order that was promised beside both would not be let in
-    when its time has come.
+    Two consecutive ones never add up: otherwise an order booked next to both would not be admitted when its time
+    comes.
     """
     steps: dict[float, dict[Leaf, int]] = {}
     for load in loads:

@@ -1,6 +1,6 @@
-"""Slots: a shared host has room for so many servers, and an order takes a slot of it, not the host.
+"""Slots: a shared host takes a number of servers, and an order gets a slot of it, not the host.
 
-A slot is held and promised like a node, under a name that no node can have: `host/<node>/<number>`.
+A slot is held and booked like a node, under a name that no node can have: `host/<node>/<number>`.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ def slot(host: str, number: int) -> str:
 
 
 def is_slot(name: str) -> bool:
-    """Whether this is a slot of a shared host, and not a node or a machine that a pod has alone."""
+    """Whether this is a slot of a shared host, and not a whole node or machine."""
     return name.startswith(HOST)

@@ -1,4 +1,4 @@
-"""The best leaves of a pool: one leaf in a few operations, several without a scan wherever that is provably exact."""
+"""The best leaves of a pool: a single leaf in a few operations, several without a scan where that is provably exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.planning.place.swaps import swapped
 
 
 def one_leaf(pool: Pool, need: int) -> int | None:
-    """The tightest leaf for `need`; of equals a broken one, in the fullest block, first in tree order."""
+    """The tightest leaf for `need`; of equals a partly used one, in the fullest block, first in tree order."""
     above = pool.levels >> (2 * need)
     if not above:
         return None
@@ -24,7 +24,7 @@ def one_leaf(pool: Pool, need: int) -> int | None:
 
 
 def next_leaf(pool: Pool, leaf: int) -> int:
-    """The leaf that comes after this one by the same rule; -1 if there is none."""
+    """The runner-up of this leaf by the same rule; -1 if there is none."""
     starts, bucket, room, block = pool.block_start, pool.bucket, pool.free[leaf], pool.block_of[leaf]
     level = 2 * room + (room == pool.full[leaf])
     bits = bucket[block][level] ^ (1 << (leaf - starts[block]))
@@ -167,7 +167,7 @@ def _tightest(pool: Pool, blocks: Sequence[int], leaves: int, need: int) -> list
 
 
 def _pair(pool: Pool, blocks: Sequence[int], need: int) -> list[int] | None:
-    """The same for two leaves, told from the rooms that there are."""
+    """The same for two leaves, from the existing counts of free units."""
     least, best = 1 << 60, (0, 0)
     for block in blocks:
         if sum(pool.sorted_rooms(block)[-2:]) >= need:
@@ -180,7 +180,7 @@ def _pair(pool: Pool, blocks: Sequence[int], need: int) -> list[int] | None:
 
 
 def _anywhere(pool: Pool, need: int, leaves: int) -> list[int]:
-    """`leaves` leaves, whatever their blocks, that leave least over."""
+    """`leaves` leaves with the least leftover, in any blocks."""
     least = need - pool.most(leaves - 1)
     members = [leaf for key in pool.ranked for leaf in _useful(pool, key % pool.blocks, least)]
     picked = least_leftover([(True, members)], pool.most_roomy, need, [(0, leaves)])
@@ -195,7 +195,7 @@ def _over_blocks(
     blocks = [key % pool.blocks for key in pool.ranked if key >= pool.blocks]
     first: tuple[int, int] | None = None
     if not home:
-        # No set has fewer leaves than `fewest`, nor fewer blocks than have the room: mostly both can be had.
+        # No set has fewer leaves than `fewest`, nor fewer blocks than can hold it: usually both minima are possible.
         first = max(2, _fewest_blocks(pool, blocks, need)), fewest
         cost = LEAF * fewest + beta * (first[0] - 1)
         if single is None or LEAF * single > cost:
@@ -206,7 +206,7 @@ def _over_blocks(
             first = None
     paid = [pool.prefix(p) for p in blocks if p not in home]
     free = [pool.prefix(p) for p in blocks if p in home]
-    extra = beta if home and not free else 0  # no pod of the order has room: the first new one isn't free
+    extra = beta if home and not free else 0  # no block of the order has room: the first new one isn't free
     for cost, shapes in cheapest_shapes(paid, free, need, beta, fewest, single):
         found = None if shapes == [first] else _of_shapes(pool, need, shapes, blocks, home)
         if found is not None:

@@ -1,8 +1,8 @@
-"""Topologies from elsewhere than a site: what discovery saw, UFM's links, a table of hosts.
+"""Topologies from sources other than a site: discovery, UFM's links, a table of hosts.
 
-Levels are read from the cables: a leaf has adapters on it, what is cabled to leaves is a spine, to spines a core, and
-so on. Leaves that reach each other through spines alone are one block, through cores too one hall, through what is
-above those one building. Leaves that a group of nodes has its rails on are one (`weft.planning.fabric.rails`).
+Levels are derived from the cables: a leaf has adapters, a switch connected to leaves is a spine, to spines a core, and
+so on. Leaves that reach each other through spines alone form a block, also through cores a hall, through anything above
+a building. Leaves that hold the rails of one group of nodes count as one (`weft.planning.fabric.rails`).
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def domains_of(
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Leaf -> its block, its hall, its building; `-` for all where there is no such level.
 
-    Ranks of switches that join nothing more than those below are no level; of a fabric with more levels than these,
-    the nearest are told, and what is beyond is the site.
+    Ranks of switches that connect no more than those below aren't a level; of a fabric with more levels, the lowest
+    are returned, and everything above is the site.
     """
     leaves = sorted(set(leaves), key=natural)
     beside: dict[str, set[str]] = {leaf: set() for leaf in leaves}
@@ -163,7 +163,7 @@ def domains_of(
         beside.setdefault(a, set()).add(b)
         beside.setdefault(b, set()).add(a)
     found: list[dict[str, str]] = []
-    inside = set(leaves)  # switches that may join leaves: one rank more at each level
+    inside = set(leaves)  # switches that may connect leaves: one rank more at each level
     below, before = len(leaves) + 1, 0
     while len(found) < len(_KINDS) and below > 1 and len(inside) > before:
         before = len(inside)
@@ -181,7 +181,7 @@ _KINDS = ("block", "hall", "building")
 
 
 def _joined(leaves: Sequence[str], beside: Mapping[str, set[str]], inside: set[str]) -> list[list[str]]:
-    """Leaves in groups: those that reach each other through these switches."""
+    """Leaves grouped by which reach each other through these switches."""
     groups: list[list[str]] = []
     seen: set[str] = set()
     for leaf in leaves:
@@ -204,7 +204,7 @@ def _host(description: str) -> tuple[str, str]:
 
 
 def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
-    """Names of switches; those that several have get their GUID with it."""
+    """Names of switches; duplicate ones with their GUID."""
     count: dict[str, int] = {}
     for name in switches.values():
         count[name] = count.get(name, 0) + 1
@@ -212,7 +212,7 @@ def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
 
 
 def _each_once(adapters: Mapping[_Id, str]) -> Mapping[_Id, str]:
-    """The same adapters; raises InputError if two have one description: their hosts can't be told apart."""
+    """The adapters; raises InputError if two have the same description: their hosts can't be told apart."""
     known: dict[str, _Id] = {}
     for guid, name in adapters.items():
         other = known.setdefault(name, guid)
@@ -231,7 +231,7 @@ class _End(NamedTuple):
 
     Attributes:
         rest: the adapter of a host.
-        guid: of the node; its name if UFM doesn't tell.
+        guid: of the node; its name if UFM doesn't give one.
     """
 
     kind: str

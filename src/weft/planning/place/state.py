@@ -1,4 +1,4 @@
-"""What the engine knows of each leaf and node, numbered once so that a decision works on integers alone."""
+"""What the engine knows about each leaf and node, numbered once so that decisions work on integers alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.planning.kept import kept
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What about a node never changes and decides whether an order can have it.
+    """What never changes about a node and decides whether it is eligible for an order.
 
     Attributes:
         hcas: adapters that are cabled to the fabric.
@@ -41,7 +41,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an order needs of each node; `boot` is that of `PlacementRequest`."""
+    """What an order needs from each node; `boot` is that of `PlacementRequest`."""
 
     cloud: str | None = None
     hcas: int = 1
@@ -73,17 +73,17 @@ class Kind:
         return None
 
     def surplus(self, traits: Traits) -> tuple[int, int, int]:
-        """What a node has beyond the order: (0 if one NUMA node has all that is wanted, accelerators, adapters)."""
+        """What a node has beyond the order: (0 if one NUMA node has everything required, accelerators, adapters)."""
         beyond = sum(n for _, n in traits.accelerators) - self.accelerators
         return self.is_part(traits) and not self.on_one_numa(traits), beyond, traits.hcas - self.hcas
 
     def is_part(self, traits: Traits) -> bool:
-        """Whether only some of the node's accelerators are wanted, so that it matters which."""
+        """Whether the order needs only some of the node's accelerators, so that it matters which."""
         has = dict(traits.accelerators).get(self.accelerator or "", 0)
         return bool(traits.numa) and 0 < self.accelerators < has
 
     def on_one_numa(self, traits: Traits) -> bool:
-        """Whether one NUMA node has the accelerators and the adapters that are wanted."""
+        """Whether one NUMA node has the required accelerators and adapters."""
         return any(
             dict(types).get(self.accelerator or "", 0) >= self.accelerators and hcas >= self.hcas
             for types, hcas in traits.numa
@@ -92,7 +92,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Numbers:
-    """The topology in numbers: node i stands on leaf `leaf_of[i]` with bit `bit[i]`.
+    """The topology in numbers: node i is on leaf `leaf_of[i]` with bit `bit[i]`.
 
     Attributes:
         nodes: names in tree order.
@@ -137,7 +137,7 @@ class Numbers:
         return found
 
     def masks(self, nodes: Iterable[str]) -> dict[int, int]:
-        """Leaf -> bits of these nodes; names that the topology doesn't have are passed over."""
+        """Leaf -> bits of these nodes; names unknown to the topology are ignored."""
         found: dict[int, int] = {}
         for node in nodes:
             leaf = self.leaf_of.get(node)
@@ -147,7 +147,7 @@ class Numbers:
 
 
 def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
-    """The traits of each of the site's nodes that stands on the fabric."""
+    """The traits of each of the site's nodes on the fabric."""
     return {
         node.name: Traits.of(node, len(topology.stands[node.name].rails), topology.fabric)
         for node in site.nodes
@@ -157,7 +157,7 @@ def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
 
 @kept
 def site_traits(site: Site, fabric: str) -> Mapping[str, Traits]:
-    """The same of a fabric, as the site has it cabled."""
+    """The same for a fabric, from the site's cabling."""
     return traits_of(site, Topology.of(site, fabric))
 
 

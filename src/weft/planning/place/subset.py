@@ -1,8 +1,8 @@
-"""The least leftover: which leaves, so many in so many blocks, have room for an order with least beyond it.
+"""The least leftover: which leaves, given their number and that of their blocks, hold an order with the least excess.
 
-A subset sum with one integer as a bitset of everything that can be reached: bit (q, j, d) says that some j leaves in
-q paid blocks fall short of j times the most roomy leaf by d units in all. Shortfalls are small where sums are large, so
-the integer stays short, and one leaf more is one shift for all q, j and d at once.
+A subset sum with one integer as a bitset of everything reachable: bit (q, j, d) says that some j leaves in q paid
+blocks fall short of j times the roomiest leaf by d units in total. Shortfalls are small where sums are large, so the
+integer stays short, and adding a leaf is one shift for all q, j and d at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def least_leftover(
 ) -> tuple[int, list[int]] | None:
     """(leftover, leaves) whose room is at least `need` and as near to it as any of these shapes allows.
 
-    None if no set of these shapes has the room. A set with nothing left over is taken as soon as it is seen.
+    None if no set of these shapes has the room. A set without leftover is taken as soon as it is found.
 
     Args:
         blocks: whether it is free of charge, and its leaves; earlier blocks and leaves are preferred.
@@ -74,7 +74,7 @@ class _Layout:
         self.width, self.most = width, most
         self._plane = plane = rows * width
         self._inside = (1 << blocks * plane) - 1
-        # A bit at the beginning of each row but the last of every q: nothing is added to a full row.
+        # A bit at the start of each row but the last of every q: nothing is added to a full row.
         row = ((1 << (rows - 1) * width) - 1) // ((1 << width) - 1)
         self._starts = row * (((1 << (blocks + 1) * plane) - 1) // ((1 << plane) - 1))
         self._keep: dict[int, int] = {}
@@ -83,7 +83,7 @@ class _Layout:
         return q * self._plane + j * self.width + d
 
     def run(self, blocks: Iterable[tuple[bool, Leaves]], exact: int) -> tuple[int, list[_Step]]:
-        """Everything that can be reached, and how, up to the first hit of `exact`."""
+        """Everything reachable, and how, up to the first hit of `exact`."""
         most, width, keep = self.most, self.width, self._keep
         reached = 1
         history: list[_Step] = []

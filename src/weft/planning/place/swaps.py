@@ -1,9 +1,9 @@
-"""The least leftover without a search, wherever one leaf exchanged for another proves it.
+"""The least leftover without a search, where exchanging one leaf for another proves it.
 
-The most roomy leaves of some blocks have the most room that so many leaves of them can have. Any other set comes from
-it by exchanges of a leaf in it for one outside, and each makes the sum less by the difference of their rooms. What sums
-of differences don't reach, no set reaches; what one difference does, one exchange does. Only where two or more
-exchanges might do better, the search (`weft.planning.place.subset`) is asked.
+The roomiest leaves of some blocks have the most room that this many of their leaves can have. Any other set results
+from exchanging leaves in it for others, and each exchange reduces the sum by the difference of their rooms. What no sum
+of differences reaches, no set reaches; what one difference reaches, one exchange does. Only where two or more exchanges
+might do better, a search is needed (`weft.planning.place.subset`).
 """
 
 from __future__ import annotations

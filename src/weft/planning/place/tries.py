@@ -1,4 +1,4 @@
-"""Whether an order that was refused would fit if something were otherwise: filtered once, then counted by leaf."""
+"""Whether a refused order would fit if something were different: filtered once, then counted by leaf."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tries:
     ) -> None:
         self._site, self._topology, self._occupancy, self._decides = site, topology, occupancy, decides
         terms = filters.terms_of(request)
-        # What is asked instead is always less, so nobody else can be at odds with it.
+        # The alternative always asks for less, so nobody else can conflict with it.
         self._at_odds = [n for n in occupancy.neighbours if terms.at_odds(filters.terms_of(n))]
         self._passing: dict[tuple[object, ...], _Passing] = {}
 
@@ -50,13 +50,13 @@ class Tries:
         """Whether the changed request fits.
 
         Args:
-            then: what can't be had then: as now, but that fewer nodes may be in quarantine.
-            gone: pods that have given everything back.
+            then: what is unavailable then: as now, except that fewer nodes may be in quarantine.
+            gone: pods that have returned everything.
         """
         passing, topology = self._pass(changed), self._topology
         at_odds = [n for n in self._at_odds if n.pod not in gone]
         closed = filters.closed_leaves(filters.terms_of(changed), topology, at_odds) if at_odds else {}
-        # Preferences refuse nothing, and spares are had like other nodes.
+        # Preferences refuse nothing, and spares are taken like other nodes.
         gang = changed.model_copy(
             update={"count": changed.count + changed.spare, "spare": 0, "preferences": ()}
         )

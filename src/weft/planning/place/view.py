@@ -1,4 +1,4 @@
-"""The site as one kind of order sees it: which nodes could ever serve it, and the pool of those that are free."""
+"""The site as one kind of order sees it: which nodes could serve it, and the pool of those that are free."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """What makes one view differ from another: the kind of node, slices, and whose dedicated leaves it may use."""
+    """What distinguishes views: the kind of node, slices, and whose dedicated leaves may be used."""
 
     kind: Kind
     slice: int = 1
@@ -31,7 +31,7 @@ class Reports:
     """What filters removed whose result doesn't depend on the order, until that changes.
 
     Attributes:
-        fixed: of each filter, with examples.
+        fixed: by each filter, with examples.
         healthy: how many nodes passed them.
     """
 
@@ -43,7 +43,7 @@ class Reports:
         self._and_busy: dict[int, tuple[FilterReport, ...]] = {}
 
     def and_busy(self, free: int) -> tuple[FilterReport, ...]:
-        """The same and what the filter `busy` leaves; the last thousand are kept, since they come again and again."""
+        """The same, and what the filter `busy` leaves; the last thousand results are cached."""
         found = self._and_busy.get(free)
         if found is None:
             if len(self._and_busy) >= KEPT:
@@ -57,7 +57,7 @@ class View:
     """A pool for one lens, with what its filters removed.
 
     Attributes:
-        mask: by leaf, the nodes that could ever serve, dedicated leaves of others left out.
+        mask: by leaf, the nodes that could serve, without dedicated leaves of others.
         eligible: how many these are.
         reports: what each filter removed whose result doesn't depend on the order.
         free: nodes of a view of slices that are available; its pool counts only whole slices.
@@ -154,7 +154,7 @@ class View:
         self.reports = Reports(tuple(reports), left)
 
     def refresh(self, leaf: int, available: int, away: Iterable[str]) -> None:
-        """These nodes of the leaf are available now, from which these projects are kept away."""
+        """Set the leaf's available nodes, and the projects that are kept away from it."""
         size, pool = self.lens.slice, self.pool
         count = (available & self.mask[leaf]).bit_count()
         if size > 1:
@@ -166,11 +166,11 @@ class View:
         pool.set(leaf, count)
 
     def keep_away(self, project: str, leaf: int, sign: int) -> None:
-        """A project is kept away from the leaf from now (1), or no more (-1)."""
+        """Keep a project away from the leaf (1), or no longer (-1)."""
         self.away[project] = self.away.get(project, 0) + sign * self.pool.free[leaf]
 
     def tier(self, leaf: int, bit: int) -> int:
-        """How many kinds of node fit the order better than this one."""
+        """How many kinds of nodes fit the order better than this one."""
         return next(i for i, tier in enumerate(self._tiers) if tier[leaf] & bit)
 
     def take(self, leaf: int, available: int, units: int) -> int:

@@ -1,8 +1,8 @@
-"""The exact optimum where costs are not alike for all nodes: preferences, halls and buildings, what uplinks carry.
+"""The exact optimum where nodes have different costs: preferences, halls and buildings, uplinks.
 
-A dynamic programme over the tree, counted in units: for each number of units the least (cost, leftover) that the leaves
-seen so far can give. Opening a domain costs its level's weight once, a leaf `LEAF`, each unit its own preference. It
-looks at every leaf, so it is taken only for orders that the quick ways can't prove the optimum of.
+A dynamic program over the tree, counted in units: for each number of units the least (cost, leftover) that the leaves
+so far can give. Opening a domain costs its level's weight once, a leaf `LEAF`, each unit its own preference. It visits
+every leaf, so it is used only for orders for which the quick ways can't prove the optimum.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Part:
     """What one leaf has for this order.
 
     Attributes:
-        path: numbers of the domains it is in, the outermost first: building, hall, block.
+        path: numbers of its domains, the outermost first: building, hall, block.
         free: units (nodes, or slices) that the order could have.
-        costs: what each of them costs, in thousandths of a leaf, the cheapest first; empty: nothing.
+        costs: of each of them, in thousandths of a leaf, the cheapest first; empty: nothing.
         stays: units of the order's pod that are on it already: it and its domains cost nothing.
         limit: units that its uplinks can carry to other leaves; None: no limit.
     """
@@ -65,7 +65,7 @@ def weigh(
     """The best leaves for `need` units, or None.
 
     Args:
-        parts: in tree order; those on which nodes stay too, even if nothing is free on them.
+        parts: in tree order, including those on which nodes stay, even if nothing is free on them.
         weights: of a building, a hall and a block, in thousandths of a leaf: one for each domain of a path.
     """
     if required == "node" and (need > 1 or any(p.stays for p in parts)):
@@ -84,7 +84,7 @@ def weigh(
 
 
 def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
-    """The domains of a level, as their leaves; only the one with the nodes that stay, none if they are in several."""
+    """The domains of a level, as their leaves; only the one with the nodes that stay; none if they are in several."""
     depth = {"node": 0, "leaf": 0, "block": 0, "hall": 1, "building": 2}.get(level)
 
     def domain(part: Part) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
 
 
 class _Table:
-    """The dynamic programme over some leaves; a value is cost · scale + leftover."""
+    """The dynamic program over some leaves; a value is cost · scale + leftover."""
 
     def __init__(self, parts: Sequence[Part], need: int, weights: Sequence[int]) -> None:
         self._weights = weights
@@ -137,7 +137,7 @@ class _Table:
         most = min(part.free, self._need)
         prefix = list(accumulate(part.costs[:most], initial=0)) if part.costs else [0] * (most + 1)
         leaf = 0 if part.stays else LEAF
-        steps = np.full(most, NEVER, np.int64)  # by units taken, the most first
+        steps = np.full(most, NEVER, np.int64)  # by units taken, most first
         for units in range(1, most + 1):
             here = units + part.stays
             if part.limit is None or min(here, self._total - here) <= part.limit:
@@ -170,7 +170,7 @@ class _Table:
         return Weighed(tuple(sorted(takes)), cost, preferences, leftover)
 
     def _opened(self, at: int) -> int:
-        """Where the domain that is closed here was opened."""
+        """Where the domain that ends here was opened."""
         depth = 0
         while True:
             part, choice = self._log[at]

@@ -1,4 +1,4 @@
-"""The engine's slow way: orders with preferences, guaranteed uplinks, or more than one hall to choose from."""
+"""The engine's slow path: orders with preferences, guaranteed uplinks, or more than one hall to choose from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.planning.place.weigh import Part, Weighed, weigh
 
 
 class Found(NamedTuple):
-    """What was weighed, and (leaf, bits) of the nodes."""
+    """The result of weighing, and (leaf, bits) of the nodes."""
 
     weighed: Weighed
     bits: tuple[tuple[int, int], ...]
@@ -145,7 +145,7 @@ class Weighing(Ledger):
         return {leaf for one in ask.preferences for leaf in self._masks(one)}
 
     def preferring(self, nodes: Mapping[int, int], cost: int) -> Preferred:
-        """A preference for exactly these nodes: leaf -> bits."""
+        """A preference for exactly these nodes; leaf -> bits."""
         name = " ".join(f"{leaf}:{bits:x}" for leaf, bits in sorted(nodes.items()))
         if self._about is None:
             self._about = {}
@@ -153,7 +153,7 @@ class Weighing(Ledger):
         return Preferred("nodes", name, cost)
 
     def _masks(self, one: Preferred) -> dict[int, int]:
-        """Leaf -> nodes that a preference is about; looked for once."""
+        """Leaf -> nodes that a preference applies to; computed once."""
         if self._about is None:
             self._about = {}
         found = self._about.get((one.kind, one.name))

@@ -1,4 +1,4 @@
-"""For a refusal: the smallest single changes that would make the order fit now, each proved by deciding again."""
+"""For a refusal: the smallest single changes that would make the order fit now, each proved by another decision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_PODS_TRIED = 50
 
 
 class Fits(Protocol):
-    """Whether a changed request fits a changed occupancy, once the pods that are gone have given everything back."""
+    """Whether a changed request fits a changed occupancy, after the pods that are gone have returned everything."""
 
     def __call__(self, changed: PlacementRequest, then: Occupancy, gone: Collection[str] = ()) -> bool: ...
 
@@ -21,10 +21,10 @@ class Fits(Protocol):
 def smallest_changes(
     request: PlacementRequest, occupancy: Occupancy, fits: Fits, levels: Sequence[Level]
 ) -> tuple[str, ...]:
-    """One sentence a change: fewer nodes, a weaker level, smaller slices, fewer HCAs, nothing excluded, a pod's end.
+    """One sentence per change: fewer nodes, a weaker level, smaller slices, fewer HCAs, nothing excluded, a pod's end.
 
     Args:
-        levels: those that the fabric has, the nearest first.
+        levels: of the fabric, the nearest first.
     """
     found = (
         _fewer_nodes(request, occupancy, fits),
@@ -64,7 +64,7 @@ def _weaker_level(
 
 
 def _smaller_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    """The largest groups inside a leaf that would do."""
+    """The largest slices that would fit."""
     for size in range(request.slice - 1, 0, -1):
         whole = request.count % size == 0 and request.spare % size == 0
         if whole and fits(request.model_copy(update={"slice": size}), occupancy):
@@ -96,7 +96,7 @@ def _less_bandwidth(request: PlacementRequest, occupancy: Occupancy, fits: Fits)
 
 
 def _beside_others(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    """Leaves shared with those whom the order keeps away from."""
+    """Sharing leaves with the projects that the order keeps away from."""
     if request.exclusive and fits(request.model_copy(update={"exclusive": False}), occupancy):
         return "locality.exclusive: false instead of true"
     if not request.apart_from or request.exclusive:
@@ -141,7 +141,7 @@ def _without_quarantine(request: PlacementRequest, occupancy: Occupancy, fits: F
 
 
 def _after_release(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    """The smallest pod whose end makes room."""
+    """The smallest pod whose end would make the order fit."""
     held: dict[str, int] = {}
     for pod in occupancy.busy.values():
         held[pod] = held.get(pod, 0) + 1
