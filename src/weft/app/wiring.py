@@ -34,6 +34,8 @@ from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.store import Store
 from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.tenantkeeper import TenantKeeper, tenant_network
+from weft.engine.wants import Wants
 from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, PermanentError
@@ -117,7 +119,10 @@ class Parts:
 
     def worker(self) -> Worker:
         loop = LoopSettings(pods_at_once=self.settings.workers)
-        reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
+        wants: Wants = {"network": tenant_network(self.store.database)}
+        reconciler = Reconciler(
+            self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop, wants
+        )
         dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
@@ -151,7 +156,10 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         clock, sweeps = DatabaseClock(database), SweepSettings(every=settings.sweep_every)
         sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
         retention = Retention(database, keeper.site, pulse=pulse)
+        tenants = TenantKeeper(database, keeper.world, keeper.site, pulse)
         if settings.worker:
+            listener.add_follower(tenants)
+            tenants.start()
             fabrics.start()
             sweeper.start()
             retention.start()
@@ -162,6 +170,7 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
                 retention.stop()
                 sweeper.stop()
                 fabrics.stop()
+                tenants.stop()
             keeper.close()
     finally:
         listener.close()

@@ -35,7 +35,7 @@ class Periodic:
     ) -> None:
         self._name, self._turn, self._pulse, self._limit = name, turn, pulse, limit
         self._pause, self._again, self._defect = first, again, defect
-        self._stop = threading.Event()
+        self.stopped, self._hurried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -43,12 +43,21 @@ class Periodic:
 
     def stop(self, timeout: float = 5.0) -> None:
         """Begin no further turn; one under way ends with the process, and must be safe to cut anywhere."""
-        self._stop.set()
+        self.stopped.set()
+        self._hurried.set()
         self._thread.join(timeout)
+
+    def hurry(self) -> None:
+        """Begin the next turn now, or right after the one under way."""
+        self._hurried.set()
 
     def _run(self) -> None:
         self._pulse.turn(self._name, self._limit)
-        while not self._stop.wait(self._pause):
+        while True:
+            self._hurried.wait(self._pause)
+            self._hurried.clear()
+            if self.stopped.is_set():
+                return
             try:
                 self._pause = self._turn()
             except WeftError as error:

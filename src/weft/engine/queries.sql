@@ -1098,3 +1098,55 @@ INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(node
 
 -- name: given_back
 SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY id;
+
+-- name: tenant_networks
+-- Live owners of kind network with what was last read of them; `wanted`: absent if they are being released.
+SELECT t.*, o.wanted, o.name FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE t.cloud = %(cloud)s AND t.fabric = %(fabric)s AND o.state <> 'RELEASED' ORDER BY t.network_id;
+
+-- name: tenant_network_places
+-- Where live ones are that aren't being released.
+SELECT DISTINCT t.cloud, t.fabric FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
+
+-- name: tenant_network
+SELECT * FROM tenant_network WHERE owner_id = %(owner_id)s;
+
+-- name: insert_tenant_network
+INSERT INTO tenant_network (owner_id, cloud, fabric, network_id, document, read_at, ports_in, waiting, out, waits_since)
+VALUES (%(owner_id)s, %(cloud)s, %(fabric)s, %(network_id)s, %(document)s, %(at)s, %(in)s, %(waiting)s, %(out)s,
+    %(waits_since)s);
+
+-- name: set_tenant_network
+-- Unless another worker's reading began later; no row then.
+UPDATE tenant_network SET document = %(document)s, read_at = %(at)s, ports_in = %(in)s, waiting = %(waiting)s,
+    out = %(out)s, waits_since = %(waits_since)s
+WHERE owner_id = %(owner_id)s AND read_at < %(at)s RETURNING owner_id;
+
+-- name: read_tenant_networks
+-- They were seen to be as they were.
+UPDATE tenant_network SET read_at = greatest(read_at, %(at)s) WHERE owner_id = ANY(%(owners)s);
+
+-- name: networks_of_weft
+-- Networks in a cloud that live owners have, or are about to have: id, or null while it isn't known, and number.
+SELECT r.outside_id AS id, (r.document -> 'spec' ->> 'segment')::integer AS number
+FROM resource r JOIN owner o ON o.id = r.owner_id
+WHERE r.kind = 'network' AND r.document ->> 'where' = %(cloud)s AND o.state <> 'RELEASED' AND r.state <> 'absent';
+
+-- name: nodes_of_pods
+SELECT node, whole FROM node_hold;
+
+-- name: count_tenant_ports
+SELECT count(*) AS networks, coalesce(sum(t.ports_in), 0) AS ports_in, coalesce(sum(t.waiting), 0) AS waiting,
+    coalesce(sum(t.out), 0) AS out, extract(epoch FROM now() - min(t.waits_since))::float8 AS oldest,
+    extract(epoch FROM now() - min(t.read_at))::float8 AS unread
+FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
+
+-- name: tell_tenant_networks
+-- The cloud has said that something changed: whoever keeps tenants' networks looks.
+SELECT pg_notify('weft_event', 'tenant networks');
+
+-- name: prune_tenant_networks
+DELETE FROM tenant_network WHERE owner_id IN (
+    SELECT t.owner_id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s LIMIT %(limit)s);

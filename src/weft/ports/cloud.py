@@ -12,6 +12,7 @@ from weft.model.resources import Graph
 from weft.model.site import Flavor
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
+from weft.ports.tenantnetworks import TenantNetworks
 from weft.ports.witness import Witnesses
 
 
@@ -61,7 +62,7 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Networks, Witnesses, Protocol):
+class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, Protocol):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from weft.model.errors import TemporaryError
 from weft.model.resources import Kind
 from weft.ports.networks import OnNetwork
+from weft.ports.tenantnetworks import TenantNetwork, TenantPort
 from weft.testing.cloud_state import Thing
 from weft.testing.cloud_store import CloudStore
 
 
 class FakeNetworks(CloudStore):
-    """`Networks`."""
+    """`Networks` and `TenantNetworks`."""
 
     def share(self, network: Thing, project: str) -> None:
         """Share a network with another project, as its owner."""
@@ -62,6 +63,32 @@ class FakeNetworks(CloudStore):
                 if outcome.error is not None:
                     raise outcome.error
 
+    def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
+        self._call("tenant networks", None)
+        found = [t for t in self.things(Kind.NETWORK) if t.fields.get("physical_network") == physical_network]
+        return [self._tenants(t) for t in sorted(found, key=lambda t: t.id)]
+
+    def is_gone(self, network: str) -> bool:
+        self._call("tenant networks", None)
+        return not any(t.id == network for t in self.things(Kind.NETWORK))
+
+    def port_now(self, port: str) -> TenantPort | None:
+        self._call("tenant networks", None)
+        return next((_tenant_port(t) for t in self.things(Kind.PORT) if t.id == port), None)
+
+    def _tenants(self, network: Thing) -> TenantNetwork:
+        number = network.fields["segment"]
+        assert isinstance(number, int)
+        ports = [_tenant_port(p) for p in self._ports_on(network) if p.id not in self.unlisted]
+        return TenantNetwork(
+            network.id,
+            network.name,
+            network.project_id,
+            number,
+            tuple(sorted(ports, key=lambda p: p.id)),
+            network.mark,
+        )
+
     def _ports_on(self, network: Thing) -> list[Thing]:
         return [p for p in self.things(Kind.PORT) if p.fields.get("network") == network.id]
 
@@ -75,3 +102,16 @@ class FakeNetworks(CloudStore):
             if users
             else ""
         )
+
+
+def _tenant_port(port: Thing) -> TenantPort:
+    known = {**port.fields, **port.facts}
+
+    def text(*names: str) -> str:
+        return next((str(known[n]) for n in names if known.get(n)), "")
+
+    ids = known.get("client_ids", ())
+    assert isinstance(ids, tuple)
+    vif = text("vif_type") or "unbound"
+    mac, vnic, host = text("mac"), text("vnic_type"), text("bound_host")
+    return TenantPort(port.id, port.name, mac, vnic, vif, host, text("pci_slot"), tuple(map(str, ids)))

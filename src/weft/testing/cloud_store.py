@@ -35,6 +35,7 @@ class CloudStore:
 
     Attributes:
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
+        unlisted: ids of ports that a listing of tenants' networks omits although they exist.
         calls: `verb kind` -> number of calls that a real cloud would have received.
     """
 
@@ -53,6 +54,7 @@ class CloudStore:
         self.witnesses: dict[str, Witness] = {}
         self._sequence = 0
         self._lock = threading.RLock()
+        self.unlisted: set[str] = set()
         self._meanwhile: dict[str, Callable[[], object]] = {}
 
     def meanwhile(self, verb: str, work: Callable[[], object]) -> None:

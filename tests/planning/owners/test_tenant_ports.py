@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.smallsite import small_site
 from weft.model.fabric import Capabilities, Membership
+from weft.model.fabrictypes import FabricKind
 from weft.model.ids import format_guid
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site
@@ -21,6 +22,7 @@ from weft.planning.owners.tenantports import (
     plan_ports,
     segment_graph,
 )
+from weft.planning.site.fabrictypes import check_fabric_types
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
 
 UFM = Capabilities(virtual_functions=True)
@@ -148,7 +150,7 @@ def test_a_network_without_ports_has_no_members() -> None:
         (pf(vif_type="hostdev_physical", host=""), "not bound"),
         (bare(vif_type="binding_failed"), "could not bind"),
         (vf(vif_type="hostdev_physical"), "a direct port counts as hw_veb or ib_hostdev"),
-        (pf(vif_type="other"), "counts as hostdev_physical"),
+        (pf(vif_type="other"), "counts as hostdev_physical or ib_hostdev"),
         (vf(vif_type="ovs"), "bound as ovs"),
         (pf(host="elsewhere"), "host elsewhere is no node"),
         (pf(pci_slot=""), "has not said which PCI device"),
@@ -244,6 +246,11 @@ def test_what_can_not_be_read_is_not_put_in_and_not_taken_out() -> None:
 # -- client-ids -------------------------------------------------------------------------------------------------
 
 
+def test_what_waits_and_what_is_refused_are_told_apart() -> None:
+    silent = Around(silent="no master")
+    assert alone(pf(), around=silent).waits and not alone(pf(host=""), around=silent).waits
+
+
 @pytest.mark.parametrize(
     ("text", "guid"),
     [
@@ -269,3 +276,21 @@ def test_the_graph_is_one_segment_also_without_members() -> None:
     assert segment.spec == SegmentSpec(number=110, members=(Membership(port=PF0.port_id),))
     empty = segment_graph("1f0c9a3b-0000-4000-8000-000000000001", small_site(), "ib", 110, ())
     assert empty.resources[0].spec == SegmentSpec(number=110, members=())
+
+
+def test_a_number_outside_of_wefts_range_is_nobodys_partition() -> None:
+    (found,) = plan(network(pf(), number=300))[NET]
+    assert found.why == "the network's VLAN 300 is not within 101 to 226, which weft manages"
+    owner = "1f0c9a3b-0000-4000-8000-000000000001"
+    assert segment_graph(owner, small_site(), "ib", 300, ()).resources == ()
+
+
+def test_only_infiniband_serves_tenants_networks() -> None:
+    site = small_site()
+    for kind, wrong in (
+        (FabricKind.INFINIBAND, []),
+        (FabricKind.ETHERNET, [("fabrics", "ib", "tenant_networks")]),
+    ):
+        fabric = site.fabrics["ib"].model_copy(update={"type": kind, "tenant_networks": True})
+        found = check_fabric_types(site.model_copy(update={"fabrics": {"ib": fabric}}))
+        assert [path for path, _, _ in found if path[-1] == "tenant_networks"] == wrong

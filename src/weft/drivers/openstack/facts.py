@@ -14,6 +14,7 @@ from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
+from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
@@ -41,7 +42,7 @@ _NOVA = {
 }
 
 
-class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
+class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetworks, OpenStackWitness):
     """`CloudFacts`.
 
     Args:
@@ -51,6 +52,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackWitness):
     def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
         OpenStackOccupants.__init__(self, sessions)
         OpenStackNetworks.__init__(self, sessions)
+        OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
         self._external = external_network
         self._lookups = Lookups()

@@ -77,6 +77,11 @@ class Fabric(Document):
         description="P_Keys or VLANs that weft may allocate; each is also the segmentation id of a Neutron network."
     )
     manager: FabricManager = Field(description="What manages the fabric.")
+    tenant_networks: bool = Field(
+        default=False,
+        description="InfiniBand: networks that tenants create in Neutron on `physical_network` get a partition each, "
+        "with exactly the ports that Neutron has bound. Their VLANs must be within `segments`.",
+    )
 
     @property
     def words(self) -> FabricType:

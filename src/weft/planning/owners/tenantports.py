@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
 from weft.model.mark import outside_name
+from weft.model.ranges import Range
 from weft.model.resources import Graph, Resource, SegmentSpec
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.functions import adapter_at, guid_of, mac_of
@@ -26,7 +27,7 @@ from weft.ports.tenantnetworks import TenantNetwork, TenantPort
 
 _BOUND: Mapping[str, frozenset[str]] = {
     "direct": frozenset({"hw_veb", "ib_hostdev"}),
-    "direct-physical": frozenset({"hostdev_physical"}),
+    "direct-physical": frozenset({"hostdev_physical", "ib_hostdev"}),
     "baremetal": frozenset({"other"}),
 }
 """Type of port that has an adapter or a function -> types of binding under which it has it."""
@@ -62,6 +63,7 @@ class PlannedPort:
 
     Attributes:
         member: of the network's segment; None: it isn't to be one, and `why` says why not.
+        waits: it is to be one as soon as `why` is over.
         node: of the site that it is bound to; empty: none yet.
     """
 
@@ -69,6 +71,7 @@ class PlannedPort:
     member: Membership | None = None
     why: str = ""
     node: str = ""
+    waits: bool = False
 
 
 Planned = Mapping[str, tuple[PlannedPort, ...]]
@@ -85,7 +88,11 @@ def plan_ports(
     """
     nodes = {n.nova_host: n for n in site.nodes if _is_in(n, cloud, site)}
     own = _Resolver(site, fabric, can, nodes, around)
-    planned = {n.id: tuple(own.resolve(p) for p in n.ports if p.vnic_type in _BOUND) for n in networks}
+    mine = site.fabrics[fabric].segments
+    planned = {
+        n.id: tuple(own.resolve(p) if n.number in mine else _out_of_range(p, n.number, mine) for p in _of(n))
+        for n in networks
+    }
     planned = _without_twins(planned, around)
     number = {n.id: n.number for n in networks}
     return {
@@ -103,7 +110,12 @@ def members_of(ports: Iterable[PlannedPort]) -> tuple[Membership, ...]:
 def segment_graph(
     owner_id: str, site: Site, fabric: str, number: int, members: tuple[Membership, ...]
 ) -> Graph:
-    """All that weft makes for a network: its segment, which holds the number also while it has no members."""
+    """All that weft makes for a network: its segment, which holds the number also while it has no members.
+
+    Nothing for a number that isn't in weft's range.
+    """
+    if number not in site.fabrics[fabric].segments:
+        return Graph(resources=())
     spec = SegmentSpec(number=number, fabric_type=site.fabrics[fabric].type, members=members)
     name = outside_name(owner_id, SEGMENT)
     return Graph(resources=(Resource(key=SEGMENT, name=name, where=fabric, owner="site", spec=spec),))
@@ -183,6 +195,16 @@ class _Resolver:
         return Membership(port=format_guid(guid), behind=tuple(h.port_id for h in behind))
 
 
+def _of(network: TenantNetwork) -> Iterable[TenantPort]:
+    """Its ports that can have an adapter or a function."""
+    return (p for p in network.ports if p.vnic_type in _BOUND)
+
+
+def _out_of_range(port: TenantPort, number: int, mine: Range) -> PlannedPort:
+    why = f"the network's VLAN {number} is not within {mine.first} to {mine.last}, which weft manages"
+    return PlannedPort(port, why=why)
+
+
 def _unbound(port: TenantPort) -> str:
     """Why the cloud doesn't say that it has a device; empty: it does."""
     if port.vif_type == "binding_failed":
@@ -225,7 +247,7 @@ def _admitted(planned: PlannedPort, network: str, number: int, around: Around) -
     why = around.silent or (around.unread.get(member.port, "") if physical else "")
     if not why and around.numbers.get(member.port, frozenset()) - {number}:
         why = "its adapter has not left another partition yet"
-    return replace(planned, member=None, why=why) if why else planned
+    return replace(planned, member=None, why=why, waits=True) if why else planned
 
 
 def guid_of_client_id(text: str) -> int | None:

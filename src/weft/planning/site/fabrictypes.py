@@ -18,6 +18,9 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
             allowed = f"{' or '.join(DRIVERS[fabric.type])} on a fabric of type {fabric.type}"
             yield ("fabrics", name, "manager", "driver"), fabric.manager.driver, allowed
         yield from _ufm(name, fabric.manager)
+        if fabric.tenant_networks and fabric.type is not FabricKind.INFINIBAND:
+            allowed = "false: only InfiniBand fabrics serve tenants' own networks"
+            yield ("fabrics", name, "tenant_networks"), True, allowed
         if fabric.segments.last > fabric.words.last:
             allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
             yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed

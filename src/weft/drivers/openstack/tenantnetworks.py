@@ -1,0 +1,103 @@
+"""Networks on a fabric's physical network with their ports, across all projects, as Neutron has them now.
+
+Sources: Neutron's api-ref "Networks" (provider attributes), "Ports" (binding attributes: by default only for
+administrators and services), "extra_dhcp_opts"; Ironic 39, which names the option `61`, and networking-mlnx, which
+renames it `client-id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from weft.drivers.openstack.neutron import IDS_IN_A_URL
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Sessions
+from weft.model.errors import UnknownError
+from weft.model.mark import Mark
+from weft.ports.tenantnetworks import TenantNetwork, TenantPort
+
+_TYPE, _PLACE = "provider:network_type", "provider:physical_network"
+_NUMBER = "provider:segmentation_id"
+_NETWORK = ("id", "name", "project_id", "description", _TYPE, _PLACE, _NUMBER)
+_HOST, _VNIC, _VIF, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:vif_type", "binding:profile"
+_PORT = ("id", "name", "network_id", "mac_address", _HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts")
+_CLIENT_ID = ("client-id", "61")
+_POLICIES = (
+    "give weft's user the policies get_network:provider:* and get_port:binding:* (docs/operating-roles.md)"
+)
+
+
+class OpenStackTenantNetworks:
+    """`TenantNetworks`. Thread-safe."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._tenants_of = sessions
+
+    def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
+        asked = f"list the networks of all projects on {physical_network}"
+        rows = self._tenants_of.own().network.listing(
+            asked, "/networks", "networks", {_PLACE: physical_network, "fields": _NETWORK}
+        )
+        _check_shown(asked, rows, (_TYPE, _PLACE, _NUMBER))
+        # One with several segments shows none here, and only administrators can create it.
+        mine = [r for r in rows if (r[_TYPE], r[_PLACE]) == ("vlan", physical_network) and r[_NUMBER]]
+        ports: dict[str, list[TenantPort]] = {r["id"]: [] for r in mine}
+        for network, port in self._tenants_ports(sorted(ports)):
+            ports[network].append(port)
+        return [_network(r, ports[r["id"]]) for r in sorted(mine, key=lambda r: str(r["id"]))]
+
+    def is_gone(self, network: str) -> bool:
+        asked = f"read network {network}"
+        own = self._tenants_of.own().network
+        return own.item_or_absent(asked, f"/networks/{network}", "network", network) is None
+
+    def port_now(self, port: str) -> TenantPort | None:
+        asked = f"read port {port}"
+        row = self._tenants_of.own().network.item_or_absent(asked, f"/ports/{port}", "port", port)
+        if row is None:
+            return None
+        _check_shown(asked, [row], _PORT)
+        return _port(row)
+
+    def _tenants_ports(self, networks: Sequence[str]) -> Iterable[tuple[str, TenantPort]]:
+        asked = "list the ports of tenants' networks"
+        for start in range(0, len(networks), IDS_IN_A_URL):
+            some = networks[start : start + IDS_IN_A_URL]
+            rows = self._tenants_of.own().network.listing(
+                asked, "/ports", "ports", {"network_id": some, "fields": _PORT}
+            )
+            _check_shown(asked, rows, _PORT)
+            yield from ((r["network_id"], _port(r)) for r in rows if r["network_id"] in some)
+
+
+def _check_shown(asked: str, rows: Iterable[Json], fields: Iterable[str]) -> None:
+    """Raise `UnknownError` if Neutron's policies hide what counts."""
+    if hidden := sorted({f for row in rows for f in fields if f not in row}):
+        raise UnknownError(asked, "network", f"Neutron doesn't show {', '.join(hidden)}", _POLICIES)
+
+
+def _network(row: Json, ports: Sequence[TenantPort]) -> TenantNetwork:
+    return TenantNetwork(
+        row["id"],
+        str(row["name"] or ""),
+        str(row["project_id"] or ""),
+        int(row[_NUMBER]),
+        tuple(sorted(ports, key=lambda p: p.id)),
+        Mark.parse(str(row["description"] or "")),
+    )
+
+
+def _port(row: Json) -> TenantPort:
+    profile, options = row[_PROFILE] or {}, row["extra_dhcp_opts"] or []
+    named = [cast(Json, o) for o in options if str(o.get("opt_name")) in _CLIENT_ID]
+    return TenantPort(
+        row["id"],
+        str(row["name"] or ""),
+        str(row["mac_address"] or ""),
+        str(row[_VNIC] or ""),
+        str(row[_VIF] or ""),
+        str(row[_HOST] or ""),
+        str(profile.get("pci_slot") or ""),
+        tuple(str(o.get("opt_value") or "") for o in named),
+    )

@@ -1,0 +1,245 @@
+"""One look at the networks that tenants made in a cloud on a fabric's physical network; what is new is written down.
+
+The cloud is read whole and is the only source: what a notice said, or didn't, makes no difference. Nothing is taken
+away because a listing omits it: the cloud must say of that very thing that it is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import read, written
+from weft.engine.ownerstore import make_owner
+from weft.engine.store import Store
+from weft.engine.world import World
+from weft.model.errors import ConflictError, WeftError
+from weft.model.fabric import Snapshot
+from weft.model.site import Site
+from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
+from weft.planning.owners.tenantports import Around, PlannedPort, plan_ports
+from weft.ports.tenantnetworks import TenantNetwork
+
+log = logging.getLogger(__name__)
+
+NOT_YET = "the fabric doesn't show it yet"
+BY = "weft"
+"""Who made an owner that nobody ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A network that weft already serves, or is about to serve no longer (`leaving`)."""
+
+    owner_id: UUID
+    served: ServedNetwork
+    leaving: bool
+
+    @classmethod
+    def of(cls, row: Row) -> _Known:
+        return cls(row["owner_id"], read(ServedNetwork, row["document"]), row["wanted"] == "absent")
+
+
+class TenantLook:
+    """See the module's docstring. For one look at one cloud and one fabric."""
+
+    def __init__(self, database: Database, world: World, site: Site, cloud: str, fabric: str) -> None:
+        self._database, self._world, self._site = database, world, site
+        self._cloud, self._fabric = cloud, fabric
+        self._words = site.fabrics[fabric].words
+        self._snapshot: Snapshot | None = None
+        self._silent = ""
+
+    def run(self) -> bool:
+        """Whether a port is on its way in. Raises `UnknownError` or `PermanentError` if the cloud can't be read."""
+        began = self._database.now()
+        facts = self._world.clouds[self._cloud]
+        listed = {n.id: n for n in facts.networks_on(self._site.fabrics[self._fabric].physical_network)}
+        with self._database.statement() as tx:
+            rows = tx.rows("tenant_networks", cloud=self._cloud, fabric=self._fabric)
+            ours = tx.rows("networks_of_weft", cloud=self._cloud)
+            nodes = tx.rows("nodes_of_pods")
+        known = {row["network_id"]: _Known.of(row) for row in rows}
+        for network in sorted(known.keys() - listed.keys()):
+            if not known[network].leaving and facts.is_gone(network):
+                message = f"network {network} was deleted in cloud {self._cloud}"
+                Store(self._database).release(known[network].owner_id, message)
+        tenants = [
+            self._complete(n, known.get(n.id)) for n in listed.values() if self._is_tenants(n, known, ours)
+        ]
+        self._read_fabric(tenants)
+        can = self._world.fabric(self._fabric).capabilities
+        around = self._around(known, nodes)
+        planned = plan_ports(self._site, self._cloud, self._fabric, can, tenants, around)
+        served = [self._served(n, planned[n.id], known.get(n.id), began) for n in tenants]
+        self._write(served, known, {n.id: n for n in tenants}, began)
+        return any(p.state is PortState.WAITING for s in served for p in s.ports)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _is_tenants(self, network: TenantNetwork, known: Mapping[str, _Known], ours: Sequence[Row]) -> bool:
+        """Whether weft didn't make it. Of what weft has an id of, a mark that a tenant wrote says nothing."""
+        if network.id in known:
+            return not known[network.id].leaving
+        mine = any(r["id"] == network.id or (r["id"] is None and r["number"] == network.number) for r in ours)
+        return not mine and (network.mark is None or network.mark.site != self._site.name)
+
+    def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork:
+        """With members that the listing omits, though the cloud still has them."""
+        shown = {p.id for p in network.ports}
+        missing = [p.id for p in known.served.ports if p.member and p.id not in shown] if known else []
+        facts = self._world.clouds[self._cloud]
+        late = [port for id_ in missing if (port := facts.port_now(id_)) is not None]
+        return replace(network, ports=(*network.ports, *late)) if late else network
+
+    def _read_fabric(self, tenants: Sequence[TenantNetwork]) -> None:
+        if not any(n.ports for n in tenants):
+            return
+        try:
+            self._snapshot = self._world.fabric(self._fabric).snapshot()
+        except WeftError as error:
+            self._silent = f"fabric {self._fabric} can't be read: {error}"
+
+    def _around(self, known: Mapping[str, _Known], nodes: Sequence[Row]) -> Around:
+        mine = self._site.fabrics[self._fabric].segments
+        ports = self._snapshot.ports if self._snapshot else {}
+        return Around(
+            {network: {m.port for m in one.served.members} for network, one in known.items()},
+            {port: frozenset(n for n in seen.numbers if n in mine) for port, seen in ports.items()},
+            {port: seen.unread for port, seen in ports.items() if seen.unread},
+            self._silent,
+            frozenset(r["node"] for r in nodes if r["whole"]),
+            frozenset(r["node"] for r in nodes if not r["whole"]),
+        )
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def _served(
+        self, network: TenantNetwork, planned: Sequence[PlannedPort], known: _Known | None, at: datetime
+    ) -> ServedNetwork:
+        before = {p.id: p for p in known.served.ports} if known else {}
+        same = known is not None and known.served.number == network.number
+        ports = tuple(
+            self._port(p, network.number, before.get(p.port.id) if same else None, at) for p in planned
+        )
+        return ServedNetwork(
+            cloud=self._cloud,
+            fabric=self._fabric,
+            network=network.id,
+            name=network.name,
+            number=network.number,
+            ports=ports,
+        )
+
+    def _port(self, planned: PlannedPort, number: int, before: ServedPort | None, at: datetime) -> ServedPort:
+        state, why = (PortState.WAITING if planned.waits else PortState.OUT), planned.why
+        if planned.member is not None:
+            inside = self._is_in(planned.member.port, number)
+            if inside is None:  # nobody knows: as it was
+                inside = before is not None and before.state is PortState.IN
+            state, why = (PortState.IN, "") if inside else (PortState.WAITING, self._silent or NOT_YET)
+        since = before.since if before is not None and before.state is state else at
+        return ServedPort(
+            id=planned.port.id,
+            name=planned.port.name,
+            vnic_type=planned.port.vnic_type,
+            host=planned.port.host,
+            member=planned.member,
+            state=state,
+            why=why,
+            since=since,
+        )
+
+    def _is_in(self, port: str, number: int) -> bool | None:
+        """Whether the fabric shows it in everywhere where it can be read; None: it wasn't read."""
+        if self._snapshot is None:
+            return None
+        seen = self._snapshot.ports.get(port)
+        return bool(seen and not seen.unread and seen.places) and all(
+            number in place.numbers for place in (seen.places if seen else ())
+        )
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        served: Sequence[ServedNetwork],
+        known: Mapping[str, _Known],
+        networks: Mapping[str, TenantNetwork],
+        at: datetime,
+    ) -> None:
+        seen = [known[s.network].owner_id for s in served if s.network in known]
+        for one in served:
+            before = known.get(one.network)
+            if before is None:
+                self._begin(one, networks[one.network].project_id, at)
+            elif before.served != one:
+                self._change(before, one, at)
+        with self._database.statement() as tx:
+            tx.run("read_tenant_networks", owners=seen, at=at)
+
+    def _begin(self, served: ServedNetwork, project_id: str, at: datetime) -> None:
+        try:
+            with self._database.transaction() as tx:
+                owner = make_owner(tx, "network", self._site.name, project_id, served.network, BY)
+                tx.run("insert_tenant_network", owner_id=owner.id, **self._values(served, at))
+        except ConflictError:
+            log.info(
+                "network %s: another worker has just begun to serve it, or it is being released",
+                served.network,
+            )
+
+    def _change(self, before: _Known, served: ServedNetwork, at: datetime) -> None:
+        values = self._values(served, at)
+        with self._database.transaction() as tx:
+            if tx.row("set_tenant_network", owner_id=before.owner_id, **values) is None:
+                return  # another worker has read the cloud later
+            self._tell(tx, before, served)
+            if (before.served.members, before.served.number) != (served.members, served.number):
+                tx.run("wake_owner", id=before.owner_id)
+            tx.run("notify", owner_id=str(before.owner_id))
+
+    def _values(self, served: ServedNetwork, at: datetime) -> dict[str, object]:
+        def count(state: PortState) -> int:
+            return sum(p.state is state for p in served.ports)
+
+        waits = [p.since for p in served.ports if p.state is PortState.WAITING]
+        return {
+            "cloud": served.cloud,
+            "fabric": served.fabric,
+            "network_id": served.network,
+            "document": written(served),
+            "at": at,
+            "in": count(PortState.IN),
+            "waiting": count(PortState.WAITING),
+            "out": count(PortState.OUT),
+            "waits_since": min(waits, default=None),
+        }
+
+    def _tell(self, tx: Tx, before: _Known, served: ServedNetwork) -> None:
+        """An event of each port that is in now, or no longer."""
+        was = {p.id: p for p in before.served.ports}
+        now = {p.id: p for p in served.ports}
+        named = self._words.named(served.number)
+        told: list[str] = []
+        for id_ in sorted(was.keys() | now.keys()):
+            inside = id_ in now and now[id_].state is PortState.IN
+            if inside == (id_ in was and was[id_].state is PortState.IN):
+                continue
+            if inside:
+                told.append(f"port {id_} on host {now[id_].host} is in {named}")
+            else:
+                why = now[id_].why if id_ in now else "it was deleted"
+                told.append(f"port {id_} is no longer in {named}: {why}")
+        at = tx.now()
+        tx.many(
+            "insert_event",
+            [
+                {"owner_id": before.owner_id, "at": at, "type": "port", "message": m, "key": None}
+                for m in told
+            ],
+        )

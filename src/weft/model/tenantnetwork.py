@@ -1,0 +1,54 @@
+"""A network that a tenant created in Neutron on a fabric's physical network, as weft last read it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.fabric import Membership
+
+
+class PortState(StrEnum):
+    """Whether a port's adapter is in its network's segment."""
+
+    IN = "in"
+    """It was read from the fabric that it is."""
+    WAITING = "waiting"
+    """It belongs in, and isn't there yet."""
+    OUT = "out"
+    """It doesn't belong in: `why` says why not."""
+
+
+class ServedPort(Document):
+    """A port with an adapter, or a function of one; others of a network don't concern the fabric."""
+
+    id: str = Field(description="Id in Neutron.")
+    name: str = Field(default="", description="Name in Neutron.")
+    vnic_type: str = Field(description="direct, direct-physical or baremetal.")
+    host: str = Field(default="", description="Host that Neutron has bound it to.")
+    member: Membership | None = Field(
+        default=None, description="Port of the fabric that belongs in the segment; null: none does."
+    )
+    state: PortState = PortState.OUT
+    why: str = Field(default="", description="Why it isn't in.")
+    since: datetime = Field(description="Since when it is in that state.")
+
+
+class ServedNetwork(Document):
+    """What is wanted of a network's segment, and what was read of it."""
+
+    cloud: str = Field(description="Cloud that it was created in.")
+    fabric: str = Field(description="Fabric that its segment is on.")
+    network: str = Field(description="Id in Neutron.")
+    name: str = Field(default="", description="Name in Neutron.")
+    number: int = Field(description="Its segmentation id, which is the segment's number.")
+    ports: tuple[ServedPort, ...] = Field(default=(), description="Sorted by id.")
+
+    @property
+    def members(self) -> tuple[Membership, ...]:
+        """Each once, sorted."""
+        found = {p.member.port: p.member for p in self.ports if p.member is not None}
+        return tuple(found[port] for port in sorted(found))

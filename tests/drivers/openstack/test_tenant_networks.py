@@ -1,0 +1,129 @@
+"""Tenants' networks are read whole or not at all: what Neutron hides or doesn't answer is never nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.model.errors import UnknownError
+from weft.ports.tenantnetworks import TenantPort
+
+NET = "00000000-aaaa-4000-8000-00000000000a"
+PORT = "00000000-bbbb-4000-8000-00000000000b"
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, OpenStackFacts]]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        yield cloud, OpenStackFacts(sessions)
+        sessions.close()
+
+
+def network(**more: Any) -> dict[str, Any]:
+    provider = {"network_type": "vlan", "physical_network": "ibnet", "segmentation_id": 1793}
+    row = {"id": NET, "name": "mine", "project_id": "team-b", "description": ""}
+    return {**row, **{f"provider:{k}": v for k, v in provider.items()}, **more}
+
+
+def port(**more: Any) -> dict[str, Any]:
+    binding = {"host_id": "gpu01", "vnic_type": "baremetal", "vif_type": "other", "profile": {}}
+    row = {
+        "id": PORT,
+        "name": "p",
+        "network_id": NET,
+        "mac_address": "7c:fe:90:29:26:52",
+        "extra_dhcp_opts": [],
+    }
+    return {**row, **{f"binding:{k}": v for k, v in binding.items()}, **more}
+
+
+def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    options = [
+        {"opt_name": "client-id", "opt_value": "ff:01", "ip_version": 4},
+        {"opt_name": "61", "opt_value": "ff:02", "ip_version": 4},
+        {"opt_name": "mtu", "opt_value": "2044", "ip_version": 4},
+    ]
+    profile = {"pci_slot": "0000:0c:00.0", "physical_network": "ibnet"}
+    tiny.things["networks"] = [network()]
+    tiny.things["ports"] = [port(extra_dhcp_opts=options, **{"binding:profile": profile})]
+    (found,) = facts.networks_on("ibnet")
+    assert (found.id, found.name, found.project_id, found.number, found.mark) == (
+        NET,
+        "mine",
+        "team-b",
+        1793,
+        None,
+    )
+    wanted = TenantPort(
+        PORT, "p", "7c:fe:90:29:26:52", "baremetal", "other", "gpu01", "0000:0c:00.0", ("ff:01", "ff:02")
+    )
+    assert found.ports == (wanted,) and facts.port_now(PORT) == wanted
+
+
+def test_networks_that_are_no_vlan_there_are_not_meant(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """A filter that Neutron ignored, a flat network, one of several segments."""
+    tiny, facts = cloud
+    other = network(id="1", **{"provider:physical_network": "physnet1"})
+    flat = network(id="2", **{"provider:network_type": "flat", "provider:segmentation_id": None})
+    many = network(
+        id="3", **{f"provider:{k}": None for k in ("network_type", "physical_network", "segmentation_id")}
+    )
+    tiny.things["networks"] = [other, flat, many, network()]
+    assert [n.id for n in facts.networks_on("ibnet")] == [NET]
+
+
+@pytest.mark.parametrize(
+    "field", ["binding:host_id", "binding:vif_type", "binding:profile", "extra_dhcp_opts"]
+)
+def test_a_port_that_policies_show_in_part_is_unknown(
+    cloud: tuple[TinyCloud, OpenStackFacts], field: str
+) -> None:
+    tiny, facts = cloud
+    row = port()
+    del row[field]
+    tiny.things["networks"], tiny.things["ports"] = [network()], [row]
+    with pytest.raises(UnknownError, match=field):
+        facts.networks_on("ibnet")
+    with pytest.raises(UnknownError, match=field):
+        facts.port_now(PORT)
+
+
+def test_networks_without_segments_shown_are_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    row = network()
+    del row["provider:segmentation_id"]
+    tiny.things["networks"] = [row]
+    with pytest.raises(UnknownError, match="get_network:provider"):
+        facts.networks_on("ibnet")
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(500, {}), Reply(200, {}), Reply(200, {"ports": None}), Reply(404, "gone", own=False)]
+)
+def test_no_answer_is_no_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply) -> None:
+    tiny, facts = cloud
+    tiny.things["networks"], tiny.things["ports"] = [network()], [port()]
+    tiny.lies = [("GET .*/ports.*", reply)]
+    with pytest.raises(UnknownError):
+        facts.networks_on("ibnet")
+
+
+def test_only_neutron_itself_says_that_something_is_gone(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    tiny.things["networks"], tiny.things["ports"] = [network()], [port()]
+    assert not facts.is_gone(NET)
+    tiny.things["networks"], tiny.things["ports"] = [], []
+    assert facts.is_gone(NET) and facts.port_now(PORT) is None
+    tiny.lies = [("GET .*/(ports|networks)/.*", Reply(404, "<html>proxy</html>", "text/html", own=False))]
+    with pytest.raises(UnknownError):
+        facts.is_gone(NET)
+    with pytest.raises(UnknownError):
+        facts.port_now(PORT)

@@ -1,0 +1,345 @@
+"""Networks that tenants made in Neutron: their ports are in exactly their segments, whatever Neutron says or omits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from datetime import timedelta
+
+import pytest
+
+from tests.engine.tenanthouse import TenantHouse
+from tests.engine.timehouse import make
+from weft.engine.database import Database
+from weft.engine.tenantkeeper import HINT, STALE, TenantKeeper, TenantSettings
+from weft.generate.receipts import verify
+from weft.model.errors import UnknownError
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.ranges import Range
+from weft.model.resources import Kind
+from weft.model.tenantnetwork import PortState
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[TenantHouse]:
+    house = TenantHouse(database, database_url)
+    yield house
+    house.close()
+
+
+# -- from Neutron to the wire -----------------------------------------------------------------------------------
+
+
+def test_a_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: TenantHouse) -> None:
+    """Owned by the network, in the accounts that pods have, audited, and released with proof."""
+    network = house.network()
+    house.cloud.add(Kind.PORT, "not-bound", "team-b", None, network=network.id, vnic_type="direct-physical")
+    port, number = house.adapter(network), house.free_number()
+    served = house.ready(network)
+    assert house.ports_in(number) == {house.guid()}
+    assert house.port(network, port).state is PortState.IN
+    assert [p.state for p in served.ports if p.id != port.id] == [PortState.OUT]
+    owner = house.owner(network)
+    assert (owner.project_id, owner.name) == ("team-b", network.id)
+    assert house.numbers() == {number: owner.owner}
+    assert house.events(owner, "port") == [f"port {port.id} on host gpu15 is in P_Key {number:#x}"]
+    assert house.service.audit(house.operator).findings == ()
+    house.cloud.lose(port)
+    house.cloud.lose(network)
+    house.look()
+    house.visit(owner, PodState.RELEASED)
+    signed = house.store.receipt(owner.id)
+    assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
+    assert signed.receipt.clean and not house.ports_in(number) and house.numbers() == {}
+    house.look()
+    assert house.owners() == []
+
+
+def test_a_network_without_ports_holds_its_number(house: TenantHouse) -> None:
+    network = house.network()
+    house.ready(network)
+    assert house.numbers() == {house.free_number(): house.owner(network).owner}
+    house.adapter(network)
+    house.ready(network)
+    assert house.ports_in(house.free_number()) == {house.guid()}
+
+
+def test_a_port_that_is_unbound_leaves_without_a_notice(house: TenantHouse) -> None:
+    """Host and client-id cleared in one update: the plugin never says a word of it."""
+    network = house.network()
+    port = house.adapter(network)
+    house.ready(network)
+    port.fields |= {"vif_type": "unbound", "bound_host": "", "pci_slot": None}
+    house.ready(network)
+    assert not house.ports_in(house.free_number())
+    seen = house.port(network, port)
+    assert (seen.state, seen.why) == (PortState.OUT, "it is not bound to a host")
+    assert house.events(house.owner(network), "port")[-1].endswith(
+        f"no longer in P_Key {house.free_number():#x}: it is not bound to a host"
+    )
+
+
+def test_what_hangs_on_the_wire_is_told_as_waiting(house: TenantHouse) -> None:
+    """Neutron says ACTIVE all the while: weft says itself when a port is in."""
+    network = house.network()
+    port = house.adapter(network)
+    for manager in house.fabric.managers:
+        manager.reachable = False
+    house.settle(network, 2)
+    seen = house.port(network, port)
+    assert seen.state is PortState.WAITING and "can't be read" in seen.why
+    for manager in house.fabric.managers:
+        manager.reachable = True
+    assert house.look() is True
+    seen = house.port(network, port)
+    assert (seen.state, seen.why) == (PortState.WAITING, "the fabric doesn't show it yet")
+    house.ready(network)
+    assert house.port(network, port).state is PortState.IN and house.look() is False
+
+
+# -- what Neutron omits -----------------------------------------------------------------------------------------
+
+
+def test_a_port_that_a_listing_omits_stays_until_neutron_says_that_it_is_gone(house: TenantHouse) -> None:
+    network = house.network()
+    port = house.adapter(network)
+    house.ready(network)
+    house.cloud.unlisted.add(port.id)
+    house.ready(network)
+    assert house.ports_in(house.free_number()) == {house.guid()}
+    house.cloud.lose(port)
+    house.ready(network)
+    assert not house.ports_in(house.free_number())
+
+
+def test_a_network_that_a_listing_omits_stays(house: TenantHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    monkeypatch.setattr(house.cloud, "networks_on", lambda physical_network: [])
+    house.settle(network)
+    assert house.owner(network).wanted == "present" and house.ports_in(house.free_number()) == {house.guid()}
+
+
+def test_a_cloud_that_does_not_answer_changes_nothing_and_is_unknown_after_a_while(
+    house: TenantHouse,
+) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    house.cloud.plant(Fault.UNREACHABLE, verb="tenant networks", times=None)
+    with pytest.raises(UnknownError):
+        house.look()
+    assert house.visit(house.owner(network)).state is PodState.READY
+    house.clock.sleep(STALE + 1)
+    owner = house.visit(house.owner(network))
+    assert owner.state is PodState.DEGRADED and "it was read last at" in owner.reason
+    assert house.ports_in(house.free_number()) == {house.guid()}
+    house.cloud.faults.clear()
+    house.ready(network)
+
+
+def test_one_place_that_is_silent_does_not_hide_the_errors_of_a_look(house: TenantHouse) -> None:
+    """A member that can't be read one by one either: the whole look is void, and nobody is taken out."""
+    network = house.network()
+    port = house.adapter(network)
+    house.ready(network)
+    house.cloud.unlisted.add(port.id)
+    house.cloud.lose(port)
+    listing = house.cloud.networks_on(house.site.fabrics["ib0"].physical_network)
+
+    def first(physical_network: str) -> object:
+        house.cloud.plant(Fault.UNREACHABLE, verb="tenant networks", times=1)
+        return listing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(house.cloud, "networks_on", first)
+        with pytest.raises(UnknownError):
+            house.look()
+    house.visit(house.owner(network))
+    assert house.ports_in(house.free_number()) == {house.guid()}
+
+
+# -- two networks -----------------------------------------------------------------------------------------------
+
+
+def test_an_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -> None:
+    """Nova gives it to the next server long before the fabric lets go of it."""
+    first, second = house.network("a", house.free_number(10)), house.network("b", house.free_number(11))
+    port = house.adapter(first)
+    house.ready(first)
+    house.ready(second)
+    house.cloud.lose(port)
+    house.adapter(second)
+    numbers = (house.free_number(10), house.free_number(11))
+    for _ in range(6):
+        house.look()
+        assert not house.ports_in(numbers[0]) & house.ports_in(numbers[1])
+        house.visit(house.owner(second))
+        assert not house.ports_in(numbers[0]) & house.ports_in(numbers[1])
+        house.visit(house.owner(first))
+    assert (house.ports_in(numbers[0]), house.ports_in(numbers[1])) == (set(), {house.guid()})
+    assert house.service.audit(house.operator).findings == ()
+
+
+def test_a_number_that_changes_is_another_partition(house: TenantHouse) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    network.fields["segment"] = house.free_number(20)
+    house.settle(network, 10)
+    assert house.owner(network).state is PodState.READY
+    assert not house.ports_in(house.free_number(10)) and house.ports_in(house.free_number(20)) == {
+        house.guid()
+    }
+    assert set(house.numbers()) == {house.free_number(20)}
+
+
+# -- pods beside them -------------------------------------------------------------------------------------------
+
+
+def test_networks_of_pods_are_not_tenants_own(house: TenantHouse) -> None:
+    """Neither while they are made (their id isn't known yet), nor after a tenant rewrote what they say."""
+    house.cloud.meanwhile("tenant networks", lambda: None)
+    pod = house.order()
+    for _ in range(12):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+        house.look()
+        assert house.owners() == []
+    pod = house.run(pod, PodState.READY)
+    for thing in house.cloud.things(Kind.NETWORK):
+        thing.mark = None
+    house.look()
+    assert house.owners() == []
+
+
+def test_an_order_is_never_given_a_tenants_number_nor_the_other_way_round(house: TenantHouse) -> None:
+    fabric = house.site.fabrics["ib0"]
+    narrow = fabric.model_copy(
+        update={"segments": Range(first=fabric.segments.last - 1, last=fabric.segments.last)}
+    )
+    house.apply(house.site.model_copy(update={"fabrics": {"ib0": narrow}}))
+    network = house.network(number=fabric.segments.last - 1)
+    house.ready(network)
+    pod = house.run(house.order(make("one", 1)), PodState.READY)
+    assert pod.plan.segment == fabric.segments.last
+    assert set(house.numbers()) == {fabric.segments.last - 1, fabric.segments.last}
+    # Neutron would never give it out twice; what says so all the same is not believed.
+    other = house.network("other", fabric.segments.last)
+    house.adapter(other)
+    before = house.ports_in(fabric.segments.last)
+    house.settle(other)
+    assert house.ports_in(fabric.segments.last) == before
+    assert "pod one has it" in house.owner(other).reason
+
+
+def test_a_node_that_a_pod_has_is_not_given_to_a_network(house: TenantHouse) -> None:
+    pod = house.run(house.order(), PodState.READY)
+    node = sorted(n.node for n in pod.plan.placement.nodes)[0]
+    network = house.network()
+    port = house.adapter(network, node)
+    house.ready(network)
+    assert not house.ports_in(house.free_number())
+    assert house.port(network, port).why == f"node {node} is a pod's"
+
+
+def test_a_mark_that_a_tenant_writes_on_its_network_changes_nothing(house: TenantHouse) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    network.mark = Mark("lab", Owner.pod("1f0c9a3b-0000-4000-8000-000000000001"), "network")
+    house.ready(network)
+    assert house.ports_in(house.free_number()) == {house.guid()}
+
+
+def test_a_number_outside_of_the_range_is_told_and_holds_nothing(house: TenantHouse) -> None:
+    network = house.network(number=house.site.fabrics["ib0"].segments.last + 1)
+    port = house.adapter(network)
+    house.ready(network)
+    assert "which weft manages" in house.port(network, port).why and house.numbers() == {}
+
+
+# -- begun and ended --------------------------------------------------------------------------------------------
+
+
+def test_a_site_that_serves_them_no_more_gives_all_back_and_may_again(house: TenantHouse) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    owner = house.owner(network)
+    house.serve(False)
+    house.look()
+    assert house.see(owner.id).wanted == "absent"
+    house.serve(True)
+    house.look()  # it is still on its way out
+    assert house.owners() == [owner.owner]
+    house.visit(owner, PodState.RELEASED)
+    assert not house.ports_in(house.free_number())
+    house.look()
+    house.ready(network)
+    assert house.owner(network).id != owner.id and house.ports_in(house.free_number()) == {house.guid()}
+
+
+def test_of_two_readings_the_one_that_began_later_counts(house: TenantHouse) -> None:
+    """Two workers look: the slower one has read an older state, and comes last."""
+    network = house.network()
+    port = house.adapter(network)
+    house.ready(network)
+
+    def other() -> None:
+        port.fields |= {"vif_type": "unbound", "bound_host": ""}
+        house.clock.sleep(1.0)
+        house.new_keeper().look()
+        port.fields |= {"vif_type": "hostdev_physical", "bound_host": "gpu15"}  # as the slow one has read it
+        port.name = "renamed"
+
+    house.clock.sleep(1.0)
+    house.cloud.meanwhile("tenant networks", other)
+    house.look()
+    assert house.port(network, port).state is PortState.OUT
+
+
+def test_a_hint_ends_the_pause_and_says_nothing_itself(house: TenantHouse) -> None:
+    looked = threading.Semaphore(0)
+
+    class Told(TenantKeeper):
+        def look(self) -> bool:
+            found = super().look()
+            looked.release()
+            return found
+
+    settings = TenantSettings(every=3600.0, soon=3600.0, pause=0.0)
+    keeper = Told(house.database, house.keeper.world, house.keeper.site, settings=settings)
+    house.listener.add_follower(keeper)
+    keeper.start()
+    try:
+        assert looked.acquire(timeout=30)
+        network = house.network()
+        house.adapter(network)
+        with house.database.transaction() as tx:
+            tx.run("tell_tenant_networks")
+        assert looked.acquire(timeout=30)
+        keeper.came("00000000-0000-4000-8000-000000000000")
+        keeper.came(HINT)
+        assert looked.acquire(timeout=30)
+        assert len(house.owners()) == 1
+    finally:
+        keeper.stop()
+
+
+def test_old_records_are_removed_with_the_tombstones(house: TenantHouse) -> None:
+    network = house.network()
+    house.ready(network)
+    owner = house.owner(network)
+    house.cloud.lose(network)
+    house.look()
+    house.visit(owner, PodState.RELEASED)
+    with house.database.transaction() as tx:
+        assert tx.run("prune_tenant_networks", before=tx.now(), limit=10) == 0
+        assert tx.run("prune_tenant_networks", before=tx.now() + timedelta(seconds=1), limit=10) == 1
