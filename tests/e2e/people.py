@@ -16,7 +16,7 @@ import openstack
 import openstack.connection
 import pytest
 
-from tests.e2e import typed
+from tests.helpers import forks
 from weftlab.lab import Lab
 
 POD = """\
@@ -71,8 +71,10 @@ class Person:
         whole = {**known, "OS_CLIENT_CONFIG_FILE": str(self.lab.clouds_yaml), "OS_CLOUD": self.cloud, **env}
         with tempfile.TemporaryDirectory(prefix="weft-typed-") as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
-            run = _program if self.program else typed.run
-            code = run(words, whole, self.folder, out, err, timeout)
+            if self.program:
+                code = _program(words, whole, self.folder, out, err, timeout)
+            else:
+                code = forks.run("weft", words, whole, self.folder, out, err, timeout)
             said, told = (f.read_text() if f.exists() else "" for f in (out, err))
         if code is None:
             pytest.fail(

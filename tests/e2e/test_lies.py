@@ -243,6 +243,7 @@ def test_a_ready_pod_under_lies_comes_back_as_it_was(lab: Lab, people: People, l
         released_clean(tenant, "watched", watch)
 
 
+@pytest.mark.nightly(reason="by chance; the others tell each lie in turn")
 def test_lies_by_chance_from_order_to_receipt(lab: Lab, people: People, liar: Liar) -> None:
     """Every 15th answer is wrong in some way, by a seed that is printed; WEFT_LIAR_SEED repeats one."""
     seed = int(os.environ.get("WEFT_LIAR_SEED") or Random().randrange(1_000_000))

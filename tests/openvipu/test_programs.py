@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -26,42 +25,66 @@ from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rpc import channel
 from openvipu.sim import main as sim_main
 from openvipu.sim.pod import PodConfig, SimulatedPod
+from tests.helpers import forks
+from tests.helpers.amounts import examples, seeded
 from tests.openvipu.vipuhouse import LONGEST_WAIT, POD4, POD16, controlling, new_config, until
 
 BIN = Path(sys.executable).parent
 
 
+class Program:
+    """A running program, forked (`tests.helpers.forks`)."""
+
+    def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
+        self._out, self._err = folder / "out", folder / "err"
+        self.process = forks.start(name, arguments, os.environ, Path.cwd(), self._out, self._err)
+
+    def first_line(self) -> str:
+        """What it prints when it is ready."""
+
+        def ready() -> bool:
+            said = self._out.read_text() if self._out.exists() else ""
+            return "\n" in said or self.process.exitcode is not None
+
+        until(ready, self._said)
+        line = self._out.read_text().strip()
+        assert line, self._said()
+        return line
+
+    def _said(self) -> str:
+        return self._err.read_text() if self._err.exists() else "nothing"
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def ended(self) -> int | None:
+        """Its exit status after SIGTERM."""
+        self.process.terminate()
+        self.process.join(LONGEST_WAIT)
+        return self.process.exitcode
+
+
 @contextmanager
-def program(
-    name: str, *arguments: str, env: dict[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def program(name: str, *arguments: str) -> Generator[tuple[Program, str]]:
     """A running program and the line that it prints when it is ready."""
-    command = [str(BIN / name), *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-    ) as process:
+    with tempfile.TemporaryDirectory() as folder:
+        running = Program(Path(folder), name, arguments)
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline().strip()
-            assert line, process.stderr.read() if process.stderr else ""
-            yield process, line
+            yield running, running.first_line()
         finally:
-            process.terminate()
-            try:
-                process.communicate(timeout=LONGEST_WAIT)
-            finally:
-                process.kill()  # else the end of the block waits for it for ever
+            running.ended()
+            running.kill()
 
 
-def run(name: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(BIN / name), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_WAIT,
-        check=False,
-        **settings,
-    )
+def run(
+    name: str, *arguments: str, env: Mapping[str, str] = os.environ, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A program that ends by itself, and what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        code = forks.run(name, arguments, env, cwd or Path.cwd(), out, err, LONGEST_WAIT)
+        assert code is not None, f"{name} {arguments} doesn't end"
+        return subprocess.CompletedProcess([name, *arguments], code, out.read_text(), err.read_text())
 
 
 def server(state: Path, *more: str) -> tuple[str, ...]:
@@ -135,8 +158,7 @@ def test_the_whole_story_by_hand(tmp_path: Path) -> None:
         assert run("openvipu-sim", "--control", control, "heal").returncode == 0
         assert run("openvipu-sim", "--control", control, "faults").stdout == ""
         assert run("vipu", "-P", user_port, "list", "partitions", env=env, cwd=tmp_path).returncode == 1
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(LONGEST_WAIT) == 0
+        assert process.ended() == 0
 
 
 @pytest.mark.parametrize(
@@ -223,14 +245,14 @@ def test_one_agent_by_itself(tmp_path: Path) -> None:
 
 def test_kill_9_of_a_busy_server_loses_nothing(tmp_path: Path) -> None:
     """Killed at random moments under load: every acknowledged create is there, every acknowledged remove gone."""
-    dice = random.Random(7)
+    dice = seeded(7)
     state = tmp_path / "state"
     run("openvipu-server", "--state", str(state), "--init")
     with SimulatedPod(PodConfig(POD16, port=0)) as pod:
         with program(*server(state)) as (_, line):
             _fill(pod, ports(line)[1])
         expected: set[str] = set()
-        for life in range(4):
+        for life in range(examples(4)):
             with program(*server(state)) as (process, line):
                 acknowledged = _load(ports(line)[0], life, process, dice.uniform(0.05, 0.5))
             expected = (expected | acknowledged["created"]) - acknowledged["removed"]
@@ -257,7 +279,7 @@ def _fill(pod: SimulatedPod, port: str) -> None:
         admin.CreateCluster(admin_pb2.CreateClusterRequest(id="c", spec=spec))
 
 
-def _load(port: str, life: int, process: subprocess.Popen[str], seconds: float) -> dict[str, set[str]]:
+def _load(port: str, life: int, process: Program, seconds: float) -> dict[str, set[str]]:
     """Four clients create and remove until the server is killed; what they were told, and what hung in the air."""
     told: dict[str, set[str]] = {"created": set(), "removed": set(), "maybe": set()}
 
@@ -343,3 +365,9 @@ def test_a_pod_in_a_network_namespace(tmp_path: Path) -> None:
             assert "0100020A:1F90" in listening  # 10.2.0.1:8080
     finally:
         subprocess.run(["ip", "netns", "delete", name], check=True, capture_output=True)
+
+
+def test_what_is_forked_here_is_what_is_installed() -> None:
+    """The same function as of the program on the path."""
+    installed = {p.name: p.value for p in entry_points(group="console_scripts")}
+    assert {name: installed.get(name) for name in forks.PROGRAMS} == forks.PROGRAMS
