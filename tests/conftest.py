@@ -10,18 +10,18 @@ import os
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from tests.helpers.amounts import load_profile
 from tests.helpers.byrig import ByRig
 from tests.helpers.folders import in_memory
-from tests.helpers.turns import TEMPLATE, Turns, new_database
-from weft.engine.database import Database, embedded
-from weftlab.lab import Lab
-from weftlab.layout import free_ports
+
+if TYPE_CHECKING:  # xdist's own process needs none of them: seconds of each run
+    from tests.helpers.turns import Turns
+    from weft.engine.database import Database
+    from weftlab.lab import Lab
 
 load_profile()
 
@@ -48,6 +48,9 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The lab, 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
+    from weftlab.lab import Lab
+    from weftlab.layout import free_ports
+
     if state := os.environ.get("WEFT_TEST_LAB"):
         running = Lab(Path(state))
         assert running.running, (
@@ -66,6 +69,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Generator[str]:
+    import psycopg
+
+    from tests.helpers.turns import TEMPLATE
+    from weft.engine.database import Database, embedded
+
     # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
     with (
         tempfile.TemporaryDirectory(prefix="weft-pg-", dir=in_memory()) as folder,
@@ -83,6 +91,8 @@ def postgres() -> Generator[str]:
 
 @pytest.fixture(scope="session")
 def _turns(postgres: str) -> Generator[Turns]:
+    from tests.helpers.turns import Turns
+
     turns = Turns(postgres)
     yield turns
     turns.close()
@@ -103,6 +113,9 @@ def database_url(database: Database) -> str:
 @pytest.fixture(scope="session")
 def shared_database(postgres: str) -> Generator[Database]:
     """One for all tests that change nothing in it."""
+    from tests.helpers.turns import new_database
+    from weft.engine.database import Database
+
     with new_database(postgres) as url:
         database = Database(url, connections=20)
         yield database

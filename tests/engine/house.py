@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,17 @@ QUICK = LoopSettings(
 ORDER = Order.model_validate({"name": "train", "nodes": {"count": 2, "flavor": "gpu8", "image": "tiny"}})
 
 
+@cache
 def small_site() -> Site:
     """The lab's default site: 16 nodes in 4 leaves."""
     chosen = settings(nodes=16)
     return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
+
+
+@cache
+def policy() -> Policy:
+    """The default rules, which nothing changes."""
+    return Policy()
 
 
 class House:
@@ -90,7 +98,7 @@ class House:
         self.store.apply_site(self.site, "test")
 
     def new_service(self) -> Service:
-        return Service(self.store, self.keeper, Policy(), self.time, self.listener, self.pulse)
+        return Service(self.store, self.keeper, policy(), self.time, self.listener, self.pulse)
 
     def new_worker(
         self,

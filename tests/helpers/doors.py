@@ -13,9 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from tests.engine.house import ORDER as ORDERED
-from tests.engine.house import House
+from tests.engine.house import House, policy
 from weft.api.app import create_app
-from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.engine.clock import SystemClock
@@ -58,7 +57,7 @@ class DoorsHouse(House):
 
     def stand_behind(self, app: FastAPI, identity: FakeIdentity) -> None:
         """Answer what this server is asked from now on."""
-        app.state.verbs, app.state.identity = redacted(self.service, Policy()), identity
+        app.state.verbs, app.state.identity = redacted(self.service, policy()), identity
 
     def served(self, identity: FakeIdentity) -> FastAPI:
         """An API of its own."""

@@ -20,7 +20,7 @@ TEMPLATE, EMPTYING = "template_weft", "emptying"
 _LARGE = 256 << 10
 """Octets of a table that is truncated, which costs more than deleting a few rows, and leaves no dead ones."""
 _SCHEMA = """
-    SELECT (SELECT jsonb_agg(ARRAY[oid::bigint, relnatts, greatest(reltuples, 0)::bigint] ORDER BY oid)
+    SELECT md5(ROW((SELECT jsonb_agg(ARRAY[oid::bigint, relnatts, greatest(reltuples, 0)::bigint] ORDER BY oid)
             FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind <> 'S' AND relname !~ '^pg_toast'),
            (SELECT jsonb_agg(relname ORDER BY oid) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
            (SELECT jsonb_agg(ARRAY[attrelid::text, attname] ORDER BY attrelid, attnum) FROM pg_attribute
@@ -28,7 +28,7 @@ _SCHEMA = """
            (SELECT sum(oid::bigint) FROM pg_constraint), (SELECT sum(oid::bigint) FROM pg_trigger),
            (SELECT sum(oid::bigint) FROM pg_proc WHERE oid >= 16384), (SELECT sum(oid::bigint) FROM pg_attrdef),
            (SELECT jsonb_agg(setconfig) FROM pg_db_role_setting), (SELECT jsonb_agg(name ORDER BY name) FROM migration),
-           (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')
+           (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))::text)
 """
 """What a test may leave behind beside rows: tables, columns, constraints, triggers, settings, migrations, locks."""
 _number = itertools.count()

@@ -201,6 +201,9 @@ def test_the_external_network_gives_floating_addresses(lab: Lab) -> None:
         tenant.network.delete_ip(address)
 
 
+@pytest.mark.nightly(
+    reason="minutes of processor; the fabric's lab of tests/lab/test_cli.py comes and goes by day"
+)
 def test_a_second_lab_beside_comes_and_goes_without_a_trace(
     lab: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 from contextlib import suppress
 from typing import Any, Protocol
@@ -44,6 +46,7 @@ class Listener:
         self._count = 0
         self._followers: list[Follower] = []
         self._stop = threading.Event()
+        self._connection: psycopg.Connection[Any] | None = None
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
         self._thread.start()
 
@@ -71,12 +74,18 @@ class Listener:
     def close(self) -> None:
         self._stop.set()
         self._wake_everybody()
-        with suppress(psycopg.Error), self._connect() as connection:
-            # It need not wait for its second to end.
-            connection.execute("SELECT pg_notify(%s, 'bye')", [EVENT])
+        self._hear_no_more()
         self._thread.join(timeout=5)
         for follower in self._those_who_follow():
             follower.stop()
+
+    def _hear_no_more(self) -> None:
+        """It need not wait for its second to end: what it reads from ends now. Another thread may do no more to it."""
+        connection = self._connection
+        with suppress(OSError, psycopg.Error):
+            if connection is not None:
+                with socket.socket(fileno=os.dup(connection.fileno())) as link:
+                    link.shutdown(socket.SHUT_RD)
 
     def _wake_everybody(self) -> None:
         self.wake()
@@ -104,6 +113,8 @@ class Listener:
                 with self._connect() as connection:
                     self._listen(connection)
             except psycopg.Error as error:
+                if self._stop.is_set():
+                    return
                 self._pulse.trouble("listener", error)
                 log.warning("the listener: %s", outside_error(self._url, error))
             except Exception as error:
@@ -115,6 +126,7 @@ class Listener:
         connection.execute(f"LISTEN {WORK}".encode())
         connection.execute(f"LISTEN {EVENT}".encode())
         self._wake_everybody()
+        self._connection = connection
         while not self._stop.is_set():
             for notice in connection.notifies(timeout=1.0, stop_after=1):
                 self._told(notice.channel, notice.payload)

@@ -35,7 +35,7 @@ class RealBench(Bench):
         clouds: the lab's clouds.yaml, with profiles for `operator`, `team-a` and `weft`.
     """
 
-    pause = 0.5
+    pause = 2.0  # each look lists everything, and costs the services more than what it waits for
 
     def __init__(self, clouds: Path, segment: int = 0) -> None:
         self.clouds = clouds

@@ -229,8 +229,9 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
     assert other.find() == {}
 
 
-def test_marked_shows_every_kind_with_its_pod(bench: Bench) -> None:
-    """The audit sees everything that carries the mark, of this pod, under its kind, in its project."""
+def test_marked_shows_every_kind_with_its_pod_and_remove_marked_takes_it_away(bench: Bench) -> None:
+    """The audit sees everything that carries the mark, of this pod, under its kind, in its project; it is removed by
+    repeating: what is still in use says so and is worth another try."""
     bench.create_all()
     bench.wait_settled()
     marked = bench.marked()
@@ -238,12 +239,6 @@ def test_marked_shows_every_kind_with_its_pod(bench: Bench) -> None:
     assert {m.owner for m in marked} == {bench.scope.owner}
     assert {m.project_id for m in marked if m.kind is not Kind.KEY_PAIR} == {bench.scope.project_id}
     assert bench.driver.marked("another-site", [bench.scope.project_id]) == []
-
-
-def test_remove_marked_removes_in_any_order_of_calls(bench: Bench) -> None:
-    """What the audit found can be removed by repeating: what is still in use says so and is worth another try."""
-    bench.create_all()
-    bench.wait_settled()
     bench.sweep()
     assert bench.marked() == []
 
