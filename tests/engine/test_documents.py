@@ -102,3 +102,14 @@ def test_groups_of_leaves_of_earlier_versions_are_blocks() -> None:
     site["switches"][0]["pod"], site["placement"] = "p1", {"pod": 4}
     read_site = read(Site, site)
     assert "p1" in {s.block for s in read_site.switches} and read_site.placement.block == 4
+
+
+@pytest.mark.database
+def test_the_same_text_is_read_once(house: House) -> None:
+    """As rows come from the database, through the pool that everything uses."""
+    pod = house.ready()
+    with house.database.statement() as tx:
+        first, second = (tx.row("pod_by_id", id=pod.id) for _ in range(2))
+    assert first is not None and second is not None
+    for column, kind in (("plan", Plan), ("ordered", Order)):
+        assert read(kind, first[column]) is read(kind, second[column])

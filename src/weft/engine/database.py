@@ -13,9 +13,7 @@ from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
-from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
-from pydantic_core import from_json
 
 from weft.engine.postgres import address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
@@ -107,11 +105,6 @@ class Tx:
         return self._connection.execute(_statement(name), values or None)
 
 
-def _read_json_fast(connection: psycopg.Connection[DictRow]) -> None:
-    """Documents are most of what is read; pydantic's parser takes half as long as Python's."""
-    set_json_loads(from_json, connection)
-
-
 def _statement(name: str) -> LiteralString:
     return cast(LiteralString, queries()[name])
 
@@ -143,7 +136,6 @@ class Database:
                 # Transactions begin where they are asked for: a statement alone then costs one round trip, not three.
                 kwargs={**settings, "row_factory": dict_row, "autocommit": True},
                 connection_class=psycopg.Connection[DictRow],
-                configure=_read_json_fast,
                 open=True,
                 timeout=10,
             )

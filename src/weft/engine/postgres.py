@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg_pool import PoolClosed, PoolTimeout
+from pydantic_core import from_json
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
 
@@ -73,7 +73,7 @@ class Stored(dict[str, Any]):
 class _StoredLoader(Loader):
     def load(self, data: Buffer) -> Any:
         text = bytes(data)
-        value = json.loads(text)
+        value = from_json(text)  # documents are most of what is read; this parser takes half as long as Python's
         if not isinstance(value, dict):
             return value
         stored = Stored(value)
