@@ -2,8 +2,8 @@
 
 24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and start over. Each wait is one
 request that the server answers when the pod is in that state (`GET /v1/pods/{id}?until=…&wait=…`), as those of
-`weft pod wait` and `Client.wait_for_pod`; reading the events would be a separate request. The server is another process
-(`bench.endtoend_server`); clients and PostgreSQL share its processors.
+`weft pod wait` and `Client.wait_for_pod`; reading the events would be a separate request. The API and the worker are
+separate processes (`bench.endtoend_server`), as `weft serve` starts them; clients and PostgreSQL share the processors.
 """
 
 from __future__ import annotations

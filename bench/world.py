@@ -88,8 +88,12 @@ def _copy(plan: Plan, number: int) -> Plan:
 
 
 @contextmanager
-def bench(folder: Path, nodes: int, boot: float = 0.0) -> Generator[Bench]:
-    """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production."""
+def bench(folder: Path, nodes: int, boot: float = 0.0, apply: bool = True) -> Generator[Bench]:
+    """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production.
+
+    Args:
+        apply: store the site; not for a second process on the same folder.
+    """
     with embedded(folder) as url:
         database = Database(url, connections=32)
         listener = Listener(url)
@@ -106,7 +110,8 @@ def bench(folder: Path, nodes: int, boot: float = 0.0) -> Generator[Bench]:
             keeper = WorldKeeper(store, lambda _: world)
             clock = DatabaseClock(database)
             service = Service(store, keeper, Policy(), clock, listener)
-            store.apply_site(site, "bench")
+            if apply:
+                store.apply_site(site, "bench")
             yield Bench(database, store, cloud, keeper, listener, clock, service)
         finally:
             listener.close()
