@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+import threading
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +24,29 @@ from weft.planning.queue.leases import Leases
 
 GONE_FOR = timedelta(minutes=15)
 """Longer than a listing of the hosts is cached."""
+COMMITTED = timedelta(seconds=5)
+"""Rows that say when they were written are committed within this time. Of a server whose row took longer, the node is
+given again after the next listing."""
+FORGOTTEN_AT_ONCE = 1000
+
+
+class Gone:
+    """Servers that weft saw go within the last `GONE_FOR`, by id. Each reading adds to it, in any thread."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, server: object) -> bool:
+        return server in self._at
+
+    def add(self, found: Iterable[tuple[str, float]], now: float) -> None:
+        """Servers, and when each was seen gone, in POSIX time as `now`; those that went long ago are forgotten."""
+        before = now - GONE_FOR.total_seconds()
+        with self._lock:
+            self._at.update(found)
+            for server in [s for s, at in islice(self._at.items(), FORGOTTEN_AT_ONCE) if at < before]:
+                del self._at[server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +75,11 @@ class Capacity:
     places: Sequence[Row] = ()
     shared: Sequence[Row] = ()
     parts: Sequence[Row] = ()
-    gone: frozenset[str] = frozenset()
+    gone: Container[str] = frozenset()
     leases: Leases | None = None
 
     @classmethod
-    def of(cls, counted: Counted, at: datetime, gone: frozenset[str]) -> Capacity:
+    def of(cls, counted: Counted, at: datetime, gone: Container[str]) -> Capacity:
         """Args: at: reservations that have ended by then are left out."""
         some = counted.in_parts.values()
         reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
@@ -118,14 +143,15 @@ class _Known:
     Attributes:
         since: that snapshot.
         server: when the server started that told so.
+        at: when that was.
+        gone: servers that were seen to be gone until then.
     """
 
     counted: Counted
     since: str | None = None
     server: str | None = None
-
-
-_EMPTY = _Known(Counted())
+    at: datetime | None = None
+    gone: Gone = field(default_factory=Gone)
 
 
 def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
@@ -137,23 +163,27 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     Args:
         lock: take `lock_capacity` before, in the same round trip.
     """
-    known = tx.kept.get(_Known, _EMPTY)
-    values = {"since": known.since, "server": known.server, "at": tx.given, "gone": GONE_FOR}
+    known = tx.kept.get(_Known) or _Known(Counted())
+    values: dict[str, object] = {"at": tx.given, "gone": GONE_FOR}
+    since = {"since": known.since, "server": known.server, "gone_since": known.at and known.at - COMMITTED}
     rows = (
-        tx.rows_after("lock_capacity", "capacity_changes", **values)
+        tx.rows_after("lock_capacity", "capacity_changes", **values, **since)
         if lock
-        else tx.rows("capacity_changes", **values)
+        else tx.rows("capacity_changes", **values, **since)
     )
+    if any(row["document"]["whole"] for row in rows if row["what"] == "frame"):
+        known, rows = _Known(Counted()), tx.rows("capacity_whole", **values, gone_since=None)
     changed: dict[str, dict[str, Any]] = {"owner": {}, "quarantine": {}, "reservation": {}, "frame": {}}
     for row in rows:
         changed[row["what"]][row["name"]] = row["document"]
     frame = changed["frame"][""]
-    before = Counted() if frame["whole"] else known.counted
-    counted = before.but(
+    counted = known.counted.but(
         {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
         {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
         {name: timed(row) if row else None for name, row in changed["reservation"].items()},
     )
+    at = tx.learn(time_in_json(frame["at"]))
+    known.gone.add(frame["gone"], at.timestamp())
     if not frame["own"]:  # else it may have seen what is never committed
-        tx.kept[_Known] = _Known(counted, frame["since"], frame["server"])
-    return Capacity.of(counted, tx.learn(time_in_json(frame["at"])), frozenset(frame["gone"]))
+        tx.kept[_Known] = _Known(counted, frame["since"], frame["server"], at, known.gone)
+    return Capacity.of(counted, at, known.gone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from weft.model.errors import UnknownError
 from weft.model.site import Node, Site
@@ -55,7 +55,7 @@ def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[
 
 
 def not_free(
-    site: Site, seen: Mapping[str, OnHost], held: Mapping[str, str], gone: Collection[str]
+    site: Site, seen: Mapping[str, OnHost], held: Mapping[str, str], gone: Container[str]
 ) -> dict[str, str]:
     """Node -> why it can't be given, by a listing that may be a little old.
 

@@ -12,8 +12,9 @@ from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.types.datetime import TimestamptzLoader
+from psycopg.types.json import set_json_dumps
 from psycopg_pool import PoolClosed, PoolTimeout
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
 
@@ -73,7 +74,9 @@ class Stored(dict[str, Any]):
 class _StoredLoader(Loader):
     def load(self, data: Buffer) -> Any:
         text = bytes(data)
-        value = from_json(text)  # documents are most of what is read; this parser takes half as long as Python's
+        value = from_json(
+            text
+        )  # documents are most of what is read; this parser takes half as long as Python's
         if not isinstance(value, dict):
             return value
         stored = Stored(value)
@@ -90,6 +93,7 @@ def connecting(url: str) -> dict[str, Any]:
     adapters = AdaptersMap(psycopg.adapters)
     adapters.register_loader("timestamptz", _BoundedTime)
     adapters.register_loader("jsonb", _StoredLoader)
+    set_json_dumps(to_json, _Context(adapters))
     return {
         **{name: value for name, value in TCP.items() if name not in given},
         "options": f"{own} {given.get('options') or ''}".strip(),

@@ -75,42 +75,14 @@ DELETE FROM site_part WHERE digest IN (
 -- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
--- name: capacity_changes
--- Who has what, and what is out of order, of all that has changed since a snapshot (`since`, of a server that started at
--- `server`): by owner, node in quarantine and reservation; null: it is no more. Everything, if that isn't known any more.
--- What a snapshot doesn't see is of transactions that it names as under way, and of all from its xmax on.
-WITH frame AS MATERIALIZED (
-    SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
-        pg_current_xact_id_if_assigned() IS NOT NULL AS own,
-        coalesce(%(server)s <> pg_postmaster_start_time()::text
-            OR pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())
-            -- below may be another server's, whose database this is a copy of
-            OR pg_snapshot_xmin(%(since)s::pg_snapshot) < below AND below <= pg_snapshot_xmax(pg_current_snapshot()), true) AS whole
-    FROM capacity_log
-), changed AS MATERIALIZED (
-    SELECT DISTINCT what, name FROM capacity_change WHERE NOT (SELECT whole FROM frame)
-        AND (xact >= pg_snapshot_xmax(%(since)s::pg_snapshot)
-            OR xact = ANY(ARRAY(SELECT pg_snapshot_xip(%(since)s::pg_snapshot))))
-), owners AS (
-    SELECT name::uuid AS id FROM changed WHERE what = 'owner'
-    UNION SELECT pod_id FROM node_hold WHERE (SELECT whole FROM frame)
-    UNION SELECT pod_id FROM promise WHERE (SELECT whole FROM frame)
-    UNION SELECT owner_id FROM number_hold WHERE (SELECT whole FROM frame)
-    UNION SELECT owner_id FROM stale_number WHERE (SELECT whole FROM frame)
-    UNION SELECT owner_id FROM subnet_hold WHERE (SELECT whole FROM frame)
-), quarantines AS (
-    SELECT name AS node FROM changed WHERE what = 'quarantine'
-    UNION SELECT node FROM quarantine WHERE (SELECT whole FROM frame)
-), reserved AS (
-    SELECT name FROM changed WHERE what = 'reservation'
-    UNION SELECT name FROM reservation WHERE (SELECT whole FROM frame)
-)
+-- part: capacity_documents
 SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'server', server, 'own', own, 'whole', whole,
     'at', clock_timestamp(),
     -- servers that were seen to be gone lately: a listing that is a little older may still show them
-    'gone', (SELECT coalesce(json_agg(outside_id), '[]') FROM resource
-        WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL
-            AND finished_at > coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)) AS document
+    'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
+        WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >
+            coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval))
+    ) AS document
 FROM frame
 UNION ALL SELECT 'owner', o.id::text, json_build_object(
     'pod', (SELECT row_to_json(x) FROM (
@@ -134,7 +106,52 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
         FROM promise r JOIN pod p ON p.id = r.pod_id WHERE r.pod_id = o.id) x))
 FROM owners o
 UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
-UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n;
+UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n
+
+
+-- name: capacity_changes
+-- Who has what, and what is out of order, of all that has changed since a snapshot (`since`, of a server that started at
+-- `server`): by owner, node in quarantine and reservation; null: it is no more. Nothing, if that isn't known any more
+-- (`whole`); servers that were seen to be gone after `gone_since`.
+-- What a snapshot doesn't see is of transactions that it names as under way, and of all from its xmax on. Arrays, so that
+-- PostgreSQL expects few rows whatever the snapshot is, and plans this once for each connection.
+WITH frame AS MATERIALIZED (
+    SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
+        pg_current_xact_id_if_assigned() IS NOT NULL AS own,
+        coalesce(%(server)s <> pg_postmaster_start_time()::text
+            OR pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())
+            -- below may be another server's, whose database this is a copy of
+            OR pg_snapshot_xmin(%(since)s::pg_snapshot) < below AND below <= pg_snapshot_xmax(pg_current_snapshot()), true) AS whole
+    FROM capacity_log
+), changed AS MATERIALIZED (
+    SELECT DISTINCT what, name FROM capacity_change WHERE NOT (SELECT whole FROM frame)
+        AND (xact >= pg_snapshot_xmax(%(since)s::pg_snapshot)
+            OR xact = ANY(ARRAY(SELECT pg_snapshot_xip(%(since)s::pg_snapshot))))
+), owners AS (
+    SELECT unnest(ARRAY(SELECT name::uuid FROM changed WHERE what = 'owner')) AS id
+), quarantines AS (
+    SELECT unnest(ARRAY(SELECT name FROM changed WHERE what = 'quarantine')) AS node
+), reserved AS (
+    SELECT unnest(ARRAY(SELECT name FROM changed WHERE what = 'reservation')) AS name
+)
+@capacity_documents;
+
+
+-- name: capacity_whole
+-- As capacity_changes, but everything.
+WITH frame AS MATERIALIZED (
+    SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
+        pg_current_xact_id_if_assigned() IS NOT NULL AS own, true AS whole
+), owners AS (
+    SELECT pod_id AS id FROM node_hold UNION SELECT pod_id FROM promise UNION SELECT owner_id FROM number_hold
+    UNION SELECT owner_id FROM stale_number UNION SELECT owner_id FROM subnet_hold
+), quarantines AS (
+    SELECT node FROM quarantine
+), reserved AS (
+    SELECT name FROM reservation
+)
+@capacity_documents;
+
 
 -- name: number_holds
 -- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
@@ -203,15 +220,18 @@ WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.r
 -- name: clear_quarantine
 DELETE FROM quarantine WHERE node = %(node)s;
 
--- name: insert_pod
--- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
--- seconds.
+-- part: pod_row
 INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end,
     placed_at, not_before, fixed, expected_start, phase, next_at)
 VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s,
     %(state)s, %(reason)s, %(at)s,
     %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s,
-    CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second');
+    CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second')
+
+-- name: insert_pod
+-- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
+-- seconds.
+@pod_row;
 
 -- name: confirm_pod
 -- What it claimed was looked at: workers may have it.
@@ -343,9 +363,8 @@ UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
 -- Everything of the pod is taken away before it gets another number.
 UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
 
--- name: claim
--- Resources, nodes, numbers and subnets of a plan become a pod's; one claim more is counted in its cloud.
-WITH counted AS (
+-- part: claims
+counted AS (
     INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
     ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1
 ), resources AS (
@@ -362,8 +381,22 @@ WITH counted AS (
     INSERT INTO subnet_hold (owner_id, cloud, plane, cidr)
     SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
 ), told AS (
-    INSERT INTO event (owner_id, at, type, message) VALUES (%(owner_id)s::uuid, %(at)s, 'state', %(message)s)
+    INSERT INTO event (owner_id, at, type, message) SELECT %(owner_id)s::uuid, %(at)s, 'state', m.said
+    FROM unnest(%(messages)s::text[]) WITH ORDINALITY AS m (said, n) ORDER BY m.n
 )
+
+-- name: claim
+-- Resources, nodes, numbers and subnets of a plan become a pod's; one claim more is counted in its cloud.
+WITH
+@claims
+SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
+
+-- name: claim_new
+-- As claim, of a pod that is new: with its row.
+WITH pod_row AS (
+    @pod_row
+),
+@claims
 SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
 -- name: pods_of_project

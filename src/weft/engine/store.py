@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -107,24 +108,22 @@ class Store:
         Args:
             delay: seconds for which workers leave it alone: see `weft.engine.claim`.
         """
-        now, order = tx.now(), plan.order
-        self.insert_row(
-            tx,
-            order,
+        now = tx.now()
+        row = self._row(
+            plan.order,
             id=plan.pod_id,
             project_id=project_id,
             created_by=created_by,
             at=now,
             plan=written(plan),
             state="PLACED",
-            lease_end=order.lease.ends(now),
+            lease_end=plan.order.lease.ends(now),
             placed_at=now,
             delay=delay,
         )
-        tx.run(
-            "insert_event", owner_id=plan.pod_id, at=now, type="state", message="PENDING: ordered", key=None
-        )
-        self.claim(tx, plan)
+        with _one_of_a_name(plan.order):
+            tx.row("claim_new", **row, **_claims(plan), messages=["PENDING: ordered", _placed(plan)])
+        hold_parts(tx, plan)
 
     def confirm(self, plan: Plan) -> None:
         """Hand a claimed pod to the workers."""
@@ -147,41 +146,18 @@ class Store:
 
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
         """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
+        with _one_of_a_name(order):
+            tx.run("insert_pod", **self._row(order, **values))
+
+    @staticmethod
+    def _row(order: Order, **values: Any) -> dict[str, Any]:
         unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
         waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
-        document = written(order)
-        try:
-            tx.run("insert_pod", **{**waits, "name": order.name, "ordered": document, **values})
-        except UniqueViolation:
-            raise ConflictError(
-                f"name: pod {order.name!r} already exists; release it first or use another name"
-            ) from None
+        return {**waits, "name": order.name, "ordered": written(order), **values}
 
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod whose row is there."""
-        now, pod_id = tx.now(), plan.pod_id
-        spares = {n.node for n in plan.placement.spares}
-        shared = {n.node for n in plan.placement.nodes if n.part is not None}
-        nodes = ", ".join(n.node for n in plan.placement.nodes)
-        nodes += f"; spare: {', '.join(sorted(spares))}" if spares else ""
-        tx.row(
-            "claim",
-            owner_id=pod_id,
-            at=now,
-            cloud=plan.cloud,
-            resources=Jsonb(
-                [
-                    {"key": r.key, "kind": r.kind, "position": i, "document": written(r).obj}
-                    for i, r in enumerate(plan.graph.resources)
-                ]
-            ),
-            nodes=Jsonb(
-                [{"node": n, "spare": n in spares, "whole": n not in shared} for n in plan.placement.held]
-            ),
-            numbers=Jsonb([{"space": s, "number": n} for s, n in sorted(plan.allotment.numbers.items())]),
-            subnets=Jsonb([{"plane": p, "cidr": c} for p, c in shape_of(plan.order).cut(plan).items()]),
-            message=f"PLACED: {nodes}",
-        )
+        tx.row("claim", at=tx.now(), **_claims(plan), messages=[_placed(plan)])
         hold_parts(tx, plan)
 
     def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
@@ -416,6 +392,46 @@ class Store:
             row = tx.row("secret", name=name)
         assert row is not None
         return bytes(row["value"])
+
+
+@contextmanager
+def _one_of_a_name(order: Order) -> Generator[None]:
+    """Raise `ConflictError` if the project has a live pod of this name."""
+    try:
+        yield
+    except UniqueViolation as error:
+        if error.diag.constraint_name != "pod_live_name":
+            raise
+        raise ConflictError(
+            f"name: pod {order.name!r} already exists; release it first or use another name"
+        ) from None
+
+
+def _claims(plan: Plan) -> dict[str, Any]:
+    """Parameters of `claim`, but for time and messages."""
+    spares = {n.node for n in plan.placement.spares}
+    shared = {n.node for n in plan.placement.nodes if n.part is not None}
+    resources = [
+        {"key": r.key, "kind": r.kind, "position": i, "document": written(r).obj}
+        for i, r in enumerate(plan.graph.resources)
+    ]
+    nodes = [{"node": n, "spare": n in spares, "whole": n not in shared} for n in plan.placement.held]
+    numbers = [{"space": s, "number": n} for s, n in sorted(plan.allotment.numbers.items())]
+    subnets = [{"plane": p, "cidr": c} for p, c in shape_of(plan.order).cut(plan).items()]
+    return {
+        "owner_id": plan.pod_id,
+        "cloud": plan.cloud,
+        "resources": Jsonb(resources),
+        "nodes": Jsonb(nodes),
+        "numbers": Jsonb(numbers),
+        "subnets": Jsonb(subnets),
+    }
+
+
+def _placed(plan: Plan) -> str:
+    spares = sorted(n.node for n in plan.placement.spares)
+    nodes = ", ".join(n.node for n in plan.placement.nodes)
+    return f"PLACED: {nodes}" + (f"; spare: {', '.join(spares)}" if spares else "")
 
 
 def _readable(row: Row) -> PodRecord | UnreadableError:
