@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import psycopg
@@ -14,6 +14,8 @@ from weft.engine.database import Database, Tx
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
+from weft.testing.cloud import FakeCloud
+from weft.testing.fabric import FakeFabric
 
 pytestmark = pytest.mark.database
 ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
@@ -43,6 +45,29 @@ class Fate:
         patch.setattr(Tx, "_execute", run)
 
 
+class FateOfRequests(Fate):
+    """The same at the n-th request that changes something in the cloud or the fabric."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.left, self.after = 0, False
+        for driver in (FakeCloud, FakeFabric):
+            for verb in ("create", "update", "delete"):
+                patch.setattr(driver, verb, self._deadly(getattr(driver, verb)))
+
+    def _deadly(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            if not self.left:
+                return ask(*args)
+            self.left -= 1
+            if self.left:
+                return ask(*args)
+            if self.after:
+                ask(*args)
+            raise Killed
+
+        return run
+
+
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
     house = House(database, database_url)
@@ -69,12 +94,15 @@ def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRec
     return False
 
 
+@pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
-def test_a_worker_that_is_killed_at_any_statement(
-    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+def test_a_worker_that_is_killed_at_any(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
-    """At each statement of a pod's way to READY, and of the release of the same pod: the next worker gets there."""
-    fate = Fate(monkeypatch)
+    """At each statement, or request, of a pod's way to READY, and of the release of the same pod: the next worker gets
+    there.
+    """
+    fate = at(monkeypatch)
     died = True
     statement = 0
     while died:
@@ -83,7 +111,7 @@ def test_a_worker_that_is_killed_at_any_statement(
         died = killed_at(house, fate, statement, after, pod)
         house.run(pod, PodState.READY)
         made = Counter(thing.name for thing in house.cloud.things())
-        assert set(made.values()) == {1}, f"made twice, killed at statement {statement}"
+        assert set(made.values()) == {1}, f"made twice, killed at {at.__name__} {statement}"
         house.release(pod)
         died |= killed_at(house, fate, statement, after, pod)
         house.run(pod, PodState.RELEASED)
@@ -93,4 +121,4 @@ def test_a_worker_that_is_killed_at_any_statement(
         assert receipt.receipt.clean and not house.store.capacity().holds
         states = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
         assert states[-1] == "RELEASED" and "READY" in states
-    assert statement > 8, "most of the way was one statement?"
+    assert statement > 5, "most of the way was one statement?"

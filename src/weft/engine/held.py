@@ -1,7 +1,7 @@
 """An owner held by a worker: what is known of it, and what a visit has to say of it.
 
 A visit notes what it saw and decided, and goes on with that. It is written in one statement, with the fence in it,
-before anything is asked of the outside, and when the owner is let go.
+before something is asked of the outside (`Held.about_to_ask`), and when the owner is let go.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Row
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
-from weft.engine.fence import Event
+from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
-from weft.engine.records import Change, ResourceRecord
+from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.kinds import Home
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -42,6 +43,8 @@ from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
+WRITTEN_EVERY = 0.25
+"""Seconds for which what was seen and decided may wait for more of it; real clouds take longer for most answers."""
 _NOW = FIRST
 """Since when a condition lasts that is about to be written: the database says what time it is then."""
 
@@ -77,6 +80,8 @@ class Held(NumbersHeld):
         self._read = False
         self._ahead: Sequence[Row] | None = None
         self._notes = Notes()
+        self._written = float("-inf")
+        self._unsure = False
         self.gone = False
 
     # -- resources ----------------------------------------------------------------------------------------------
@@ -92,7 +97,17 @@ class Held(NumbersHeld):
             self._records.clear()
             self._records.update(fresh)
             self._read = True
+            if self.owner.late_until is not None:
+                self._look_for_all()
         return self._records
+
+    def _look_for_all(self) -> None:
+        """A worker didn't let go of it as it should have, and may have asked for anything without a note of it."""
+        self.note(
+            Change(r.key, RowState.CREATING, attempts=r.attempts)
+            for r in tuple(self._records.values())
+            if r.state is RowState.WANTED
+        )
 
     def read_ahead(self, rows: Sequence[Row]) -> None:
         """Rows of `resources_of`, read since it was taken, for several owners at a time."""
@@ -120,12 +135,23 @@ class Held(NumbersHeld):
         records = self.records()
         for change in changes:
             before = records.get(change.key)
-            if (
-                before is not None
-            ):  # a row that isn't there: the write says whether this is the newest generation's
-                records[change.key] = before.after(change, self.at)
-            self._notes.change(change, moved=before is not None and before.state is not change.state)
+            if before is None:  # no row: the write says whether this is the newest generation's
+                self._notes.change(change, moved=False)
+                continue
+            records[change.key] = before.after(change, self.at)
+            goes = change.state is RowState.DELETING and before.kind.row.home is Home.FABRIC
+            self._notes.change(change, moved=before.state is not change.state, first=goes)
         self._notes.events += events
+
+    def about_to_ask(self) -> None:
+        """Before anything is asked of the outside: write what must be written before, and what has waited long enough.
+
+        The first request of a visit has a write before it, and so has whatever takes something out of a fabric: who
+        changes a fabric for others puts back what the database still wants. What else was noted and isn't written when
+        this worker dies is looked for by the next one, which finds that the hold ran out (`_look_for_all`).
+        """
+        if self._notes.first or self._database.monotonic() - self._written > WRITTEN_EVERY:
+            self.flush()
 
     def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
         """Write resources and events now."""
@@ -204,13 +230,14 @@ class Held(NumbersHeld):
             return
         notes, self._notes = self._notes, Notes()
         try:
-            row = self._fenced("write_held", **self._of_owner(notes), **notes.values())
-        except WeftError:
+            row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), unsure=self._unsure)
+        except (WeftError, LostError):
             # As if the process had ended right here; but what is to be said next begins with what the owner became.
+            self._unsure = self._unsure or bool(notes.changes)
             self._notes = Notes(conditions=notes.conditions, moved=notes.moved)
             self.forget()
             raise
-        at = row["at"]
+        at, self._written = row["at"], self._database.monotonic()
         for key in notes.moved_resources:
             self._records[key] = replace(self._records[key], since=at)
         if notes.moved:
@@ -314,6 +341,7 @@ class Held(NumbersHeld):
         """Let go without what was noted; as `let_go`, but it never fails because the owner is of another
         generation, or somebody else's.
         """
+        unsure = self._unsure or bool(self._notes.changes)
         self._notes = Notes()
         with self._database.statement() as tx:
             tx.run(
@@ -323,4 +351,5 @@ class Held(NumbersHeld):
                 failures=failures,
                 woken=self.owner.woken,
                 delay=delay,
+                unsure=unsure,
             )

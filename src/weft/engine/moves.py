@@ -1,9 +1,9 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
 Each attempt is a generator: it yields what is to be asked of the outside, and goes on with the answer. What it has
-noted until then is written before it is asked, together with what others have noted (`weft.engine.walker`); so a row
-says `creating` before any external call, and `absent` only after proof (docs/architecture.md). Nothing blocks here:
-what isn't at rest or gone yet is a `Wait`, and its duration is in the row (`since`).
+noted is written together with what others have noted (`weft.engine.walker`, `Held.about_to_ask`); a row says `absent`
+only after proof (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and its
+duration is in the row (`since`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Moves:
         return self._wait(batch, RowState.ABSENT, "to go")
 
     def _announce(self, new: Batch, known: Collection[str]) -> None:
-        """Rows first, then the call: a lost answer is found again by its name, not made twice.
+        """A lost answer is found again by its name, not made twice.
 
         Args:
             known: keys of those of which it was told before that they are created.

@@ -31,6 +31,7 @@ class Notes:
         done: everything was seen to be as the newest generation wants it.
         watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: nobody looked.
         segment: with other adapters in it than those that are written.
+        first: to be written before anything more is asked of the outside.
     """
 
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
@@ -41,14 +42,16 @@ class Notes:
     done: bool = False
     watched: Mapping[str, str] | None = None
     segment: Resource | None = None
+    first: bool = False
     about: str = ""
     _leaving: dict[str, object] = field(default_factory=lambda: {"delay": -1.0, "failures": 0, "woken": 0})
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.events or self.conditions or self.done or self.watched is not None)
 
-    def change(self, change: Change, moved: bool) -> None:
+    def change(self, change: Change, moved: bool, first: bool = False) -> None:
         """One more; what it doesn't say stays as an earlier one has it."""
+        self.first = self.first or first
         before = self.changes.get(change.key)
         if before is not None:
             facts = change.facts or before.facts

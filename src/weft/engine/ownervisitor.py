@@ -90,7 +90,7 @@ class OwnerVisitor(Visitor[Held]):
         return Look(self._settings.observe_every)
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
-        held.flush()  # a reading may take its time
+        held.about_to_ask()  # a reading may take its time
         records = held.resources()
         verdict = verify(held.owner, records, held.world, self._pool, max_age)
         held.note(news_of(records, verdict.changes))

@@ -703,7 +703,8 @@ told AS (
 -- that all is as the newest generation wants it (`done`); who was seen on a pod's nodes (`watched`), which is why adapters are
 -- out of its segment (empty: they are in), and the segment, if it is another one with that (what is wanted of it has changed
 -- then: what was settled is looked at again); events; and that the worker lets go, to look again after `delay` seconds
--- (negative: it doesn't), or at once if somebody woke the owner meanwhile.
+-- (negative: it doesn't), or at once if somebody woke the owner meanwhile. Unsure: something was asked of the outside, and
+-- what came of it isn't written; whoever takes the owner next looks for everything.
 WITH
 @it, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
@@ -724,6 +725,7 @@ WITH
             END,
         since = CASE WHEN %(moved)s THEN it.at ELSE p.since END,
         alarmed = p.alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR p.parked IS NULL),
+        late_until = CASE WHEN %(unsure)s THEN greatest(p.late_until, now()) ELSE p.late_until END,
         watched_at = CASE WHEN %(watched)s THEN it.at ELSE p.watched_at END,
         ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
         ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
@@ -734,7 +736,7 @@ WITH
         failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
         next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
             ELSE now() + %(delay)s * interval '1 second' END
-    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(delay)s >= 0)
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(unsure)s OR %(delay)s >= 0)
 ), withheld AS (
     UPDATE node_hold h SET withheld = n.reason
     FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
@@ -793,9 +795,10 @@ WITH held AS MATERIALIZED (
 SELECT id FROM held;
 
 -- name: give_up_owner
--- Let go of an owner: look again at `next_at`, or at once if somebody woke it meanwhile.
+-- Let go of an owner: look again at `next_at`, or at once if somebody woke it meanwhile; unsure: as in write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
+    late_until = CASE WHEN %(unsure)s THEN greatest(late_until, now()) ELSE late_until END,
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
 WHERE id = %(id)s AND token = %(token)s;
 

@@ -186,7 +186,7 @@ class PodVisitor(Visitor[HeldPod]):
         Args:
             waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
         """
-        held.flush()  # a reading may take its time
+        held.about_to_ask()  # a reading may take its time
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         records = held.resources()
         pool = self._pool if waited_for else None

@@ -2,7 +2,7 @@
 
 Independent branches go in parallel, on the few threads of the process; resources of one kind that are ready at the same
 time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk. What was seen of batches, and
-what is about to be asked of the next ones, is one write.
+what is about to be asked of the next ones, is one write; quick answers of several waves are one, too.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Walker:
 
 
 class _Round:
-    """Moves that are under way. Their notes are written together, before what they ask for is asked.
+    """Moves that are under way. Their notes are written together.
 
     Its own thread steps them and writes; the pool's only ask.
     """
@@ -160,7 +160,7 @@ class _Round:
     def go_on(self) -> list[tuple[Batch, Wait | WeftError | None]]:
         """Write and ask until a batch comes to its end; nothing, if none is under way."""
         while not self._over and (self._to_ask or self._asked):
-            self._held.flush()
+            self._held.about_to_ask()
             to_ask, self._to_ask = self._to_ask, []
             if len(to_ask) == 1 and not self._asked:
                 batch, move, ask = to_ask[0]  # there is nothing that could go beside it in another thread
@@ -199,7 +199,7 @@ def attempt(held: Held, move: Move) -> Wait | None:
     try:
         ask = next(move)
         while True:
-            held.flush()
+            held.about_to_ask()
             ask = move.send(ask())
     except StopIteration as end:
         return end.value

@@ -109,7 +109,7 @@ class Receipt(Document):
     late_until: datetime | None = Field(
         default=None,
         exclude_if=lambda late_until: late_until is None,
-        description="Set if a worker lost its hold on the pod while a request may have been in flight: the items were "
+        description="Set if a worker lost its hold on the pod, or couldn't record what it requested: the items were "
         "read after this time, when such a request could no longer take effect. Omitted otherwise.",
     )
 
