@@ -81,10 +81,10 @@ class OrderDesk(Desk):
             self._policy.check("pods:create_exclusive", request.caller, project)
 
     def _gather(self, project: str, order: Order) -> PlanningInput:
-        site = self._store.site().site
-        cloud = resolve_cloud(order, site)
-        needs = Needs.of([resolve(order, project, site)])
-        given = gather(site, self._keeper.world(), cloud, needs)
+        record = self._store.site()
+        cloud = resolve_cloud(order, record.site)
+        needs = Needs.of([resolve(order, project, record.site)])
+        given = gather(record.site, self._keeper.world_of(record), cloud, needs)
         if error := given.boot_error(project, order):
             raise error
         return given
@@ -144,7 +144,7 @@ class OrderDesk(Desk):
             raise refused(plan)
         return plan
 
-    def _window(self, order: Order) -> Window:
+    def _window(self, order: Order, site: Site) -> Window:
         """Start and end. Raises `InputError` for a lease that would end before it begins."""
         now = self._clock.now()
         lease = order.lease
@@ -153,7 +153,7 @@ class OrderDesk(Desk):
         start = max(lease.start, now) if lease.start is not None else now
         window = window_of(order, now.timestamp(), start.timestamp())
         field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
-        check_longest(field, given, window.end, window.now, self._store.site().site)
+        check_longest(field, given, window.end, window.now, site)
         return window
 
     def _view(self, pod_id: UUID) -> PodView:

@@ -53,7 +53,7 @@ class PodVerbs(OrderDesk):
         self._check_exclusive(request, project, order)
         given = self._gather(project, order)
         order = self._checked(request.caller, project, order, given)
-        window = self._window(order)
+        window = self._window(order, given.site)
         plan = self._plan(NOT_ORDERED, project, order, given, self._store.capacity(), window)
         if window.start <= window.now:
             given.check_quotas(project, plan)
@@ -81,7 +81,7 @@ class PodVerbs(OrderDesk):
         """Nodes now, or booked for the requested start. Raises `RefusedError`."""
         cloud = resolve_cloud(order, given.site)
         check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
-        window = self._window(order)
+        window = self._window(order, given.site)
         if window.start > window.now:
             with self._store.database.transaction() as tx:
                 tx.row("lock_capacity")
@@ -99,7 +99,7 @@ class PodVerbs(OrderDesk):
         self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str
     ) -> None:
         """Into the queue; a requested start is booked at once if possible."""
-        window = self._window(order)
+        window = self._window(order, given.site)
         with self._store.database.transaction() as tx:
             tx.row("lock_capacity")
             check_waiting(tx, project, given.site)

@@ -32,7 +32,7 @@ class WaitingChanges(OrderDesk):
         self._check_exclusive(request, pod.project_id, order)
         given = self._gather(pod.project_id, order)
         order = self._checked(request.caller, pod.project_id, order, given, pod.order)
-        window = replace(self._window(order), pod=str(pod.id))
+        window = replace(self._window(order, given.site), pod=str(pod.id))
         plan = self._plan(str(pod.id), pod.project_id, order, given, self._store.capacity(), window)
         fields = waiting_change(pod.order, order)
         change = PodChange(
@@ -51,7 +51,7 @@ class WaitingChanges(OrderDesk):
         fields = waiting_change(pod.order, order)
         if not fields:
             return PodChange(generation=pod.generation)
-        window = replace(self._window(order), pod=str(pod.id))
+        window = replace(self._window(order, given.site), pod=str(pod.id))
         if order.queue:
             given.check_possible(str(pod.id), pod.project_id, order)
         elif window.start <= window.now:

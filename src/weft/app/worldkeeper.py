@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
+from weft.engine.siteparts import SiteRecord
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.site import Site
@@ -46,7 +47,10 @@ class WorldKeeper:
 
     def world(self) -> World:
         """Raises `NotFoundError` before the first site."""
-        record = self._store.site()
+        return self.world_of(self._store.site())
+
+    def world_of(self, record: SiteRecord) -> World:
+        """Of the active site, which was read just now."""
         with self._lock:
             if self._world is None or record.generation != self._generation:
                 self._world, self._generation = self._build(record.site), record.generation

@@ -342,7 +342,21 @@ WHERE id = %(id)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' 
 UPDATE pod SET lease_warned = true
 WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
   AND lease_end - least(interval '1 hour', (lease_end - placed_at) / 10) <= %(at)s AND lease_end > %(at)s
+  AND lease_end <= %(at)s + interval '1 hour'
 RETURNING id, lease_end;
+
+-- name: due
+-- Whether there is anything to do for late_waiting_pods, end_leases or warn_leases; and when the queue is.
+WITH it AS MATERIALIZED (SELECT coalesce(%(at)s::timestamptz, clock_timestamp()) AS at)
+SELECT it.at, queue.next_at AS queue, EXISTS (
+    SELECT FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= it.at
+) OR EXISTS (
+    SELECT FROM pod WHERE wanted = 'present' AND lease_end <= it.at AND state <> 'RELEASED' AND plan IS NOT NULL
+) OR EXISTS (
+    SELECT FROM pod WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
+      AND lease_end - least(interval '1 hour', (lease_end - placed_at) / 10) <= it.at AND lease_end > it.at
+      AND lease_end <= it.at + interval '1 hour'
+) AS leases FROM it, queue;
 
 -- name: retry_pod
 -- What failed is tried again where it failed, and what broke gets all its tries again.

@@ -65,6 +65,19 @@ class Counts:
     removed: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What has its time.
+
+    Attributes:
+        leases: some have ended, or end soon, and nothing was done about it yet.
+        queue: seconds until it is looked at again; 0: now.
+    """
+
+    leases: bool
+    queue: float
+
+
 class Store:
     """Named reads and writes over one `Database`."""
 
@@ -298,6 +311,13 @@ class Store:
         with self.database.transaction() as tx:
             tx.run("request_repair", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
+
+    def due(self) -> Due:
+        """What of that which has its time is due."""
+        with self.database.statement() as tx:
+            row = tx.row("due", at=tx.given)
+        assert row is not None
+        return Due(row["leases"], max(0.0, (row["queue"] - row["at"]).total_seconds()))
 
     def end_leases(self) -> list[UUID]:
         """Ask for the release of every pod whose lease has ended; say of those that end soon that they do."""

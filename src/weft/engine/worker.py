@@ -111,8 +111,10 @@ class Worker:
 
     def tend_queue(self) -> float:
         """Release expired leases, start queued orders. Seconds until there is something to do again."""
-        self._store.end_leases()
-        return self._dispatcher.run_due()
+        due = self._store.due()
+        if due.leases:
+            self._store.end_leases()
+        return due.queue if due.queue > 0 else self._dispatcher.run_due()
 
     def _rounds(self, turn: Callable[[], None], name: str, limit: float, end: threading.Event) -> None:
         """Turn after turn until the end. Nothing that a turn raises ends the thread."""
@@ -139,9 +141,12 @@ class Worker:
     def _turn(self) -> None:
         mark = self._listener.mark()
         self._hand_out(take_work, self._settings.pods_at_once, self._work)
-        if not self._looking:
+        with self._database.statement() as tx:
+            due = tx.row("next_owner_at")
+        assert due is not None
+        if not self._looking and due["looks"] is not None and due["looks"] <= 0:
             self._hand_out(take_looks, self._settings.looks_at_once * LOOKS_OF_A_THREAD, self._looks)
-        self._listener.wait(mark, self._pause())
+        self._listener.wait(mark, self._pause(due["work"], due["looks"]))
 
     def _hand_out(self, take: Take, most: int, pool: ThreadPoolExecutor) -> None:
         """Take what is due until there is no more, or enough is being visited."""
@@ -162,15 +167,13 @@ class Worker:
         with self._lock:
             return self._looking if looks else len(self._held) - self._looking
 
-    def _pause(self) -> float:
+    def _pause(self, work: float | None, looks: float | None) -> float:
+        """Seconds to sleep, if the next work and the next look are due after so many; None: there is none."""
         if self._visited(looks=False) >= self._settings.pods_at_once:
-            return LONGEST_SLEEP  # a finished visit wakes us
-        with self._database.statement() as tx:
-            row = tx.row("next_owner_at")
-        assert row is not None
+            work = None  # a finished visit wakes us
         # Looks that are due wait for those under way, the last of which wakes us.
-        known = [row["work"], None if self._looking else row["looks"]]
-        due = min((float(seconds) for seconds in known if seconds is not None), default=LONGEST_SLEEP)
+        known = [work, None if self._looking else looks]
+        due = min((seconds for seconds in known if seconds is not None), default=LONGEST_SLEEP)
         return min(max(due, 0.05), LONGEST_SLEEP)
 
     def _take(self, take: Take, most: int) -> Taken:
