@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from weft.generate.partitions_conf import PartitionsConf, WeftPartition, parse, rewrite, split
+from weft.generate.partitions_conf import WeftPartition, parse, rewrite, split
 from weft.model.agentapi import (
     AgentOptions,
     AgentPartitions,
@@ -34,6 +34,25 @@ from weft.model.subnet import PathProbe
 _EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
 
 
+class _File:
+    """A partition file as it is read: once for each text, since in a benchmark the fake is to cost little."""
+
+    def __init__(self, text: str, site: str) -> None:
+        self.conf = parse(text, site)
+        self.weft = tuple(
+            WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
+            for p in self.conf.partitions
+        )
+        self.configured = tuple(map(ConfiguredPartition.of, self.conf.configured().values()))
+        self._expected: dict[int, Mapping[int, frozenset[int]]] = {}
+
+    def expected(self, hosts: Collection[int], manager: int) -> Mapping[int, frozenset[int]]:
+        """See `PartitionsConf.expected`; the hosts of a wire are always the same."""
+        if manager not in self._expected:
+            self._expected[manager] = self.conf.expected(hosts, [manager])
+        return self._expected[manager]
+
+
 class FakeWire:
     """Tables of every host port and of its leaf port, and what the active manager believes of them."""
 
@@ -51,6 +70,15 @@ class FakeWire:
         self.log: list[str] = []
         self.reads_until_sweep = 0
         self.managers: Sequence[FakeManager] = ()
+        self._files: dict[tuple[str, str], _File] = {}
+
+    def file(self, text: str, site: str) -> _File:
+        """One of the last that were read, or another one."""
+        found = self._files.pop((text, site), None) or _File(text, site)
+        self._files[text, site] = found
+        while len(self._files) > 8:
+            del self._files[next(iter(self._files))]
+        return found
 
     def master(self) -> FakeManager | None:
         return next((m for m in self.managers if m.rules), None)
@@ -70,14 +98,17 @@ class FakeWire:
         if master is None:
             return
         self.log = []
-        conf = parse(master.text or "", master.site)
-        if master.text is None or conf.fatal:
+        file = self.file(master.text or "", master.site)
+        wanted: Mapping[int, frozenset[int]]
+        if master.text is None or file.conf.fatal:
             if master.text is not None:
                 self.log.append("PARSE ERROR; Partition configuration in error; retrying with default config")
             wanted = {g: frozenset({_EVERYBODY}) for g in self.hosts}
         else:
-            wanted = conf.expected(self.hosts, [master.port_guid])
+            wanted = file.expected(self.hosts, master.port_guid)
         for guid, keys in wanted.items():
+            if self.believed.get(guid) == keys and len(keys) <= self.capacity:
+                continue
             kept = frozenset(
                 sorted(keys, key=lambda k: (k & ~FULL_MEMBER != DEFAULT_PKEY, k))[: self.capacity]
             )
@@ -114,7 +145,6 @@ class FakeManager:
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
         self._wire, self._pause = wire, pause
         self._readings: dict[int, PortReading] = {}
-        self._parsed: tuple[str | None, PartitionsConf] | None = None
 
     # -- what happens to it ----------------------------------------------------------------------------------
 
@@ -172,32 +202,26 @@ class FakeManager:
                 foreign_digest=foreign,
             )
 
-    def _conf(self) -> PartitionsConf:
-        """The file as it is read, once for each text."""
-        if self._parsed is None or self._parsed[0] != self.text:
-            self._parsed = self.text, parse(self.text or "", self.site)
-        return self._parsed[1]
+    def _file(self) -> _File:
+        return self._wire.file(self.text or "", self.site)
 
     def _problems(self) -> list[str]:
         if self.text is None:
             return ["partitions.conf is missing: OpenSM gives every port full membership; put it back"]
-        problems = [f"partitions.conf, {p}" for p in self._conf().problems]
+        problems = [f"partitions.conf, {p}" for p in self._file().conf.problems]
         return problems + ([f"opensm's log: {line}" for line in self._wire.log] if self.rules else [])
 
     def partitions(self) -> AgentPartitions:
         self._asked("partitions")
         with self._wire.lock:
-            conf = self._conf()
+            file = self._file()
             digest, foreign = self._digests()
             return AgentPartitions(
                 state=self._state,
                 digest=digest,
                 foreign_digest=foreign,
-                weft=tuple(
-                    WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
-                    for p in conf.partitions
-                ),
-                configured=tuple(map(ConfiguredPartition.of, conf.configured().values())),
+                weft=file.weft,
+                configured=file.configured,
                 problems=tuple(self._problems()),
             )
 
@@ -211,7 +235,7 @@ class FakeManager:
                     "change partitions", f"fabric agent {self.name}", "no space left on device"
                 )
             new = rewrite(self.text, self.site, [_partition(d) for d in change.weft])
-            fatal = parse(new, self.site).fatal
+            fatal = self._wire.file(new, self.site).conf.fatal
             if fatal:
                 detail = f"nothing was written: {'; '.join(map(str, fatal))}"
                 raise PermanentError(
@@ -240,14 +264,14 @@ class FakeManager:
             )
 
     def _mismatches(self) -> list[PortMismatch]:
-        expected = self._conf().expected(self._wire.hosts, [self.port_guid])
+        expected = self._file().expected(self._wire.hosts, self.port_guid)
         return [
             PortMismatch(
                 port_guid=g, where=where, missing=tuple(expected[g] - t[g]), extra=tuple(t[g] - expected[g])
             )
             for where, t in (("host", self._wire.hosts), ("leaf", self._wire.leaves))
             for g in expected
-            if frozenset(t[g]) != expected[g]
+            if t[g] ^ expected[g]
         ]
 
     def tables(self, query: TablesQuery) -> Tables:
