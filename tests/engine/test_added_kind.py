@@ -44,7 +44,7 @@ class ShareSpec(Spec):
     network: str
     filer: str
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.size} GiB"
 
     def inside(self) -> str:
