@@ -48,11 +48,11 @@ bench: setup ## Measure against the alternatives in the same run; table and buil
 demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs)
 	@$(PY) -m weftlab.demo $(DEMO)
 
-docs: setup ## Make the generated documents anew (schemas, state picture, commands, API, policy)
+docs: setup ## Make the generated documents (schemas, state picture, commands, API, policy)
 	$(PY) -m weft.generate.schemas
 	$(PY) -m weft.cli.pages
 
-lock: ## Pin all dependencies anew in requirements.lock
+lock: ## Pin all dependencies again in requirements.lock
 	.venv/bin/uv pip compile -q --python-version 3.11 --all-extras --group dev --no-emit-index-url \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 

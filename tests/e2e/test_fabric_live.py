@@ -20,9 +20,9 @@ pytestmark = pytest.mark.cloud
 def faults(lab: Lab) -> Generator[Faults]:
     """The fabric is well before and after: other tests of this lab are on it too."""
     faults = Faults(lab.layout, lab.site, lab.supervisor)
-    faults.mend()
+    faults.repair()
     yield faults
-    faults.mend()
+    faults.repair()
 
 
 def comparison(operator: Person) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def _take_over(master: Callable[[], str], faults: Faults) -> str:
         with suppress(AssertionError):
             wait_for(lambda old=old: master() not in ("", old))
             return old
-        faults.mend()
+        faults.repair()
     raise AssertionError("no standby takes over")
 
 

@@ -26,7 +26,7 @@ from weft.model.pod import PodState
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Marked, Observed, Outcome, Resource
 from weft.model.specs import Spec
-from weft.planning.shapes.gpu.graph import in_order
+from weft.planning.shapes.graph import in_order
 from weft.planning.shapes.plan import make_plan
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.resources import Scope

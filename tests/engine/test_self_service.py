@@ -13,7 +13,7 @@ from weft.model.pod import PodState
 from weft.model.ranges import Range
 from weft.model.resources import Kind, NetworkSpec
 from weft.model.site import ManagementNetwork, Site
-from weft.planning.shapes.gpu.graph import management_network
+from weft.planning.shapes.graph import management_network
 from weft.planning.shapes.plantext import plan_text
 
 pytestmark = pytest.mark.database

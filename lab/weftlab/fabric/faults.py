@@ -115,11 +115,11 @@ class Faults:
         self._supervisor.start(service)
         self._supervisor.await_ready(service)
 
-    def mend(self, patience: float = 30.0) -> None:
-        """Everything runs and is well afterwards. Raises `JobError` if that can't be had.
+    def repair(self, patience: float = 30.0) -> None:
+        """Make everything run and respond again. Raises `JobError` if it can't.
 
-        A manager that waits for a datagram which the simulator has lost does so for ever (`arrival`), and keeps the
-        others waiting: then all of the fabric is started again. Partitions stay, in the managers' files.
+        A manager that waits for a datagram which the simulator has lost waits forever (`arrival`), and keeps the
+        others waiting: then the whole fabric is restarted. Partitions stay, in the managers' files.
         """
         if self._ill(patience):
             names = [j.name for j in self._jobs if isinstance(j, Service)]

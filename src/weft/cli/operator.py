@@ -9,6 +9,12 @@ from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    _add_node(subparsers)
+    _add_fabric(subparsers)
+    _add_audit(subparsers)
+
+
+def _add_node(subparsers: Subparsers) -> None:
     commands = group(subparsers, "node", "list nodes, quarantine and clear them")
     parser = leaf(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument(
@@ -21,6 +27,9 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
+
+
+def _add_fabric(subparsers: Subparsers) -> None:
     commands = group(subparsers, "fabric", "show fabrics")
     leaf(
         commands,
@@ -42,6 +51,9 @@ def add_commands(subparsers: Subparsers) -> None:
         action="store_true",
         help="adopt the discovered cabling as a new generation of the site",
     )
+
+
+def _add_audit(subparsers: Subparsers) -> None:
     parser = leaf(
         subparsers,
         "audit",

@@ -31,6 +31,12 @@ _TIMEOUT = 1800.0
 
 def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "pod", "order, show and release pods")
+    _add_ordering(commands)
+    _add_looking(commands)
+    _add_ending(commands)
+
+
+def _add_ordering(commands: Subparsers) -> None:
     parser = leaf(
         commands, "plan", plan, "show the nodes and resources of an order without changing anything"
     )
@@ -53,6 +59,9 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "create", create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
+
+
+def _add_looking(commands: Subparsers) -> None:
     parser = leaf(commands, "list", podlook.list_, "list pods")
     parser.add_argument(
         "--all-projects", action="store_true", help="list the pods of all projects (operators)"
@@ -84,6 +93,9 @@ def add_commands(subparsers: Subparsers) -> None:
         help="states to wait for, separated by commas (default READY); ends, too, if the pod can't get there by itself",
     )
     _timeout(parser, "timeout")
+
+
+def _add_ending(commands: Subparsers) -> None:
     parser = leaf(commands, "release", release, "release a pod")
     _name(parser)
     _waiting(parser, "RELEASED")

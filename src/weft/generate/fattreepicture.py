@@ -1,4 +1,4 @@
-"""A fat-tree design as a picture (SVG): every switch of one block, and how the blocks hang together."""
+"""A fat-tree design as a picture (SVG): every switch of one block, and how the blocks are connected."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _switches(tree: FatTree, top: int) -> Iterator[str]:
 def _row_words(tree: FatTree, rows: dict[str, list[str]]) -> str:
     leaves = len(rows["leaf"])
     if not rows["spine"]:
-        return "one switch; below it how many adapters hang on it"
+        return "one switch; below it the number of adapters connected to it"
     each = tree.up // len(rows["spine"])
     cables = "1 cable" if each == 1 else f"{each} cables"
     return f"{len(rows['spine'])} spines above {leaves} leaves, {cables} for each line; below a leaf its adapters"
 
 
 def _servers(tree: FatTree) -> dict[str, dict[str, int]]:
-    """Block ("" if there are none) -> leaf -> adapters that hang on it."""
+    """Block ("" if there are none) -> leaf -> adapters connected to it."""
     block_of = {s.name: s.block or "" for s in tree.switches if s.level == "leaf"}
     found: dict[str, dict[str, int]] = {}
     for link in tree.links:

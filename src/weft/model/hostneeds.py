@@ -58,11 +58,11 @@ class HostNeeds:
         return None
 
 
-def _traits(properties: Mapping[str, Any], wish: str) -> frozenset[str]:
+def _traits(properties: Mapping[str, Any], required: str) -> frozenset[str]:
     return frozenset(
         key.removeprefix(_TRAIT)
         for key, value in properties.items()
-        if key.startswith(_TRAIT) and value == wish
+        if key.startswith(_TRAIT) and value == required
     )
 
 

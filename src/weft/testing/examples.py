@@ -22,7 +22,8 @@ from weft.model.resources import (
     ServerSpec,
 )
 from weft.model.views import PodView, ResourceView, ServerView
-from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK, RDMA_NETWORK
+from weft.planning.shapes.gpu.graph import RDMA_NETWORK
+from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 
 NOW = datetime(2027, 1, 31, 12, 0, tzinfo=UTC)
 NODES = ("gpu01", "gpu02", "gpu03", "gpu04")

@@ -12,7 +12,7 @@ from weft.model.ids import format_guid, parse_guid
 from weft.model.ranges import Range
 from weft.model.resources import Resource, SegmentSpec
 from weft.model.site import Site
-from weft.planning.shapes.gpu.graph import MEMBERS
+from weft.planning.shapes.gpu.members import MEMBERS
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric

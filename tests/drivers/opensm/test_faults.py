@@ -92,10 +92,10 @@ def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
     until("it is settled", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
     for name in ("opensm-sm1", "opensm-sm2"):
         real.faults.freeze(name)
-    real.faults.mend(patience=1.0)
+    real.faults.repair(patience=1.0)
     until("it is settled again", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
     real.stop("opensm-sm2")
-    real.faults.mend()
+    real.faults.repair()
     assert real.driver.status().problems == ()
 
 

@@ -27,7 +27,8 @@ from weft.model.resources import (
     SubnetSpec,
 )
 from weft.model.site import Site
-from weft.planning.shapes.gpu.graph import in_order, podgraph
+from weft.planning.shapes.gpu.graph import podgraph
+from weft.planning.shapes.graph import in_order
 
 NUMBERS = Allotment(
     segment="0x65",

@@ -33,16 +33,16 @@ def _masters(known: Mapping[str, AgentStatus]) -> list[str]:
     ours = {a.port_guid for a in known.values()}
     strangers = {a.master_guid for a in known.values() if a.master_guid is not None} - ours
     problems = [
-        f"a subnet manager without an agent rules the fabric: port {format_guid(g)};"
-        " stop it, or run an agent beside it and put it into the site"
+        f"a subnet manager without an agent manages the fabric: port {format_guid(g)};"
+        " stop it, or run an agent next to it and add that to the site"
         for g in sorted(strangers)
     ]
     if len(masters) > 1:
         problems.append(
-            f"more than one subnet manager says it is master: {', '.join(masters)}; is the fabric split?"
+            f"more than one subnet manager claims to be master: {', '.join(masters)}; is the fabric split?"
         )
     if not masters:
-        problems.append("no subnet manager is master: nothing is known of the fabric; start opensm")
+        problems.append("no subnet manager is master: nothing is known about the fabric; start opensm")
     return problems
 
 
@@ -50,8 +50,10 @@ def _files(known: Mapping[str, AgentStatus]) -> list[str]:
     if len({a.foreign_digest for a in known.values()}) > 1:
         return [
             f"the partition files of {', '.join(known)} differ outside of weft's section: a takeover would change the"
-            " fabric; make them the same"
+            " fabric; make them equal"
         ]
     if len({a.digest for a in known.values()}) > 1:
-        return [f"weft's sections of {', '.join(known)} differ: a takeover would change pods; weft mends it"]
+        return [
+            f"weft's sections of {', '.join(known)} differ: a takeover would change pods; weft repairs it"
+        ]
     return []

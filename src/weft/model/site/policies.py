@@ -33,7 +33,7 @@ class QueuePolicy(Document):
         le=1000,
         description="Number of waiting orders per fabric that get a booking: a start that no other order can delay, or "
         "nodes that no later order gets, if no start is known since pods without an end are in the way. 0: large "
-        "orders may wait for ever behind small ones.",
+        "orders may wait forever behind small ones.",
     )
     waiting: int = Field(
         default=100,

@@ -1,6 +1,6 @@
 """Open bookings: nodes that are kept for orders whose start isn't known. Pure.
 
-Pods without an end may be in the way of an order for ever, if others take the place of each that ends. So nodes are
+Pods without an end may be in the way of an order forever, if others take the place of each that ends. So nodes are
 chosen for it, those on which the fewest pods have to end, and orders that came later don't get them any more; those
 that came before do. No time is promised. The choice stays until it is out of order or fewer pods are in the way
 elsewhere, so that the pods in the way only become fewer.

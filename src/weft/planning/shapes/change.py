@@ -15,7 +15,7 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
-from weft.planning.shapes.gpu.graph import in_order
+from weft.planning.shapes.graph import in_order
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.shapes.shape import Assignment

@@ -11,7 +11,7 @@ from weft.model.placement import Occupancy, Part, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.place.slots import is_slot
-from weft.planning.shapes.gpu.graph import wants_router
+from weft.planning.shapes.graph import wants_router
 from weft.planning.shapes.resolve import resolve
 from weft.planning.shapes.shape import Resolved
 

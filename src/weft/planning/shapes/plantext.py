@@ -10,7 +10,7 @@ from weft.model.kinds import every_kind
 from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
 from weft.model.resources import NetworkSpec, Resource, ServerSpec
-from weft.planning.shapes.gpu.graph import MANAGEMENT_NETWORK
+from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.words import some
 

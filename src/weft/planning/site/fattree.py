@@ -104,7 +104,7 @@ def design(
 
     Args:
         oversubscription: at most so many ports of a leaf go down for each that goes up; above leaves there is none.
-        rails: adapters of each server; adapter i of all servers of a group hangs on leaf i of the group.
+        rails: adapters of each server; adapter i of all servers of a group connects to leaf i of the group.
 
     Raises:
         InputError: a size that can't be built; the sentence says what can.

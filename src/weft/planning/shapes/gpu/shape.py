@@ -24,7 +24,8 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.capacity import capacity
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
-from weft.planning.shapes.gpu.graph import RDMA_NETWORK, members, podgraph
+from weft.planning.shapes.gpu.graph import RDMA_NETWORK, podgraph
+from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
 from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved, Sayings

@@ -40,7 +40,7 @@ from weft.model.site import (
     Site,
 )
 from weft.planning.fabric.segments import management_address, management_pool
-from weft.planning.shapes.gpu.graph import (
+from weft.planning.shapes.graph import (
     KEY_PAIR,
     MANAGEMENT_NETWORK,
     MANAGEMENT_SUBNET,

@@ -1,0 +1,93 @@
+"""The servers of a pod on GPU nodes, with the adapters that they use, and their ports in the pod's segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.model.errors import ConflictError
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.ids import format_guid
+from weft.model.order import Order
+from weft.model.placement import Part, PlacedNode
+from weft.model.plan import Allotment
+from weft.model.site import Hca, Node, Site
+from weft.planning.fabric.functions import guid_of, parsed
+from weft.planning.shapes.graph import Member
+
+MEMBERS: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.ACCESS}
+"""Membership of a whole adapter in its pod's segment: all members reach each other."""
+SHARED: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.TRUNK}
+"""Membership of virtual functions: with ports of their own, or by their VLAN's tag on the adapter's port."""
+
+
+def members(
+    order: Order, nodes: Sequence[PlacedNode], site: Site, fabric: str, numbers: Allotment | None = None
+) -> tuple[Member, ...]:
+    """The pod's nodes with the adapters that the order uses.
+
+    Args:
+        numbers: None: not allotted yet.
+
+    Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
+    """
+    found: list[Member] = []
+    names = [n.node for n in nodes]
+    for index, (name, placed) in enumerate(zip(names, nodes, strict=True)):
+        node = site.node_by_name.get(name)
+        if node is None:
+            raise ConflictError(f"node {name} of pod {order.name} is no longer in site {site.name}")
+        if order.nodes.sharing == "shared":
+            found.append(_sharing(order, index, node, placed.part, names[:index].count(name), fabric))
+            continue
+        hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
+        if order.fabric.rdma and len(hcas) < (order.fabric.hcas_per_node or 1):
+            raise ConflictError(
+                f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
+            )
+        if numbers is not None:  # a node added later may have more than the subnet has addresses for
+            hcas = hcas[: numbers.rails]
+        number = numbers.hosts.get(name, index) if numbers else index
+        found.append(Member(number, node, hcas, name))
+    return tuple(found)
+
+
+def _sharing(order: Order, index: int, node: Node, part: Part | None, before: int, fabric: str) -> Member:
+    """A server on a node that it shares.
+
+    Args:
+        before: servers of the pod on the node that have lower numbers.
+
+    Raises `ConflictError` if the node has an adapter no more that the server has a function of.
+    """
+    functions = part.vfs if part is not None and order.fabric.rdma else ()
+    by_name = {h.name: h for h in node.hcas_on(fabric)}
+    hcas: list[Hca] = []
+    for hca, number in map(parsed, functions):
+        if hca not in by_name or number >= by_name[hca].vfs:
+            raise ConflictError(
+                f"node {node.name} of pod {order.name} has no virtual function {hca}/{number} on fabric {fabric} now"
+            )
+        hcas.append(by_name[hca])
+    return Member(index, node, tuple(hcas), f"{node.name}/{before}", functions)
+
+
+def memberships(inside: Sequence[Member], kind: FabricKind, fabric: str) -> Iterator[Membership]:
+    """What of the pod's nodes is in its segment.
+
+    All adapters of a whole node on this fabric, also where the order uses fewer: the node is the pod's alone, and Nova,
+    not we, picks which of the physical functions each port gets. The same of virtual functions: on InfiniBand each has
+    a port of its own wherever it is, on Ethernet its VLAN is on every adapter that it may be behind.
+    """
+    done: set[str] = set()
+    for m in inside:
+        ids = [h.port_id for h in m.node.hcas_on(fabric) if h.vfs or not m.functions]
+        if m.functions and kind is FabricKind.INFINIBAND:
+            for mac in m.macs():
+                yield Membership(port=format_guid(guid_of(mac)), mode=SHARED[kind], behind=tuple(sorted(ids)))
+            continue
+        mode = SHARED[kind] if m.functions else MEMBERS[kind]
+        for one in ids:
+            if one not in done:
+                done.add(one)
+                yield Membership(port=one, mode=mode)
