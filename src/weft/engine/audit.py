@@ -86,7 +86,7 @@ class Auditor:
         return after.model_copy(update={"findings": tuple(rows)})
 
     def _clear_networks(self, confirmed: Confirmed) -> dict[str, str]:
-        """Take what others put on them off the networks that are going, and off those that nobody else may be on."""
+        """Remove what others put on networks that are being deleted, and on those that only the pod may use."""
         why: dict[str, str] = {}
         try:
             for pod_id, ids in self._intruders.items():
@@ -127,7 +127,7 @@ class Auditor:
         )
 
     def _read_live(self, outside: Outside) -> None:
-        """Pods and other owners with their rows; of those that can't be read, that nothing of them is checked."""
+        """Read pods and other owners with their rows, and report those that can't be read, which aren't checked."""
         pods, unreadable = self._store.every_live_pod()
         others, unread = live_owners(self._store.database)
         self._found.checked["pods"] = len(pods)
@@ -150,7 +150,7 @@ class Auditor:
         self._just_released = {fabric: frozenset(numbers) for fabric, numbers in just.items()}
 
     def _released_since(self, since: datetime) -> Iterator[tuple[str, int]]:
-        """Fabrics and numbers of segments of which the listing may still have something."""
+        """Fabrics and numbers of released segments that the listing may still show."""
         for pod in self._store.released_pods(since):
             if pod.plan.segment is not None:
                 yield pod.plan.fabric, pod.plan.segment
@@ -316,7 +316,7 @@ class Auditor:
         self._sick |= WireAudit(self._site, name, owned, released, strays, self._found).check(wire)
 
     def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
-        """What live owners have on a fabric, or are about to gain or lose."""
+        """Segments that live owners have on a fabric, or are about to gain or lose."""
         return [
             (owner, r.resource.spec)
             for owner, records in self._live.values()

@@ -63,8 +63,8 @@ class Capacity:
             came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
-        gone: servers that weft saw go within the last `GONE_FOR`.
-        leases: the same holds, as the book has them; None: made when they are asked for.
+        gone: servers that weft saw disappear within the last `GONE_FOR`.
+        leases: the same holds, in the book's form; None: computed on first use.
     """
 
     holds: Mapping[str, Row]

@@ -1,4 +1,4 @@
-"""Capacity as it was counted by some moment: by owner, and summed up. Immutable; the next one costs what has changed.
+"""Capacity as counted at some moment, by owner and in total. Immutable; the next one costs only what has changed.
 
 A cache: PostgreSQL has the truth, and its constraints refuse what a wrong count would let in
 (docs/decisions/capacity-is-counted-once.md).
@@ -40,14 +40,14 @@ def seconds_of(moment: datetime | None) -> float:
 
 
 def terms_of_row(row: Row) -> Terms:
-    """What a pod asks of its leaves."""
+    """What a pod requires of its leaves."""
     return Terms(
         row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
     )
 
 
 def lease_of(pod_id: UUID, rows: Sequence[Row], parts: Iterable[Row]) -> Keep:
-    """What a pod holds, of its rows of `Capacity.holds`, `shared` and `places`, and of its `parts`.
+    """What a pod holds, from its rows of `Capacity.holds`, `shared` and `places`, and its `parts`.
 
     A requested release is due now.
     """
@@ -66,7 +66,7 @@ def lease_of(pod_id: UUID, rows: Sequence[Row], parts: Iterable[Row]) -> Keep:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """All that one owner has, as rows.
+    """Everything that one owner holds, as rows.
 
     Attributes:
         holds, places, parts, promise: as in `weft.engine.capacity.Capacity`; whole nodes and shared ones together.
@@ -103,7 +103,7 @@ class Holding:
 
     @property
     def lease(self) -> Keep | None:
-        """Without owner there is none: that is in its rows."""
+        """Without an owner row there is no lease."""
         rows = (*self.holds, *self.places)
         return lease_of(rows[0]["pod_id"], rows, self.parts) if rows else None
 
@@ -112,7 +112,7 @@ NOTHING = Holding()
 
 
 def timed(row: Mapping[str, Any]) -> Row:
-    """A row of JSON with its times, and the id of a pod, as such."""
+    """A JSON row with its times and its pod's id converted."""
     return {k: read(v) if v is not None and (read := _READ.get(k)) else v for k, v in row.items()}
 
 
@@ -123,10 +123,10 @@ class Counted:
     Attributes:
         owners: by id, those that have anything.
         holds: node -> row, of whole nodes.
-        in_parts: owners with something of shared nodes or hosts; `promised`: those with a promise.
+        in_parts: owners with parts of shared nodes or hosts; `promised`: those with a booking.
         taken: space -> numbers.
-        again: (space, number) -> how many have it beside the first: a segment that is kept for a standby may be two's.
-        subnets: (plane, cloud) -> what was cut there.
+        again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
+        subnets: (plane, cloud) -> subnets in use.
         quarantines, reservations: rows by node and by name.
     """
 
@@ -147,7 +147,7 @@ class Counted:
         quarantines: Mapping[str, Row | None],
         reservations: Mapping[str, Row | None],
     ) -> Counted:
-        """With these instead of what they were; an empty holding, or None: it has nothing any more."""
+        """With these holdings replaced; an empty one, or None: the owner holds nothing any more."""
         found = self
         if quarantines:
             found = replace(found, quarantines=_with(self.quarantines, quarantines))
@@ -177,7 +177,7 @@ class Counted:
         )
 
     def used(self) -> UsedNumbers:
-        """Numbers and subnets that can't be given."""
+        """Numbers and subnets in use."""
         planes: dict[str, dict[str, Set[str]]] = {"rdma": {}, "management": {}}
         for (plane, cloud), subnets in self.subnets.items():
             planes[plane][cloud] = subnets
@@ -252,5 +252,5 @@ def _subnets(
 
 
 def _under(prefix: str, numbers: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    """Numbers in the spaces with a prefix, by the rest of their names."""
+    """Numbers in the spaces with a prefix, by the rest of the spaces' names."""
     return {s.removeprefix(prefix): n for s, n in numbers.items() if s.startswith(prefix)}

@@ -17,7 +17,7 @@ Result = Literal["clean", "not clean", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """What was read of one host. `result` and `seen` are as in a receipt's items."""
+    """What was read about one host. `result` and `seen` are as in a receipt's items."""
 
     node: str
     result: Result
@@ -36,7 +36,7 @@ class GuestReading:
 def read_guests(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, holding: Collection[str]
 ) -> Iterator[GuestReading]:
-    """A server missing in Nova says nothing about its guest: while a nova-compute is down, Nova deletes it alone.
+    """That Nova lacks a server says nothing about its guest: if nova-compute is down, Nova deletes only its own record.
 
     Args:
         holding: nodes that the pod still holds; guests of others aren't checked any more.

@@ -23,7 +23,7 @@ WORK, EVENT = "weft_work", "weft_event"
 
 
 class Follower(Protocol):
-    """Who is told of pods' events, in the listener's thread; stopped with it."""
+    """Receives pods' events, in the listener's thread; stopped with it."""
 
     def came(self, pod_id: str) -> None: ...
 
@@ -36,7 +36,7 @@ class Listener:
     """A wake-up carries no input: threads check the database themselves.
 
     Workers wait for work (`mark`, `wait`), followers (`weft.engine.lookout`) for pods' events. If the connection is
-    lost, waiting simply lasts its full time, and the connection is made again, which wakes everybody once.
+    lost, waiting simply takes its full time; reconnecting wakes everybody once.
     """
 
     def __init__(self, url: str, pulse: Pulse | None = None) -> None:
@@ -61,7 +61,7 @@ class Listener:
             return self._condition.wait_for(lambda: self._count > mark or self._stop.is_set(), timeout)
 
     def add_follower(self, follower: Follower) -> None:
-        """Tell it of all events from now on."""
+        """Pass all events to it from now on."""
         with self._condition:
             self._followers.append(follower)
 

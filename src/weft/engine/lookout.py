@@ -1,7 +1,7 @@
-"""Waits for pods that cost no thread and no connection each: one thread looks at all pods that somebody waits for.
+"""Waiting for pods without a thread or connection each: one thread reads all pods that somebody waits for.
 
-It reads those of which there was an event (`weft.engine.listener`), all of them in one statement and at most one in
-`GATHER` seconds; and every `LOOK_EVERY` seconds all that are waited for, since a notification can be lost.
+It reads those with new events (`weft.engine.listener`), all in one statement and at most once in `GATHER` seconds; and
+every `LOOK_EVERY` seconds all that are waited for, since a notification can be lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Seen = Callable[[FoundPod | None], None]
 
 
 class Lookout:
-    """The thread begins with the first wait and ends with the listener."""
+    """The thread starts with the first wait and ends with the listener."""
 
     def __init__(self, database: Database, listener: Listener, pulse: Pulse | None = None) -> None:
         self._database = database
@@ -103,7 +103,7 @@ class Lookout:
             self._stop.wait(GATHER if self._looked_at(due) else AFTER_TROUBLE)
 
     def _looked_at(self, due: set[str]) -> bool:
-        """Tell those who wait for these pods; False if they couldn't be read, and are still due."""
+        """Notify those who wait for these pods; False if the pods couldn't be read and are still due."""
         try:
             if due:
                 self._tell(due)

@@ -31,9 +31,9 @@ class Watched:
 
     Attributes:
         cloud: that the nodes are of.
-        withheld: node -> why its adapters are out, for the tenant too.
-        foreign: those of them that somebody else is on.
-        unknown: node -> why it can't be told; its adapters stay as they are.
+        withheld: node -> why its adapters are out, shown to the tenant, too.
+        foreign: those of them with somebody else on them.
+        unknown: node -> why it couldn't be determined; its adapters stay as they are.
     """
 
     cloud: str
@@ -53,7 +53,7 @@ class Watched:
 
 
 def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watched:
-    """Look who is on a pod's nodes and write down which adapters its segment has now.
+    """Check what is on a pod's nodes and record which adapters are in its segment now.
 
     Args:
         arriving: the pod is being built or repaired: a server that wasn't seen on its node yet may be on its way, and
@@ -109,7 +109,7 @@ def _servers(node: str, records: Mapping[str, ResourceRecord], shares: bool) -> 
 def _own_ids(
     pod: PodRecord, server: ResourceRecord, records: Mapping[str, ResourceRecord], world: World
 ) -> set[str]:
-    """Ids of a server of the pod's own. One whose creation gave no answer is looked for. Raises `UnknownError`."""
+    """Ids of the pod's own server; if its creation wasn't answered, it is searched for. Raises `UnknownError`."""
     own = {server.outside_id} if server.outside_id else set[str]()
     if server.state is RowState.CREATING:
         ids = {r.key: r.outside_id for r in records.values() if r.outside_id}
@@ -120,7 +120,7 @@ def _own_ids(
 
 
 def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving: bool) -> tuple[str, str]:
-    """Why the node's adapters must be out, for everybody, and what was seen, for operators; nothing: they may be in."""
+    """Why the node's adapters must be out, and what was seen, for operators only; empty: they may be in."""
     others = [o for o in seen.occupants if o.id not in own]
     if others:
         return OTHERS, ", ".join(o.text() for o in others)

@@ -20,7 +20,7 @@ UNLISTED = "the cloud doesn't report what is on its host"
 
 
 def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) -> list[Node]:
-    """Nodes of a cloud that are given whole, so that nobody else may be on them; of these names, if there are any."""
+    """Nodes of a cloud that are assigned whole, so that nobody else may be on them; of these names, if given."""
     if names is None:
         return [n for n in site.nodes if n.role == "compute" and n.cloud == cloud]
     found = (site.node_by_name.get(name) for name in sorted(set(names)))
@@ -37,9 +37,9 @@ _seen: deque[tuple[Mapping[str, str], Mapping[str, OnHost], Mapping[str, OnHost]
 
 
 def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[str, OnHost]:
-    """Node -> what a listing of all hosts shows on it, where that is anything, or isn't known.
+    """Node -> what a listing of all hosts shows on it, if anything, or that it is unknown.
 
-    A listing isn't changed once it is there; that of the last one is kept, since many orders have the same one.
+    A listing is immutable; the last result is cached, since many orders use the same listing.
     """
     for known_hosts, known, found in tuple(_seen):
         if known is listed and known_hosts is hosts:
@@ -57,10 +57,10 @@ def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[
 def not_free(
     site: Site, seen: Mapping[str, OnHost], held: Mapping[str, str], gone: Container[str]
 ) -> dict[str, str]:
-    """Node -> why it can't be given, by a listing that may be a little old.
+    """Node -> why it can't be assigned, by a listing that may be slightly stale.
 
     Args:
-        held: nodes that pods hold, whole or in part: what is on them is looked at on its own, when the pod is.
+        held: nodes that pods hold, whole or in part: they are checked with the pod's own visits.
         gone: servers that weft itself saw go since then.
     """
     reasons: dict[str, str] = {}
@@ -77,9 +77,9 @@ def not_free(
 def strangers(
     facts: Occupants, site: Site, cloud: str, own: Mapping[str, frozenset[str]], pods: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Node -> who is on it and has no business there; and node -> why that can't be told. For operators.
+    """Node -> who is on it without being allowed to; and node -> why that is unknown. For operators.
 
-    Nodes in maintenance may be off, or not in Nova at all: nothing follows from what can't be told of them. Raises
+    Nodes in maintenance may be off, or not in Nova at all: that they are unknown means nothing. Raises
     `UnknownError`.
 
     Args:
@@ -114,12 +114,12 @@ def look_before_claim(
     names: Collection[str],
     sharing: Mapping[str, Collection[str]],
 ) -> dict[str, str]:
-    """Look, now, at nodes that nobody holds and that are about to be given to a pod; node -> why it can't be.
+    """Check free nodes right before they are assigned to a pod; node -> why it can't be.
 
-    Raises `UnknownError` if nothing is known of any of them. What was seen is in the log: it is for operators alone.
+    Raises `UnknownError` if nothing is known about any of them. What was seen is only logged, for operators.
 
     Args:
-        sharing: node -> servers of other pods that have parts of it, by id; by name only while they have none.
+        sharing: node -> servers of other pods with parts of it, by id, or by name while they have none.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])

@@ -1,4 +1,4 @@
-"""What pods hold now, with what whoever places an order asks of it kept beside: nothing goes over all pods for that."""
+"""What pods hold now, indexed by what placement needs, so that no order has to visit all pods."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weft.planning.queue.keep import Keep
 
 
 class Leases:
-    """Immutable; `but` makes the next one at the cost of what changed and of copying four dictionaries.
+    """Immutable; `but` makes the next one, at the cost of the changes and of copying four dictionaries.
 
-    Iterates by name. Of a node that several share, the last of them by name counts as its holder.
+    Iterates by name. If several share a node, the last by name counts as its holder.
 
     Attributes:
-        busy: node -> label of who holds it.
-        asking: name -> those that ask something of their leaves: that others keep off, or of the uplinks.
-        in_parts: name -> those that have parts of shared nodes.
+        busy: node -> label of its holder.
+        asking: name -> leases with constraints on their leaves: keeping others off, or guaranteed uplinks.
+        in_parts: name -> leases with parts of shared nodes.
     """
 
     __slots__ = ("_by_name", "_of_node", "_ordered", "asking", "busy", "in_parts")
@@ -37,7 +37,7 @@ class Leases:
 
     @classmethod
     def of(cls, keeps: Iterable[Keep]) -> Leases:
-        """Of several under one name, as a forecast has them, each counts."""
+        """Several with the same name, as in a forecast, all count."""
         found: dict[str, Keep] = {}
         for number, keep in enumerate(keeps):
             found[f"{keep.name} {number:09}" if keep.name in found else keep.name] = keep
@@ -58,7 +58,7 @@ class Leases:
         return self._by_name.get(name)
 
     def has_whole(self, node: str) -> bool:
-        """Whether somebody holds the node, and no parts of it."""
+        """Whether somebody holds the whole node."""
         return any(not self._by_name[name].parts for name in self._of_node.get(node, ()))
 
     def but(self, changed: Mapping[str, Keep | None]) -> Leases:

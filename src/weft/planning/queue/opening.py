@@ -1,9 +1,9 @@
 """Open bookings: nodes that are kept for orders whose start isn't known. Pure.
 
 Pods without an end may be in the way of an order forever, if others take the place of each that ends. So nodes are
-chosen for it, those on which the fewest pods have to end, and orders that came later don't get them any more; those
-that came before do. No time is promised. The choice stays until it is out of order or fewer pods are in the way
-elsewhere, so that the pods in the way only become fewer.
+chosen for it, those on which the fewest pods have to end, and orders submitted later don't get them any more; earlier
+ones do. No time is booked. The choice stays until a node is out of service or fewer pods are in the way elsewhere, so
+that the pods in the way only become fewer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.planning.queue.waiting import Waiting
 
 @dataclass(slots=True)
 class Openings:
-    """Those of one timeline: of its own orders, and of others that want some of the same nodes.
+    """Open bookings of one timeline: of its own orders, and of others for some of the same nodes.
 
     Attributes:
         facing: pods whose open bookings are among the timeline's reservations now.
@@ -30,7 +30,7 @@ class Openings:
 
     @property
     def pods(self) -> Collection[str]:
-        """Whose they are."""
+        """The pods that have one."""
         return self._all.keys()
 
     def of(self, pod: str) -> tuple[float, Entry] | None:
@@ -43,13 +43,13 @@ class Openings:
         self._all[entry.pod] = came, entry
 
     def drop(self, pod: str) -> None:
-        """Keep nothing for a pod any more; fine if nothing is."""
+        """Keep nothing for a pod any more; no error if nothing is kept."""
         if self._all.pop(pod, None) is not None and pod in self.facing:
             self.facing.remove(pod)
             self.timeline.cancel(pod)
 
     def face(self, came: float) -> None:
-        """Make the timeline that of an order which was submitted at this time: what binds it is reserved."""
+        """Show the timeline as an order submitted at this time sees it: what binds it is reserved."""
         for pod, (since, entry) in self._all.items():
             if since < came and pod not in self.facing:
                 self.timeline.reservations.add(entry)
@@ -61,7 +61,7 @@ class Openings:
     def renew(self, waiting: Waiting, now: float) -> bool:
         """Choose nodes for an order, or keep those that it has; the timeline is that of this order.
 
-        Two orders may have the same nodes: they have no time. Whoever ranks first gets them first.
+        Two orders may have the same nodes, since there is no time. The one ranked first gets them first.
 
         False: it wouldn't fit either if all pods without an end were gone; nothing is kept for it then.
         """

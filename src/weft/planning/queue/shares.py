@@ -1,8 +1,8 @@
-"""Orders for parts of nodes in time: who starts now, who is promised when, on which parts. Pure.
+"""Orders for parts of nodes in time: which start now, which get a booking, on which parts. Pure.
 
-The rules are those of `weft.planning.queue.queue`: promised ones first, then fair share, then as they came; the head
-that doesn't fit is promised its earliest start, and others go first only where that leaves every promise untouched.
-There is no engine with bit masks: a window is an occupancy, and what fits in it is asked of placement itself.
+The rules are those of `weft.planning.queue.queue`: booked ones first, then fair share, then by submission; a head that
+doesn't fit gets a booking of its earliest start, and others go first only if that leaves every booking untouched.
+There is no engine with bit masks: a window is an occupancy, and placement itself says what fits in it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Places = Callable[[Occupancy], Placement | Refusal]
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """An order for parts that waits.
+    """A waiting order for parts.
 
     Attributes:
         pod: its id; `name` for people.
         duration: seconds; `until`: when it ends at the latest, however late it starts.
-        fixed: its start was promised when it was ordered.
+        fixed: whether its start was booked when it was ordered.
     """
 
     pod: str
@@ -51,13 +51,13 @@ class Sharer:
 
 @dataclass(slots=True)
 class Shown:
-    """What one look gave.
+    """The result of processing the queue once.
 
     Attributes:
-        start: who starts now; then the rest says nothing.
-        why: pod -> why it goes on waiting; `place`: its place in the queue, from 1, unless its start was promised with
+        start: the order that starts now; the rest is then meaningless.
+        why: pod -> why it keeps waiting; `place`: its position in the queue, from 1, unless its start was booked with
             the order.
-        promises: pod -> what is kept for it.
+        promises: pod -> its booking.
     """
 
     start: str | None = None
@@ -75,11 +75,11 @@ def look(
     now: float,
     wait: Collection[str] = (),
 ) -> Shown:
-    """One look at everybody who waits for parts.
+    """Process all orders that wait for parts, once.
 
     Args:
-        book: with the promises of all; `health`: what is out of order.
-        used: project -> node-seconds, older ones counted less.
+        book: with all bookings; `health`: what is out of service.
+        used: project -> node-seconds, weighted by age.
         wait: orders that get no new booking: another queue's turn is before theirs.
     """
     found = Shown()
@@ -120,9 +120,9 @@ def look(
 
 
 def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: float) -> Keep | None:
-    """The first start from `begin` that leaves every promise untouched, with the parts; None: not as far as is known.
+    """The first start from `begin` that leaves every booking untouched, with the parts; None: none is known.
 
-    Only ends can make room. Those after which the leases alone still leave none are passed over by bisection.
+    Only ends can make it fit. Those after which the leases alone are still in the way are skipped by bisection.
     """
     ends = {k.gone(now) for k in book.leases} | {k.end for k in (*book.promises, *book.reservations)}
     moments = sorted(m for m in {begin, *ends} if begin <= m < one.until and m != FOREVER)
@@ -141,7 +141,7 @@ def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: floa
 def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | None:
     """Nodes to keep for an order whose start isn't known, by the rule of `weft.planning.queue.opening`.
 
-    They are kept whole: another part of one, given to somebody else, could be in the way as well.
+    They are kept whole: another part of one, given to somebody else, could also be in the way.
     """
     old = next((k for k in book.open if k.name == one.pod), None)
     book = replace(book, open=())  # those of two orders may have the same nodes: they have no time
@@ -170,7 +170,7 @@ def _fits(
     at_end: bool = False,
     booked: Keep | None = None,
 ) -> Placement | None:
-    """Where it would go from then on.
+    """Its parts, if it started then.
 
     Args:
         at_end: leases that end at that moment are over.
@@ -197,7 +197,7 @@ def _keep(one: Sharer, at: float, placed: Placement) -> Keep:
 
 
 def _broken(kept: Keep, health: Occupancy) -> bool:
-    """Whether a node of a promise is out of order."""
+    """Whether a booked node is out of service."""
     return any(n in health.down or n in health.quarantined for n in kept.nodes)
 
 

@@ -34,10 +34,10 @@ class Outcome:
         utilisation: busy node-seconds over all node-seconds, from the end of the warm-up to the last arrival, or to
             the end of all if they arrive at once.
         wait_mean: seconds from arrival to start, of the orders that arrived after the warm-up; `wait_p95` likewise.
-        leaves: leaves used over the least possible in an empty site.
-        blocks: blocks (groups of leaves) an order.
-        fragmentation: share of the free nodes that stand on leaves partly taken, averaged over time.
-        refused: orders that the site couldn't hold even empty; `turned_away` are their names.
+        leaves: leaves used relative to the minimum on an empty site.
+        blocks: blocks (groups of leaves) per order.
+        fragmentation: share of the free nodes on partly used leaves, averaged over time.
+        refused: orders that don't fit even on the empty site; `turned_away`: their names.
     """
 
     policy: str
@@ -98,7 +98,7 @@ def simulate(
     Args:
         policy: one of POLICIES.
         warm_up: seconds at the beginning that don't count.
-        engine: state to begin with; none: an empty site.
+        engine: initial state; None: an empty site.
     """
     engine = engine or Engine(topology, weights=weights, policy=POLICIES[policy])
     empty = Engine(engine.topology, engine.traits, engine.weights, engine.dedicated)
@@ -144,12 +144,12 @@ def simulate(
 
 
 def fits_empty(engine: Engine, ask: Ask) -> bool:
-    """Whether an engine that holds nothing would serve the order: what it wouldn't, could never be served."""
+    """Whether an empty engine could serve the order; if not, it can never be served."""
     return engine.decide(ask) is not None
 
 
 def _least(empty: Engine, ask: Ask, sizes: dict[tuple[Kind, int], list[int]]) -> int:
-    """The fewest leaves that could hold the order in an empty site; `sizes` are kept for the next of its kind."""
+    """The fewest leaves that could hold the order on an empty site; `sizes` are cached for similar orders."""
     key = ask.kind, ask.slice
     if key not in sizes:
         rooms = (bits.bit_count() // ask.slice for bits in empty.view(ask).mask)

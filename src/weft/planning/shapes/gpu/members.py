@@ -53,12 +53,12 @@ def members(
 
 
 def _sharing(order: Order, index: int, node: Node, part: Part | None, before: int, fabric: str) -> Member:
-    """A server on a node that it shares.
+    """A server on a shared node.
 
     Args:
-        before: servers of the pod on the node that have lower numbers.
+        before: number of the pod's servers on the node with lower numbers.
 
-    Raises `ConflictError` if the node has an adapter no more that the server has a function of.
+    Raises `ConflictError` if the node no longer has an adapter whose function the server uses.
     """
     functions = part.vfs if part is not None and order.fabric.rdma else ()
     by_name = {h.name: h for h in node.hcas_on(fabric)}
@@ -73,11 +73,11 @@ def _sharing(order: Order, index: int, node: Node, part: Part | None, before: in
 
 
 def memberships(inside: Sequence[Member], kind: FabricKind, fabric: str) -> Iterator[Membership]:
-    """What of the pod's nodes is in its segment.
+    """Members of the pod's segment.
 
-    All adapters of a whole node on this fabric, also where the order uses fewer: the node is the pod's alone, and Nova,
-    not we, picks which of the physical functions each port gets. The same of virtual functions: on InfiniBand each has
-    a port of its own wherever it is, on Ethernet its VLAN is on every adapter that it may be behind.
+    All adapters of a whole node on this fabric, even if the order uses fewer: the node is the pod's alone, and Nova
+    picks which physical function each port gets. The same goes for virtual functions: on InfiniBand each has a port of
+    its own wherever it is, on Ethernet its VLAN is on every adapter that it may be behind.
     """
     done: set[str] = set()
     for m in inside:

@@ -1,4 +1,4 @@
-"""Pods of servers on nodes that they share with others: accelerators, cores and memory, not the whole node."""
+"""Pods of servers on shared nodes: each has accelerators, cores and memory, not the whole node."""
 
 from __future__ import annotations
 
