@@ -76,13 +76,6 @@ def controller_init(
         agents_ca: PEM of the agents' CA; None: they have no TLS.
     """
     gateway = legs.gateway
-    ids = [m.name for m in machines]
-    order = {
-        "agents": [{"id": m.name, "host": str(m.gw_address), "port": m.agent_port} for m in machines],
-        "clusters": [{"id": pod, "topology": topology, "agents": ids}],
-        "allocations": [{"id": pod, "cluster": pod, "agents": ids}],
-        "users": [{"id": TENANT_USER, "allocations": [pod], "access_key": place(TENANT_KEY)}],
-    }
     client = {"api-host": gateway, "admin-port": str(ADMIN_PORT), "api-user-id": "admin"}
     unit = _UNIT.format(
         pod=pod,
@@ -98,46 +91,47 @@ def controller_init(
     files = {
         f"{_FOLDER}/admin.key": place(ADMIN_KEY) + "\n",
         f"{_FOLDER}/agents.key": place(AGENT_KEY) + "\n",
-        f"{_FOLDER}/order.json": json.dumps(order, indent=1) + "\n",
+        f"{_FOLDER}/order.json": json.dumps(_controller_objects(pod, machines, topology), indent=1) + "\n",
         f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": place(ADMIN_KEY)}),
     }
     if agents_ca:
         files[_AGENTS_CA] = agents_ca
-    papers = {"ca.crt": TLS_AUTHORITY, "controller.crt": TLS_CERTIFICATE, "controller.key": TLS_KEY}
-    init = [
-        "openvipu-server",
-        "--init",
-        "--secure",
-        "--state",
-        _STATE,
-        "--controller-id",
-        controller_id(pod_id),
-    ]
-    init += ["--admin-key-file", f"{_FOLDER}/admin.key", "--agent-key-file", f"{_FOLDER}/agents.key"]
+    certificates = {"ca.crt": TLS_AUTHORITY, "controller.crt": TLS_CERTIFICATE, "controller.key": TLS_KEY}
     config = {
         "write_files": [
             *(_file(path, text) for path, text in files.items()),
-            *({**_file(f"{_TLS}/{path}", place(name)), "encoding": "b64"} for path, name in papers.items()),
+            *(
+                {**_file(f"{_TLS}/{path}", place(name)), "encoding": "b64"}
+                for path, name in certificates.items()
+            ),
             _file("/etc/systemd/system/openvipu.service", unit, mode="0644"),
         ],
-        "runcmd": [
-            ["mkdir", "-p", "/var/lib/openvipu"],
-            init,
-            ["systemctl", "enable", "--now", "openvipu.service"],
-            [
-                "vipu-admin",
-                "--config",
-                f"{_FOLDER}/vipu-cli.hcl",
-                "--tls",
-                _TLS,
-                "apply",
-                f"{_FOLDER}/order.json",
-                "--wait",
-                "600",
-            ],
-        ],
+        "runcmd": _controller_commands(pod_id),
     }
     return _cloud_config(config)
+
+
+def _controller_objects(pod: str, machines: Sequence[IpuMachine], topology: str) -> dict[str, object]:
+    """What `vipu-admin apply` creates."""
+    ids = [m.name for m in machines]
+    return {
+        "agents": [{"id": m.name, "host": str(m.gw_address), "port": m.agent_port} for m in machines],
+        "clusters": [{"id": pod, "topology": topology, "agents": ids}],
+        "allocations": [{"id": pod, "cluster": pod, "agents": ids}],
+        "users": [{"id": TENANT_USER, "allocations": [pod], "access_key": place(TENANT_KEY)}],
+    }
+
+
+def _controller_commands(pod_id: str) -> list[list[str]]:
+    keys = ["--admin-key-file", f"{_FOLDER}/admin.key", "--agent-key-file", f"{_FOLDER}/agents.key"]
+    init = ["openvipu-server", "--init", "--secure", "--state", _STATE]
+    client = ["vipu-admin", "--config", f"{_FOLDER}/vipu-cli.hcl", "--tls", _TLS]
+    return [
+        ["mkdir", "-p", "/var/lib/openvipu"],
+        [*init, "--controller-id", controller_id(pod_id), *keys],
+        ["systemctl", "enable", "--now", "openvipu.service"],
+        [*client, "apply", f"{_FOLDER}/order.json", "--wait", "600"],
+    ]
 
 
 def poplar_init(pod: str, controller: str, own: str | None) -> str:
