@@ -1,0 +1,329 @@
+"""One visit to a pod: build it, observe and repair it, change it, release it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from weft.engine.fence import Event
+from weft.engine.held import News
+from weft.engine.heldpod import HeldPod
+from weft.engine.leaving import Left, let_go
+from weft.engine.membership import Watched, watch_nodes
+from weft.engine.moves import Moves
+from weft.engine.ownerrecord import Taken
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.release import ReadBack, Reader, make_receipt
+from weft.engine.renumber import renumber
+from weft.engine.verifier import Verdict, verify
+from weft.engine.visitor import Look, Visitor, news_of, not_ready
+from weft.engine.waits import Wait
+from weft.engine.walker import Walker, attempt
+from weft.model.errors import TakenError, TemporaryError, UnknownError, WeftError
+from weft.model.fabric import Membership
+from weft.model.kinds import Home
+from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
+from weft.model.problem import render
+from weft.model.receipt import Abandoned, Receipt
+from weft.ports.resources import Acceptance
+
+_ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
+"""Nothing more is asked for of a resource in these, unless it breaks."""
+
+
+class PodVisitor(Visitor[HeldPod]):
+    """Handlers of a pod's states."""
+
+    # -- present ------------------------------------------------------------------------------------------------
+
+    def _present(self, held: HeldPod) -> Look:
+        if is_true(held.conditions, Aspect.FAILED):
+            return self._stay(held)
+        if held.pod.taken is not None and held.phase is not Phase.SERVING:
+            return self._renumber(held, held.pod.taken)
+        left = self._let_go(held)
+        look = self._onward(held, left)
+        return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
+
+    def _onward(self, held: HeldPod, left: Left | None) -> Look:
+        """Args: left: of what the newest generation doesn't want."""
+        if held.phase is Phase.SERVING:
+            changing = held.pod.ready_generation < held.pod.generation
+            return self._change(held, left) if changing else self._observe(held, left)
+        if find(held.conditions, Aspect.WIRED) is None:
+            held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
+        if not is_true(held.conditions, Aspect.BOOTED):
+            try:
+                wait = self._build(held)
+            except TakenError as error:
+                if is_true(held.conditions, Aspect.WIRED):
+                    raise
+                held.number_taken(Taken(error.asked, error.of, error.answer, error.key))
+                return Look(0.0, held.pod.failures + 1)
+            if wait is not None:
+                return Look(wait.delay)
+            made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
+            held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
+        return self._verify(held, left)
+
+    # -- a change -----------------------------------------------------------------------------------------------
+
+    def _let_go(self, held: HeldPod) -> Left | None:
+        """Take away what the newest generation doesn't want; None: nothing of it is left."""
+        walker = Walker(held, held.world, self._settings, self._pool)
+
+        def read(nodes: frozenset[str]) -> ReadBack:
+            return self._reader(held, nodes).read_nodes(nodes)
+
+        return let_go(held, walker, read, self._settings)
+
+    def _change(self, held: HeldPod, left: Left | None) -> Look:
+        """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
+        about = f"changing to generation {held.pod.generation}"
+        try:
+            wait = self._repair(held)
+        except WeftError as error:
+            return self._stuck(held, about, error)
+        if wait is not None:
+            self._changing(held, about)
+            return Look(wait.delay)
+        verdict = self._verdict(held)
+        if not verdict.fine and self._newest(held) < self._settings.verify_patience:
+            self._changing(held, about)
+            return Look(self._settings.poll(self._newest(held)))
+        if left is not None and not left.kept and verdict.fine:
+            self._changing(held, f"{about}: {left.wait.reason}", News(Aspect.READY, "true", Cause.DONE))
+            return Look(left.wait.delay)
+        return self._judge(held, verdict, left)
+
+    def _changing(self, held: HeldPod, why: str, *news: News) -> None:
+        """A repair that was under way is part of the change: it isn't gone on with by itself after that."""
+        changing = News(Aspect.CHANGING, "true", Cause.UNDER_WAY, why)
+        held.become(changing, *news, without=(Aspect.REPAIRING,))
+
+    def _newest(self, held: HeldPod) -> float:
+        """Seconds since the last of what the change brought was seen at rest."""
+        new = [r for r in held.resources() if r.wanted and r.generation > held.pod.ready_generation]
+        return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
+
+    def _stuck(self, held: HeldPod, about: str, error: WeftError) -> Look:
+        """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
+        old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
+        watched = self._watch_nodes(held, arriving=held.pod.repair)
+        verdict = verify(held.pod, old, held.world, self._pool)
+        held.note(news_of(old, verdict.changes))
+        on = {r.resource.node for r in old}
+        known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
+        verdict = replace(verdict, problems=(*known, *verdict.problems))
+        failures, why = held.pod.failures + 1, f"{about}: {error}"
+        temporary = error if isinstance(error, TemporaryError) else None
+        if not verdict.fine:
+            self._changing(held, why, not_ready(verdict))
+        elif temporary is None:
+            self._changing(held, why, News(Aspect.READY, "false", Cause.PERSON_NEEDED, why))
+        else:
+            self._changing(held, why, News(Aspect.READY, "true", Cause.DONE, about))
+        if temporary is None or temporary.alarming:
+            held.alarm(f"{held.state}: {held.reason}")
+        return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
+
+    def _build(self, held: HeldPod) -> Wait | None:
+        def booting() -> None:
+            if not is_true(held.conditions, Aspect.WIRED):
+                booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
+                held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
+
+        walker = Walker(held, held.world, self._settings, self._pool, booting)
+        if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
+            self._before_building(held, arriving=True)
+            walker = Walker(held, held.world, self._settings, self._pool, booting)
+        return walker.build()
+
+    def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
+        return self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in records)
+
+    def _watch_is_due(self, held: HeldPod) -> bool:
+        last = held.pod.watched_at
+        return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
+
+    def _before_building(self, held: HeldPod, arriving: bool) -> None:
+        """Before anything is asked for, look who is on the nodes."""
+        cloud = held.pod.plan.cloud
+        held.note_epoch(held.world.clouds[cloud], cloud)
+        watched = self._watch_nodes(held, arriving)
+        if watched.foreign or watched.unknown:
+            self._renew_segment(held)
+            kind = TemporaryError if watched.foreign else UnknownError
+            raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
+
+    def _renumber(self, held: HeldPod, taken: Taken) -> Look:
+        """A number is in use by somebody else: all that was made is taken away, then made again with another."""
+        walker = Walker(held, held.world, self._settings, self._pool)
+        wait = walker.tear_down(wanted="present")
+        if wait is not None:
+            return Look(wait.delay)
+        renumber(held, taken, held.world, held.site)
+        return Look(0.0, held.pod.failures + 1)
+
+    def _verify(self, held: HeldPod, left: Left | None) -> Look:
+        """The first verdict; a port may come up a moment after its server: for a while it isn't called wrong."""
+        verdict = self._verdict(held)
+        age = (held.at - held.since).total_seconds()
+        if verdict.fine or age >= self._settings.verify_patience:
+            return self._judge(held, verdict, left)
+        return Look(self._settings.poll(age))
+
+    def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
+        """Who is on the nodes comes first: it decides what the segment must be.
+
+        Args:
+            waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
+        """
+        held.about_to_ask()  # a reading may take its time
+        watched = self._watch_nodes(held, arriving=held.pod.repair)
+        records = held.resources()
+        pool = self._pool if waited_for else None
+        verdict = verify(held.pod, records, held.world, pool, max_age)
+        held.note(news_of(records, verdict.changes))
+        return replace(verdict, problems=(*watched.problems, *verdict.problems))
+
+    def _watch_nodes(self, held: HeldPod, arriving: bool) -> Watched:
+        return watch_nodes(held, held.world, held.site, arriving)
+
+    def _stay(self, held: HeldPod) -> Look:
+        """A pod that FAILED may have servers: they are watched as any pod's, and only what must not be is changed."""
+        delay = self._settings.observe_every
+        watched = self._watch_nodes(held, arriving=True)
+        self._renew_segment(held)
+        made = [r for r in held.resources() if r.outside_id]
+        if not made:
+            return Look(delay)
+        verdict = verify(held.pod, made, held.world, self._pool)
+        held.note(news_of(made, verdict.changes))
+        self._tell(
+            held,
+            replace(verdict, problems=(*watched.problems, *verdict.problems)),
+            "not everything was created",
+        )
+        return Look(delay)
+
+    def _tell(self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
+        """What keeps the pod from being READY."""
+        held.become(not_ready(verdict, otherwise), phase=phase)
+
+    def _renew_segment(self, held: HeldPod) -> None:
+        """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
+        moves = Moves(held, held.world, self._settings)
+        made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
+        if any(r.state is not RowState.SETTLED for r in made):
+            attempt(held, moves.advance(made))
+
+    def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
+        """READY if everything is as wanted; else it is looked at again soon."""
+        if not verdict.fine:
+            failures = held.pod.failures + 1
+            self._tell(held, verdict, phase=Phase.SERVING)
+            return Look(self._settings.delay(failures), failures)
+        events: list[Event] = []
+        if not is_true(held.conditions, Aspect.READY):
+            self._prove(held)
+            seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
+            events = [("verified", f"as desired: {seen}", None)]
+        ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
+        over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
+        held.become(ready, phase=Phase.SERVING, without=over, events=events)
+        if done:
+            held.change_done()
+        if held.pod.repair:
+            held.repaired()
+        return Look(self._settings.observe_every)
+
+    def _prove(self, held: HeldPod) -> None:
+        """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
+        resources = [r.resource for r in held.resources()]
+        world = held.world
+        for where in sorted({r.where for r in resources}):
+            driver = world.driver(where)
+            if isinstance(driver, Acceptance):
+                if not is_true(held.conditions, Aspect.PROVED):
+                    held.flush()
+                    said = driver.prove(held.pod.scope, resources)
+                    held.become(
+                        News(Aspect.PROVED, "true", Cause.DONE, said), events=[("verified", said, None)]
+                    )
+                held.flush()
+                driver.clear_proof(held.pod.scope, resources)
+
+    def _observe(self, held: HeldPod, left: Left | None) -> Look:
+        """Look at a pod that was made; repair what weft may repair by itself."""
+        if is_true(held.conditions, Aspect.REPAIRING):
+            wait = self._go_on_repairing(held)
+            if wait is not None:
+                return Look(wait.delay)
+        verdict = self._verdict(held, self._fabric_age(held), waited_for=held.state is not PodState.READY)
+        if verdict.fine or all(p.unknown for p in verdict.problems):
+            return self._judge(held, verdict, left)
+        self._tell(held, verdict)
+        wait = self._repair(held)
+        if wait is None:
+            return self._judge(held, self._verdict(held), left)
+        held.become(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
+        return Look(wait.delay)
+
+    def _go_on_repairing(self, held: HeldPod) -> Wait | None:
+        """Without looking at everything again each time. Whatever ends it, the next look is at everything."""
+        wait: Wait | None = None
+        try:
+            wait = self._build(held)
+        finally:
+            if wait is None:
+                held.become(News(Aspect.REPAIRING, "false", Cause.DONE))
+        return wait
+
+    def _repair(self, held: HeldPod) -> Wait | None:
+        """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
+        unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
+        records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
+        if len(records) < len(unsettled) and self._wants_look(held, unsettled):
+            self._before_building(held, arriving=held.pod.repair)
+        away = frozenset[str]() if held.pod.repair else held.withheld()
+        stuck = (
+            []
+            if held.pod.repair
+            else [r for r in records if not r.kind.row.repaired_unasked or r.resource.node in away]
+        )
+        held.note(
+            [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
+            [
+                ("repair", f"repairing {r.resource.name}: {r.reason}", r.key)
+                for r in records
+                if r not in stuck
+            ],
+        )
+        return Walker(held, held.world, self._settings, self._pool).build()
+
+    # -- absent -------------------------------------------------------------------------------------------------
+
+    def _read_back(self, held: HeldPod) -> ReadBack:
+        return self._reader(held, held.nodes()).read()
+
+    def _reader(self, held: HeldPod, holding: Collection[str]) -> Reader:
+        former: dict[str, tuple[Membership, ...]] = {}
+        for node, ports in held.leaving().items():
+            for key, members in ports.items() if node in holding else ():
+                former[key] = (*former.get(key, ()), *members)
+        records = held.read_resources()
+        return Reader(held.pod, records, held.world, held.site, self._clock, held.at, holding, former)
+
+    def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
+        quarantined = sorted(node for node, is_so in held.nodes().items() if is_so)
+        return make_receipt(held.pod, read, held.given_back(), abandoned, quarantined)
+
+    def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
+        mine = held.nodes()
+        held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items() if n in mine})
+
+    def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
+        """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
+        held.quarantine(read.unclean)
+        held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
