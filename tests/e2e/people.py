@@ -92,6 +92,12 @@ class Person:
         return self.weft("pod", "create", "-f", str(file), *words)
 
 
+def assert_clean(operator: Person) -> None:
+    """An audit finds nothing; else the test says what."""
+    answer = operator.weft("audit")
+    assert answer.code == 0, answer.out + answer.err
+
+
 People = Callable[[str], Person]
 """Somebody by the name of a profile: what the fixture `people` gives."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import openstack
 import pytest
 
-from tests.e2e.people import People, connection
+from tests.e2e.people import People, assert_clean, connection
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger
@@ -39,7 +39,7 @@ def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) 
     assert not any(
         key in t.keys for t in OpenSm(load_site(lab.site_path), "ib0", NoLedger()).tables().values()
     )
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def _disguise(own: openstack.connection.Connection, server_id: str, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.people import POD, Answer, People, Person
+from tests.e2e.people import POD, Answer, People, Person, assert_clean
 
 pytestmark = pytest.mark.cloud
 
@@ -41,7 +41,7 @@ def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> N
     assert len(grown) == 3 and first.items() <= grown.items()
     pod = tenant.weft("pod", "show", "train", "--json").json
     assert [r for r in pod["resources"] if r["kind"] == "floating_ip" and r["state"] == "settled"]
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
     leaving = sorted(first)[0]
     apply(tenant, 2, "first" if leaving != sorted(grown)[0] else "none", "--remove", leaving)
@@ -49,7 +49,7 @@ def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> N
     assert set(left) == set(grown) - {leaving} and left.items() <= grown.items()
     free = operator.weft("node", "list", "--state", "free", "--json").json
     assert leaving in {n["name"] for n in free}
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
     refused = POD.format(name="train", count=2, floating="none", spare=0).replace("tiny", "another")
     (tenant.folder / "other.yaml").write_text(refused)
@@ -61,4 +61,4 @@ def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> N
     assert receipt["clean"] and set(grown.values()) <= {
         word for item in receipt["items"] for word in item["subject"].split()
     }
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)

@@ -16,7 +16,7 @@ import pytest
 
 from openvipu.proto import agent_pb2, agent_pb2_grpc
 from openvipu.rpc import Tls, channel
-from tests.e2e.people import Person
+from tests.e2e.people import Person, assert_clean
 from weft.model.site import IpuMachine
 from weftlab.guests import guests_folder
 from weftlab.ipu import agents_tls, here
@@ -120,7 +120,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     events = tenant.weft("pod", "events", "bert", "--json").out
     logs = "".join(f.read_text(errors="replace") for f in (lab.state / "log").glob("*.log"))
     assert key not in events + shown.out + logs and "127." not in shown.out + events
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
     (tenant.folder / "more.yaml").write_text(ORDER.format(name="more"))
     refused = tenant.weft("pod", "create", "-f", "more.yaml")
@@ -149,7 +149,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert {owner(lab, m) for m in machines} == {""}
     assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str], Person]) -> None:
@@ -171,4 +171,4 @@ def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str
             assert [f["repaired"] for f in repaired if f["kind"] == "vipu_agent"] == [False]
         finally:
             agent.Release(agent_pb2.ReleaseRequest(), metadata=papers)
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)

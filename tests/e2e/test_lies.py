@@ -13,7 +13,7 @@ from typing import Any
 import openstack
 import pytest
 
-from tests.e2e.people import People, Person
+from tests.e2e.people import People, Person, assert_clean
 from tests.e2e.pod_watch import PodWatch
 from weftlab.lab import Lab
 from weftlab.liar import Liar
@@ -171,7 +171,7 @@ def test_a_release_is_signed_only_when_the_truth_is_readable(lab: Lab, people: P
         liar.lift()
         watch.until("RELEASED")
         released_clean(tenant, "told", watch)
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def test_a_release_while_keystone_takes_the_role_away(lab: Lab, people: People, liar: Liar) -> None:
@@ -191,7 +191,7 @@ def test_a_release_while_keystone_takes_the_role_away(lab: Lab, people: People, 
                 assert watch.really_there() == there
         watch.until("RELEASED")
         released_clean(tenant, "robbed", watch)
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def new_tokens(liar: Liar) -> None:
@@ -238,7 +238,7 @@ def test_a_ready_pod_under_lies_comes_back_as_it_was(lab: Lab, people: People, l
         ]
         assert changed == [], "made or deleted something by a lie"
         assert (watch.really_there(), watch.named(), watch.ids()) == (there, names, ids)
-        assert operator.weft("audit").code == 0
+        assert_clean(operator)
         assert tenant.weft("pod", "release", "watched", "--wait").code == 0
         released_clean(tenant, "watched", watch)
 
@@ -279,7 +279,7 @@ def test_lies_by_chance_from_order_to_receipt(lab: Lab, people: People, liar: Li
         released_clean(tenant, "lucky", watch)
     finally:
         watch.close()
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def _by_chance(liar: Liar, seed: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.e2e.people import People, Person, connection
+from tests.e2e.people import People, Person, assert_clean, connection
 from weft.app.sitefile import load_site
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.ports.ledger import NoLedger
@@ -66,7 +66,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(lab: Lab, pe
         placed = {n["node"] for n in shown["placed"]}
         ports = {h.port_id for n in site.nodes if n.name in placed for h in n.hcas_on(FABRIC)}
         assert carried(fabric, number) & {h.port_id for n in site.nodes for h in n.hcas_on(FABRIC)} == ports
-        assert operator.weft("audit").code == 0
+        assert_clean(operator)
 
         assert mine.weft("pod", "release", "train", "--wait").code == 0
         receipt = mine.weft("pod", "receipt", "train", "--json")
@@ -79,4 +79,4 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(lab: Lab, pe
         assert reach.answered(inside) == set()
     assert reach.awaited(pairs(serve, serve)) == pairs(serve, serve)
     assert others.weft("pod", "release", "serve", "--wait").code == 0
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from tests.e2e.people import People, connection
+from tests.e2e.people import People, assert_clean, connection
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger
@@ -55,7 +55,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     tables = fabric.tables()
     assert {g for g, t in tables.items() if key in t.keys} == members
     assert {g for g, t in tables.items() if key in (t.leaf_keys or ())} == members
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
     assert tenant.weft("pod", "release", "life", "--wait").code == 0
     receipt = tenant.weft("pod", "receipt", "life", "--json")
@@ -68,7 +68,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
     assert not any(key in t.keys or key in (t.leaf_keys or ()) for t in fabric.tables().values())
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def test_a_plan_touches_nothing_and_repeats_itself(people: People) -> None:
@@ -130,7 +130,7 @@ def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
     assert found.code == 1 and any(f["category"] == "missing" for f in found.json["findings"])
     repaired = operator.weft("audit", "--repair", "--json")
     assert all(f["repaired"] for f in repaired.json["findings"]), repaired.out
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
 
 
 def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
@@ -153,7 +153,7 @@ def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
     mark = f"weft-{pod['id'][:8]}-"
     names = [s.name for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert len(names) == len(set(names)) == 2
-    assert operator.weft("audit").code == 0
+    assert_clean(operator)
     folder = lab.layout.data / "weft" / "postgres"
     with psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True) as database:
         # As if the minutes had passed that a release waits for what the killed worker may still have asked for.

@@ -27,10 +27,12 @@ from tests.helpers.amounts import examples, seeded
 from tests.openvipu.test_rules import MESH16, admit, site, whole
 from tests.openvipu.vipuhouse import POD16, Controller, controlling, new_config, until
 
+PASSES = min(6, examples(6))
+"""Of the transactions of one life, whose are six."""
 POINTS = [
-    *(("before-transaction", passes) for passes in range(6)),
-    *(("in-transaction", passes) for passes in range(6)),
-    *(("after-transaction", passes) for passes in range(6)),
+    *(("before-transaction", passes) for passes in range(PASSES)),
+    *(("in-transaction", passes) for passes in range(PASSES)),
+    *(("after-transaction", passes) for passes in range(PASSES)),
     ("admitted", 0),
     ("configuring", 0),
     ("configured", 0),
