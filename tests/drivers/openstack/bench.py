@@ -158,17 +158,16 @@ class Bench(ABC):
     # -- the driver's verbs, with ids of everything that is there --------------------------------------------
 
     def ids(self) -> dict[str, str]:
-        return {key: seen.id for key, seen in self.find().items()}
+        """Of what bears the pod's mark."""
+        seen = there(self.driver.find(self.scope, self.graph.resources, {}))
+        return {key: one.id for key, one in seen.items()}
 
-    def find(self, wanted: Collection[Resource] | None = None) -> Mapping[str, Observed]:
+    def find(
+        self, wanted: Collection[Resource] | None = None, ids: Mapping[str, str] | None = None
+    ) -> Mapping[str, Observed]:
+        """What is there of the graph, or of these resources; `ids` if they were read before."""
         chosen = list(self.graph.resources if wanted is None else wanted)
-        ids: dict[str, str] = {}
-        if wanted is not None:
-            ids = self.ids()
-        first = there(self.driver.find(self.scope, chosen, ids))
-        if wanted is not None:
-            return first
-        return there(self.driver.find(self.scope, chosen, {key: seen.id for key, seen in first.items()}))
+        return there(self.driver.find(self.scope, chosen, self.ids() if ids is None else ids))
 
     def create(self, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
         """In the order of the kinds, each with the ids of what was made before."""
@@ -200,11 +199,12 @@ class Bench(ABC):
 
     def delete_all(self) -> None:
         """Backwards, one kind after the other, each until it is seen to be absent."""
+        ids = self.ids()
         for depth in sorted(set(DEPTH.values()), reverse=True):
             batch = [r for r in self.graph.resources if DEPTH[r.kind] == depth]
-            outcomes = self.delete(batch)
+            outcomes = self.driver.delete(self.scope, batch, ids)
             assert {k: str(o.error) for k, o in outcomes.items() if o.error} == {}
-            self.wait_absent(batch)
+            self.wait_absent(batch, ids)
 
     def marked(self) -> Sequence[Marked]:
         """What the audit sees of this pod."""
@@ -225,11 +225,15 @@ class Bench(ABC):
     pause: float = 0.01
 
     def wait(
-        self, until: Callable[[Collection[Observed]], bool], wanted: Collection[Resource] | None = None
+        self,
+        until: Callable[[Collection[Observed]], bool],
+        wanted: Collection[Resource] | None = None,
+        ids: Mapping[str, str] | None = None,
     ) -> Mapping[str, Observed]:
         end = time.monotonic() + PATIENCE
+        ids = self.ids() if ids is None else ids
         while True:
-            seen = self.find(wanted)
+            seen = self.find(wanted, ids)
             if until(seen.values()):
                 return seen
             assert time.monotonic() < end, {k: (o.status, o.reason) for k, o in seen.items()}
@@ -240,8 +244,8 @@ class Bench(ABC):
         assert {k: o.reason for k, o in seen.items() if o.status is Status.BROKEN} == {}
         return seen
 
-    def wait_absent(self, wanted: Collection[Resource]) -> None:
-        self.wait(lambda all_seen: not all_seen, wanted)
+    def wait_absent(self, wanted: Collection[Resource], ids: Mapping[str, str] | None = None) -> None:
+        self.wait(lambda all_seen: not all_seen, wanted, ids)
 
     # -- other hands -----------------------------------------------------------------------------------------
 

@@ -225,8 +225,8 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
         lambda all_seen: all(o.status is Status.BROKEN for o in all_seen), other.of(Kind.SERVER)
     )
     assert all("No valid host" in o.reason for o in seen.values())
-    other.delete_all()
-    assert other.find() == {}
+    other.delete(other.of(Kind.SERVER))
+    other.wait_absent(other.of(Kind.SERVER))
 
 
 def test_marked_shows_every_kind_with_its_pod_and_remove_marked_takes_it_away(bench: Bench) -> None:
