@@ -1,0 +1,242 @@
+"""What the agent reads: its subnet manager's state, the partition file, tables, paths and topology of the fabric."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from weft.fabricagent.compare import port_reading
+from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
+from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
+from weft.fabricagent.options import read_options
+from weft.fabricagent.wire import Wire
+from weft.generate.certificates import expiry_problems
+from weft.generate.partitions_conf import PartitionsConf, parse, split
+from weft.model.agentapi import (
+    AgentOptions,
+    AgentPartitions,
+    AgentStatus,
+    ConfiguredPartition,
+    Paths,
+    Tables,
+    VacantPort,
+    WeftPartitionDocument,
+)
+from weft.model.errors import InputError, UnknownError
+from weft.model.fabric import ManagerState, ObservedFabric
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.subnet import PathProbe
+
+_STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
+_SAMPLE = 8
+_SILENCE_SECONDS = 30.0
+
+
+class Observer:
+    """Of one subnet manager. Thread-safe."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._file = PartitionFile(config.opensm.partitions_file)
+        self._process = Process(config.opensm)
+        self._log = Log(config.opensm.log_file)
+        self._wire = Wire(config.hca, config.tools)
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def status(self) -> AgentStatus:
+        """State of the subnet manager; never raises: what can't be determined is reported as a problem."""
+        text, problems = self._text()
+        pid = self._process.pid()
+        state, own, master = ManagerState.UNKNOWN, None, None
+        priority: int | None = None
+        try:
+            own, lid = self._wire.client.own_port()
+            state, priority = self._own_state(lid)
+            master = self._master()
+        except MadError as error:
+            problems.append(f"the port of the subnet manager can't be asked: {error}")
+        if pid is None:
+            problems.append("opensm does not run on this host: start it")
+            state = ManagerState.DOWN
+        elif state is ManagerState.DOWN:
+            problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: look at its log")
+        problems += self._file_problems(text, own)
+        problems += self._log_problems()
+        problems += self._certificate_problems()
+        if state is ManagerState.MASTER:
+            problems += self._open_ports(text, own)
+            if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
+                problems.append(
+                    f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"
+                )
+        return AgentStatus(
+            name=self.name,
+            state=state,
+            port_guid=own,
+            master_guid=master.guid if master else None,
+            priority=priority,
+            process=pid,
+            problems=tuple(problems),
+            digest=digest(text),
+            foreign_digest=self._foreign_digest(text),
+        )
+
+    def _log_problems(self) -> list[str]:
+        return [f"opensm's log: {line}" for line in self._log.troubles()]
+
+    def _own_state(self, lid: int) -> tuple[ManagerState, int | None]:
+        try:
+            info = self._wire.client.sm_info(lid)
+        except MadError:
+            return ManagerState.DOWN, None
+        return _STATES.get(info.state, ManagerState.UNKNOWN), info.priority
+
+    def _state(self) -> ManagerState:
+        if self._process.pid() is None:
+            return ManagerState.DOWN
+        try:
+            return self._own_state(self._wire.client.own_port()[1])[0]
+        except MadError:
+            return ManagerState.UNKNOWN
+
+    def _master(self) -> SmInfo | None:
+        try:
+            info = self._wire.client.sm_info(self._wire.client.master_lid())
+        except MadError:
+            return None
+        return info if _STATES.get(info.state) is ManagerState.MASTER else None
+
+    def _text(self) -> tuple[str | None, list[str]]:
+        text = self._file.read()
+        if text is not None:
+            return text, []
+        return None, [f"{self._file.path} is missing: OpenSM gives every port full membership; put it back"]
+
+    def _file_problems(self, text: str | None, own: int | None) -> list[str]:
+        if text is None:
+            return []
+        conf = parse(text, self._config.site)
+        path = self._config.opensm.partitions_file.name
+        problems = [f"{path}, {p}" for p in conf.problems]
+        default = conf.expected([own or 1, 2], [])
+        if default[2] & {DEFAULT_PKEY | FULL_MEMBER}:
+            problems.append(
+                f"{path}: the default partition has every port as full member: pods aren't kept apart"
+            )
+        if own is not None and DEFAULT_PKEY | FULL_MEMBER not in default[own]:
+            problems.append(
+                f"{path}: this subnet manager's port {format_guid(own)} is not a full member of the default partition:"
+                " while it is standby, hosts could not reach it; name every manager's port there"
+            )
+        return problems
+
+    def _open_ports(self, text: str | None, own: int | None) -> list[str]:
+        """Evidence of failing open: host ports that are full members of the default partition and shouldn't be."""
+        try:
+            hosts = list(self._wire.hosts(60))
+            expected = self._expected(text, hosts)
+            sample = [g for g in hosts if DEFAULT_PKEY | FULL_MEMBER not in expected.get(g, frozenset())]
+            readings = self._wire.poll(sample[:_SAMPLE])
+        except (MadError, UnknownError) as error:
+            return [f"the fabric can't be read: {error}"]
+        full = [format_guid(r.port_guid) for r in readings if DEFAULT_PKEY | FULL_MEMBER in r.keys]
+        if not full:
+            return []
+        return [f"ports are open: full members of the default partition that shouldn't be, such as {full[0]}"]
+
+    def _expected(self, text: str | None, hosts: Iterable[int]) -> Mapping[int, frozenset[int]]:
+        master = self._master()
+        return parse(text or "", self._config.site).expected(hosts, [master.guid] if master else [])
+
+    def _foreign_digest(self, text: str | None) -> str:
+        if text is None:
+            return ""
+        try:
+            before, _, after = split(text, self._config.site)
+        except InputError:
+            return digest(text)
+        return digest(before + after)
+
+    def partitions(self) -> AgentPartitions:
+        """The file as OpenSM interprets it."""
+        text, problems = self._text()
+        conf = parse(text, self._config.site) if text is not None else PartitionsConf((), (), ())
+        return AgentPartitions(
+            state=self._state(),
+            digest=digest(text),
+            foreign_digest=self._foreign_digest(text),
+            weft=tuple(
+                WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
+                for p in conf.partitions
+            ),
+            configured=tuple(map(ConfiguredPartition.of, conf.configured().values())),
+            problems=(
+                *problems,
+                *(f"{self._file.path.name}, {p}" for p in conf.problems),
+                *self._log_problems(),
+            ),
+        )
+
+    def tables(self, port_guids: Sequence[int] | None) -> Tables:
+        """Read from the fabric; a full reading includes the leaves' uncabled ports.
+
+        Raises `UnknownError` if the fabric can't be reached at all.
+        """
+        try:
+            readings = self._wire.read(port_guids)
+            expected = self._expected(self._file.read(), [r.port_guid for r in readings])
+            vacant, unread = self._wire.vacant() if port_guids is None else ([], {})
+            own, _ = self._wire.client.own_port()
+        except MadError as error:
+            raise UnknownError("read the P_Key tables", f"the fabric at {self.name}", str(error)) from error
+        return Tables(
+            own_port=own,
+            ports=tuple(port_reading(r, expected.get(r.port_guid, frozenset())) for r in readings),
+            vacant=tuple(
+                VacantPort(switch_guid=guid, port=port, keys=tuple(sorted(keys)))
+                for guid, _, port, entries in vacant
+                if (keys := {k for k in entries if k & ~FULL_MEMBER not in (0, DEFAULT_PKEY)})
+            ),
+            unread_leaves={format_guid(guid): why for guid, why in unread.items()},
+        )
+
+    def paths(self, pairs: Sequence[tuple[int, int]]) -> Paths:
+        """Query the subnet administrator for each pair. Raises `UnknownError` if it doesn't respond."""
+        probes: list[PathProbe] = []
+        for source, destination in pairs:
+            try:
+                pkey = self._wire.client.path(source, destination).pkey
+            except MadStatusError:
+                pkey = None  # e.g. an unknown GUID: a refusal is a result
+            except MadError as error:
+                raise UnknownError(
+                    "ask for a path", f"the subnet administrator via {self.name}", str(error)
+                ) from error
+            key = None if pkey is None else pkey & ~FULL_MEMBER
+            probes.append(PathProbe(source=source, destination=destination, path=pkey is not None, pkey=key))
+        return Paths(paths=tuple(probes))
+
+    def options(self) -> AgentOptions:
+        """opensm's own options. Raises `UnknownError` if they can't be read."""
+        return read_options(self._config.opensm.options_file, self._file.path)
+
+    def _certificate_problems(self) -> list[str]:
+        tls, now = self._config.tls, datetime.now(UTC)
+        problems: list[str] = []
+        for path in (tls.certificate, tls.ca):
+            try:
+                problems += expiry_problems(path.read_bytes(), path.name, now)
+            except OSError as error:
+                problems.append(f"certificate {path} can't be read: {error}")
+        return problems
+
+    def topology(self) -> ObservedFabric:
+        return self._wire.discover().fabric
