@@ -47,7 +47,7 @@ def test_a_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: Tena
     owner = house.owner(network)
     assert (owner.project_id, owner.name) == ("team-b", network.id)
     assert house.numbers() == {number: owner.owner}
-    assert house.events(owner, "port") == [f"port {port.id} on host gpu15 is in P_Key {number:#x}"]
+    assert house.events(owner, "port") == [f"port {port.id} is in segment {number:#x}"]
     assert house.service.audit(house.operator).findings == ()
     house.cloud.lose(port)
     house.cloud.lose(network)
@@ -80,7 +80,7 @@ def test_a_port_that_is_unbound_leaves_without_a_notice(house: TenantHouse) -> N
     seen = house.port(network, port)
     assert (seen.state, seen.why) == (PortState.OUT, "it is not bound to a host")
     assert house.events(house.owner(network), "port")[-1].endswith(
-        f"no longer in P_Key {house.free_number():#x}: it is not bound to a host"
+        f"no longer in segment {house.free_number():#x}: it is not bound to a host"
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi import Request as HttpRequest
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 import weft
-from weft.api import capacity, operator, pods, versions
+from weft.api import capacity, networks, operator, pods, versions
 from weft.api.documents import AbandonRequest, ExtendRequest, Problem, QuarantineRequest, RepairRequest
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
@@ -48,6 +48,7 @@ def create_app(
     collectors: Iterable[Collector] = (),
     public_url: str | None = None,
     auth_url: str = "",
+    more: Iterable[APIRouter] = (),
 ) -> FastAPI:
     """The API as an ASGI application.
 
@@ -56,6 +57,7 @@ def create_app(
         collectors: additional collectors for /metrics.
         public_url: how clients reach `/`, if a proxy in front changes it; None: as in the request.
         auth_url: Keystone's URL, returned to clients without a token.
+        more: routes besides the API, with access rules of their own.
     """
     app = FastAPI(
         title="weft",
@@ -72,7 +74,7 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
-    for router in (versions.router, pods.router, capacity.router, operator.router):
+    for router in (versions.router, pods.router, capacity.router, networks.router, operator.router, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))

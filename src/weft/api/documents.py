@@ -9,7 +9,16 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Instant
 from weft.model.reservation import ReservationView
-from weft.model.views import AuditLogEntry, EventView, NodeView, PodSummary
+from weft.model.views import AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
+
+
+class NetworkList(Document):
+    networks: tuple[NetworkSummary, ...]
+    next: str | None = Field(
+        default=None,
+        exclude_if=lambda marker: marker is None,
+        description="`marker` of the next page; omitted on the last one.",
+    )
 
 
 class PodList(Document):

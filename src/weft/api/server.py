@@ -15,6 +15,7 @@ import uvicorn
 from weft.api.app import create_app
 from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import log_request_ids
+from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
@@ -62,6 +63,7 @@ def serve(settings: ServeSettings) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     check_certificate(settings.certificate)
     policy, keystone = Policy(settings.policy), identity(settings)
+    token = read_token(settings.neutron_token) if settings.neutron_token else None
     with listening(settings.host, settings.port) as listener, parts(replace(settings, worker=False)) as made:
         worker = WorkerProcess(settings) if settings.worker else None
         app = create_app(
@@ -71,6 +73,7 @@ def serve(settings: ServeSettings) -> int:
             collectors=[StoreCollector(made.store)],
             public_url=settings.public_url,
             auth_url=keystone.auth_url,
+            more=[notices(token, made.tell_tenant_networks)] if token else [],
         )
         if worker:
             worker.start()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -71,6 +72,7 @@ class StoreCollector(Collector):
         if counts.swept is not None:
             swept.add_metric([], counts.swept)
         yield swept
+        yield from _networks(counts.networks)
         removed = CounterMetricFamily(
             "weft_removed_records", "Old records that were removed (retention).", labels=["what"]
         )
@@ -88,3 +90,26 @@ class StoreCollector(Collector):
                 except WeftError:
                     self._read = (now, None)
             return self._read[1]
+
+
+def _networks(row: Mapping[str, Any]) -> Iterable[Metric]:
+    """Tenants' own networks."""
+    ports = GaugeMetricFamily(
+        "weft_network_ports",
+        "Ports of tenants' own networks: in their partition, waiting to be, or not belonging in.",
+        labels=["state"],
+    )
+    for state, name in (("in", "ports_in"), ("waiting", "waiting"), ("out", "out")):
+        ports.add_metric([state], row[name])
+    yield ports
+    networks = GaugeMetricFamily("weft_networks", "Tenants' own networks that weft serves.")
+    networks.add_metric([], row["networks"])
+    oldest = GaugeMetricFamily(
+        "weft_network_port_waiting_seconds", "How long the oldest waiting port has waited."
+    )
+    oldest.add_metric([], row["oldest"] or 0)
+    unread = GaugeMetricFamily(
+        "weft_network_read_age_seconds", "Since the network read longest ago was read."
+    )
+    unread.add_metric([], row["unread"] or 0)
+    yield from (networks, oldest, unread)

@@ -115,6 +115,19 @@ _RULES = (
         "/v1/pods/{name}/abandon",
         "POST",
     ),
+    _documented("networks:list", _READER, "List a project's own networks on a fabric.", "/v1/networks"),
+    _documented(
+        "networks:list_all_projects",
+        _OPERATOR_READS,
+        "List the networks of all projects.",
+        "/v1/networks?all_projects=true",
+    ),
+    _documented(
+        "networks:show",
+        _READER,
+        "Show a network and its ports; without it the network is reported as nonexistent.",
+        "/v1/networks/{name}",
+    ),
     _documented("capacity:show", _READER, "See what can be ordered, now and later.", "/v1/capacity"),
     _documented("reservations:list", _OPERATOR_READS, "List reservations.", "/v1/reservations"),
     _documented(

@@ -21,6 +21,7 @@ class ServeSettings:
         workers: threads that process pods.
         certificate: PEM files of the API's certificate, with its chain, and of its key; None: no TLS.
         sweep_every: seconds between sweeps for what reappeared after a receipt was signed.
+        neutron_token: file with the token of Neutron's driver mlnx_sdn_assist; None: its notices aren't answered.
         public_url: how clients reach the API, if a proxy stands in front.
         log_level: name of a level of `logging`.
     """
@@ -36,5 +37,6 @@ class ServeSettings:
     workers: int = 8
     sweep_every: float = 300.0
     public_url: str | None = None
+    neutron_token: Path | None = None
     certificate: tuple[Path, Path] | None = None
     log_level: str = "INFO"

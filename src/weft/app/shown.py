@@ -39,6 +39,9 @@ from weft.model.views import (
     LargestIpusView,
     LargestPartsView,
     LargestView,
+    NetworkPortView,
+    NetworkSummary,
+    NetworkView,
     PartsRowView,
     PodSummary,
     PodView,
@@ -278,6 +281,14 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             wanted=lambda d: sayings.difference(d.field, d.wanted, d.observed)[1],
             observed=lambda d: sayings.difference(d.field, d.wanted, d.observed)[2],
         ),
+        _row(
+            NetworkSummary,
+            "id name project_id cloud fabric segment state since ports_in waiting out read_at",
+            reason=lambda one: sayings.reason(one.reason, one.state),
+        ),
+        _row(NetworkView, "ports"),
+        # Which host and which adapter a server has, Nova doesn't tell tenants either.
+        _row(NetworkPortView, "id name vnic_type state since", why=lambda port: sayings.why_not_in(port.why)),
         _row(EventView, "sequence at type key", message=lambda event: sayings.event(event.message)),
         _row(Applied, "outcome pod", change=_applied_change),
         _row(

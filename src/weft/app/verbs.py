@@ -27,6 +27,9 @@ TENANTS = frozenset(
         "abandon_pod",
         "pod_receipt",
         "capacity",
+        "list_networks",
+        "show_network",
+        "network_events",
     }
 )
 """Verbs that answer others than operators, as far as the policy lets them ask."""

@@ -126,6 +126,11 @@ class Parts:
         dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
+    def tell_tenant_networks(self) -> None:
+        """Hint that a cloud's networks changed. Raises `TemporaryError` if the database can't be reached."""
+        with self.store.database.statement() as tx:
+            tx.run("tell_tenant_networks")
+
     def service(self, policy: Policy, worker: Callable[[], Mapping[str, str]] | None = None) -> Service:
         """The verbs. `worker`: state of the worker process, for /readyz."""
         return Service(self.store, self.keeper, policy, self.clock, self.listener, self.pulse, worker)

@@ -19,6 +19,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.operator", "list nodes, quarantine and clear them"),
     "fabric": ("weft.cli.operator", "show fabrics"),
+    "network": ("weft.cli.network", "show networks that tenants created on a fabric"),
     "place": ("weft.cli.place", "simulate a trace of orders"),
     "audit": (
         "weft.cli.operator",

@@ -33,6 +33,12 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--public-url", metavar="URL", help="URL for clients, if a proxy is in front")
     parser.add_argument(
+        "--neutron-token",
+        metavar="FILE",
+        type=Path,
+        help="answer notices of Neutron's driver mlnx_sdn_assist, with the token in this file",
+    )
+    parser.add_argument(
         "--tls-certificate",
         metavar="FILE",
         type=Path,
@@ -104,6 +110,7 @@ def serve(args: argparse.Namespace) -> int:
     host, port = listen(args.listen)
     settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
     settings = replace(settings, certificate=_certificate(args.tls_certificate, args.tls_key))
+    settings = replace(settings, neutron_token=args.neutron_token)
     from weft.api import server
 
     return server.serve(settings)

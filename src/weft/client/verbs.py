@@ -194,6 +194,23 @@ class Client:
     def adopt_cabling(self, fabric: str | None = None) -> Json:
         return self._ask("POST", "/v1/site/adopt-cabling" + _fabric(fabric), extra_time=240)
 
+    def list_networks(self, all_projects: bool = False) -> list[Json]:
+        """All of them, page after page."""
+        found: list[Json] = []
+        query: dict[str, Any] = {"limit": PAGE, **({"all_projects": "true"} if all_projects else {})}
+        while True:
+            page = self._ask("GET", f"/v1/networks?{urlencode(query)}")
+            found += page["networks"]
+            if page.get("next") is None:
+                return found
+            query["marker"] = page["next"]
+
+    def show_network(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/networks/{_part('network', name)}")
+
+    def network_events(self, name: str, after: int = 0) -> list[Json]:
+        return self._ask("GET", f"/v1/networks/{_part('network', name)}/events?after={after}")["events"]
+
     def nodes(self) -> list[Json]:
         return self._ask("GET", "/v1/nodes")["nodes"]
 

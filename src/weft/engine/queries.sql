@@ -1200,3 +1200,18 @@ SELECT pg_notify('weft_event', 'tenant networks');
 DELETE FROM tenant_network WHERE owner_id IN (
     SELECT t.owner_id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s LIMIT %(limit)s);
+
+-- name: list_tenant_networks
+-- Live ones, by id; all projects' if the project is null.
+SELECT o.id, o.project_id, o.state, o.reason, o.since, t.cloud, t.fabric, t.network_id, t.read_at, t.ports_in, t.waiting,
+    t.out, t.document ->> 'name' AS network_name, (t.document ->> 'number')::integer AS number
+FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s) AND t.network_id > %(after)s
+ORDER BY t.network_id LIMIT %(limit)s;
+
+-- name: find_tenant_networks
+-- Live ones of that id or name.
+SELECT o.id, o.project_id, o.state, o.reason, o.since, t.*
+FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s)
+  AND (t.network_id = %(name)s OR t.document ->> 'name' = %(name)s) ORDER BY t.network_id;

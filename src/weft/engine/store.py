@@ -54,6 +54,7 @@ class Counts:
         traces: what was found after a receipt was signed: `open`, still there; `gone`, taken back since.
         swept: seconds since the last sweep came to its end; None: none has yet.
         removed: what was old -> how many rows of it have been removed ever since.
+        networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
     """
 
     pods: tuple[Row, ...]
@@ -63,6 +64,7 @@ class Counts:
     traces: Row
     swept: float | None
     removed: Mapping[str, int]
+    networks: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +370,7 @@ class Store:
                 tx.row("count_traces") or {"open": 0, "gone": 0},
                 _swept(tx),
                 (tx.row("retention") or {"removed": {}})["removed"],
+                tx.row("count_tenant_ports") or {},
             )
 
     def ping(self) -> None:

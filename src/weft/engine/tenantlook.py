@@ -224,14 +224,14 @@ class TenantLook:
         """An event of each port that is in now, or no longer."""
         was = {p.id: p for p in before.served.ports}
         now = {p.id: p for p in served.ports}
-        named = self._words.named(served.number)
+        named = f"segment {self._words.text(served.number)}"
         told: list[str] = []
         for id_ in sorted(was.keys() | now.keys()):
             inside = id_ in now and now[id_].state is PortState.IN
             if inside == (id_ in was and was[id_].state is PortState.IN):
                 continue
             if inside:
-                told.append(f"port {id_} on host {now[id_].host} is in {named}")
+                told.append(f"port {id_} is in {named}")
             else:
                 why = now[id_].why if id_ in now else "it was deleted"
                 told.append(f"port {id_} is no longer in {named}: {why}")

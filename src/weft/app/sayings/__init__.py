@@ -8,6 +8,7 @@ hidden until someone adds its form.
 """
 
 from weft.app.sayings.forms import HIDDEN, OPERATORS
+from weft.app.sayings.networks import why_not_in
 from weft.app.sayings.orders import LATER, absent, allowed, change, chosen, conflict, refusal
 from weft.app.sayings.outside import outside
 from weft.app.sayings.pods import EVENT, difference, event, health, reason, step
@@ -32,4 +33,5 @@ __all__ = [
     "reason",
     "refusal",
     "step",
+    "why_not_in",
 ]

@@ -42,6 +42,8 @@ _EVENTS = forms(
     "{name} is ready",
     "{node} was read back clean and is free",
     "receipt signed",
+    "port {id} is in segment {id}",
+    "port {id} is no longer in segment {id}: …",
     "lease ended",
     "the lease ended before it could start",
     "release requested by {user}",

@@ -15,6 +15,13 @@ from weft.model.views.capacity import (
     SoonIpusView,
     SoonView,
 )
+from weft.model.views.networks import (
+    FIRST_NETWORKS,
+    NetworkPortView,
+    NetworkSearch,
+    NetworkSummary,
+    NetworkView,
+)
 from weft.model.views.pods import (
     FIRST_PAGE,
     Applied,
@@ -28,6 +35,7 @@ from weft.model.views.pods import (
 from weft.model.views.site import FabricComparison, Health, NodeView, SiteView
 
 __all__ = [
+    "FIRST_NETWORKS",
     "FIRST_PAGE",
     "Applied",
     "AuditLogEntry",
@@ -43,6 +51,10 @@ __all__ = [
     "LargestIpusView",
     "LargestPartsView",
     "LargestView",
+    "NetworkPortView",
+    "NetworkSearch",
+    "NetworkSummary",
+    "NetworkView",
     "NodeView",
     "PartsRowView",
     "PodSearch",

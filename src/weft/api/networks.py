@@ -1,0 +1,42 @@
+"""Networks that tenants created in Neutron, with the state of each port."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Backend, Named, answer, may
+from weft.api.documents import EventList, NetworkList
+from weft.app.verbs import Request
+from weft.model.views import NetworkSearch, NetworkView
+
+router = APIRouter(prefix="/v1/networks", tags=["networks"])
+
+
+@router.get("", response_model=NetworkList)
+def list_networks(
+    request: Annotated[Request, may("networks:list")],
+    verbs: Backend,
+    search: Annotated[NetworkSearch, Query()],
+) -> Response:
+    """List networks that got a partition, by id, in pages."""
+    found = tuple(verbs.list_networks(request, search))
+    return answer(NetworkList(networks=found, next=found[-1].id if len(found) == search.limit else None))
+
+
+@router.get("/{name}", response_model=NetworkView)
+def show_network(request: Annotated[Request, may("networks:list")], verbs: Backend, name: Named) -> Response:
+    """One network, by id or name in Neutron, with its ports: in the partition, or why not."""
+    return answer(verbs.show_network(request, name))
+
+
+@router.get("/{name}/events", response_model=EventList)
+def network_events(
+    request: Annotated[Request, may("networks:list")],
+    verbs: Backend,
+    name: Named,
+    after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
+) -> Response:
+    """What happened to a network: also when each port was seen in its partition, and when no longer."""
+    return answer(EventList(events=tuple(verbs.network_events(request, name, after))))

@@ -1,0 +1,56 @@
+"""`weft network`: networks that tenants created in Neutron, and whether their ports are in their partitions."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, cell, clean, client_of, fields, group, leaf, say, table, write_json
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    commands = group(subparsers, "network", "show networks that tenants created on a fabric")
+    parser = leaf(commands, "list", list_, "list networks with the number of ports in their partitions")
+    parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
+    parser = leaf(commands, "show", show, "show a network and its ports; exit 1 unless each bound port is in")
+    parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
+    parser = leaf(commands, "events", events, "show what happened to a network and its ports")
+    parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
+    parser.add_argument(
+        "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
+    )
+
+
+def list_(args: argparse.Namespace) -> int:
+    networks = client_of(args).list_networks(args.all_projects)
+    if args.json:
+        write_json(networks)
+        return 0
+    project = ("project_id",) if args.all_projects else ()
+    columns = ("id", "name", *project, "fabric", "segment", "state", "ports_in", "waiting", "out", "reason")
+    say("\n".join(table(columns, networks)))
+    return 0
+
+
+def show(args: argparse.Namespace) -> int:
+    network = client_of(args).show_network(args.network)
+    bad = network["state"] != "READY" or network["waiting"] > 0
+    if args.json:
+        write_json(network)
+        return int(bad)
+    names = ("id", "name", "project_id", "cloud", "fabric", "segment", "state", "reason", "read_at")
+    say("\n".join(fields((n, clean(cell(network[n]))) for n in names)))
+    shown = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
+    columns = ("id", "name", "vnic_type", *shown, "state", "since", "why")
+    say(
+        "\n".join(["", *table(columns, network["ports"])]) if network["ports"] else "\nno ports with adapters"
+    )
+    return int(bad)
+
+
+def events(args: argparse.Namespace) -> int:
+    found = client_of(args).network_events(args.network, args.after)
+    if args.json:
+        write_json(found)
+    else:
+        say("\n".join(table(("sequence", "at", "type", "message"), found)))
+    return 0

@@ -1,0 +1,183 @@
+"""Tenants' own networks over HTTP: who sees what of them, and the notices that Neutron's driver sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.engine.tenanthouse import TenantHouse
+from weft.api.app import create_app
+from weft.api.notices import notices, read_token
+from weft.app.metrics import StoreCollector
+from weft.app.policy import Policy
+from weft.engine.database import Database
+from weft.model.errors import InputError, TemporaryError
+from weft.testing.serving import served
+
+pytestmark = pytest.mark.database
+TOKEN = "the-token-of-neutron"
+BASIC = {"Authorization": f"Basic {TOKEN}"}
+
+
+class Bell:
+    """Counts hints, or fails."""
+
+    def __init__(self) -> None:
+        self.rung, self.broken = 0, False
+
+    def __call__(self) -> None:
+        if self.broken:
+            raise TemporaryError("give a hint", "the database", "it is away")
+        self.rung += 1
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Iterator[TenantHouse]:
+    house = TenantHouse(database, database_url)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def bell() -> Bell:
+    return Bell()
+
+
+@pytest.fixture
+def api(house: TenantHouse, bell: Bell) -> Iterator[httpx.Client]:
+    collectors = [StoreCollector(house.store)]
+    more = [notices(TOKEN, bell)]
+    app = create_app(house.service, house.cloud, Policy(), collectors=collectors, more=more)
+    with served(app) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+def by(house: TenantHouse, project: str, role: str = "member") -> dict[str, str]:
+    return {"X-Auth-Token": house.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))}
+
+
+def test_a_tenant_sees_its_own_networks_without_hosts_and_adapters(
+    house: TenantHouse, api: httpx.Client
+) -> None:
+    network = house.network()
+    port = house.adapter(network)
+    elsewhere = house.adapter(network, "gpu14")
+    elsewhere.fields["bound_host"] = "gpu99"
+    house.ready(network)
+    mine = by(house, "team-b")
+    (row,) = api.get("/v1/networks", headers=mine).json()["networks"]
+    assert (row["id"], row["name"], row["state"]) == (network.id, "mine", "READY")
+    assert (row["ports_in"], row["waiting"], row["out"]) == (1, 0, 1)
+    for name in (network.id, "mine"):
+        shown = api.get(f"/v1/networks/{name}", headers=mine).json()
+        ports = {p["id"]: p for p in shown["ports"]}
+        assert (ports[port.id]["state"], ports[port.id]["host"], ports[port.id]["member"]) == ("in", "", "")
+        assert ports[elsewhere.id]["why"] == "operators see why"
+    operator = api.get("/v1/networks/mine", headers=by(house, "admin", "admin")).json()
+    ports = {p["id"]: p for p in operator["ports"]}
+    assert (ports[port.id]["host"], int(ports[port.id]["member"], 16)) == ("gpu15", house.guid())
+    assert ports[elsewhere.id]["why"] == "host gpu99 is no node of the site"
+    events = api.get("/v1/networks/mine/events", headers=mine).json()["events"]
+    assert f"port {port.id} is in segment {row['segment']}" in [e["message"] for e in events]
+    assert "gpu" not in str(events)
+
+
+def test_networks_of_others_do_not_exist(house: TenantHouse, api: httpx.Client) -> None:
+    house.ready(house.network())
+    other = by(house, "team-a")
+    assert api.get("/v1/networks", headers=other).json() == {"networks": []}
+    for path in ("/v1/networks/mine", "/v1/networks/mine/events"):
+        assert api.get(path, headers=other).status_code == 404
+    assert api.get("/v1/networks?all_projects=true", headers=other).status_code == 403
+    everybodys = api.get("/v1/networks?all_projects=true", headers=by(house, "admin", "admin")).json()
+    assert [n["project_id"] for n in everybodys["networks"]] == ["team-b"]
+
+
+def test_networks_come_in_pages_and_names_may_be_many(house: TenantHouse, api: httpx.Client) -> None:
+    made = sorted(house.network("same", house.free_number(n)).id for n in range(3))
+    house.look()
+    mine = by(house, "team-b")
+    first = api.get("/v1/networks?limit=2", headers=mine).json()
+    then = api.get(f"/v1/networks?limit=2&marker={first['next']}", headers=mine).json()
+    assert [n["id"] for n in (*first["networks"], *then["networks"])] == made and "next" not in then
+    assert api.get("/v1/networks/same", headers=mine).status_code == 409
+
+
+def test_metrics_count_ports_that_are_in(house: TenantHouse, api: httpx.Client) -> None:
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    text = api.get("/metrics").text
+    assert 'weft_network_ports{state="in"} 1.0' in text and "weft_networks 1.0" in text
+
+
+# -- notices ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/mlnx/cloudx/Port"),
+        ("POST", "/mlnx//cloudx/Network"),
+        ("PUT", "/mlnx/cloudx/Port/00000000-0000-4000-8000-000000000001"),
+        ("DELETE", "/mlnx/cloudx/Network/00000000-0000-4000-8000-000000000001"),
+    ],
+)
+def test_a_notice_is_a_hint_and_its_job_is_done(
+    api: httpx.Client, bell: Bell, method: str, path: str
+) -> None:
+    """Whatever is in it: the driver's own body, none, or what is no JSON."""
+    for content in (b'{"id": "x"}', b"", b"{"):
+        answer = api.request(method, path, content=content, headers=BASIC)
+        assert answer.status_code == 202
+        job = answer.json()
+        assert job.startswith("app/jobs/") and len(job) <= 36 and answer.headers["Location"] == f"/mlnx/{job}"
+        assert api.get(f"/mlnx/{job}", headers=BASIC).json()["Status"] == "Completed"
+    assert bell.rung == 3
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": "Basic wrong"}, {"Authorization": f"Bearer {TOKEN}"}, {"Authorization": TOKEN}],
+)
+def test_nobody_else_may_ring(
+    house: TenantHouse, api: httpx.Client, bell: Bell, headers: dict[str, str]
+) -> None:
+    """Not a tenant, nor an operator, with their own tokens."""
+    for token in ({}, by(house, "team-b"), by(house, "admin", "admin")):
+        for method, path in (("POST", "/mlnx/cloudx/Port"), ("GET", "/mlnx/app/jobs/1")):
+            assert api.request(method, path, headers={**headers, **token}).status_code == 401
+    assert bell.rung == 0
+
+
+def test_a_hint_that_can_not_be_given_is_sent_again(api: httpx.Client, bell: Bell) -> None:
+    """5xx is what the driver repeats; anything else it would take for done, or get stuck at."""
+    bell.broken = True
+    assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 503
+    bell.broken = False
+    assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 202
+
+
+def test_without_a_token_there_are_no_such_paths(house: TenantHouse) -> None:
+    with served(create_app(house.service, house.cloud, Policy())) as url:
+        assert httpx.post(f"{url}/mlnx/cloudx/Port", headers=BASIC).status_code == 404
+
+
+def test_the_tokens_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
+    assert read_token(file) == TOKEN
+    file.chmod(0o644)
+    with pytest.raises(InputError, match="others can't read"):
+        read_token(file)
+    file.chmod(0o600)
+    for text in ("", "short", "with a space in the middle of it", "ünter-uns-gesagt-geheim"):
+        file.write_text(text)
+        with pytest.raises(InputError, match="--neutron-token"):
+            read_token(file)
+    with pytest.raises(InputError, match="No such file"):
+        read_token(tmp_path / "none")
