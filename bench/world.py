@@ -95,7 +95,7 @@ def bench(folder: Path, nodes: int, boot: float = 0.0, apply: bool = True) -> Ge
         apply: store the site; not for a second process on the same folder.
     """
     with embedded(folder) as url:
-        database = Database(url, connections=32)
+        database = Database(url)
         listener = Listener(url)
         try:
             store, site = Store(database), regular_site(nodes, managed=True)

@@ -11,7 +11,7 @@ from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.engine.claim import UNCONFIRMED
 from weft.engine.store import Store
-from weft.model.errors import ConflictError, RefusedError, UnknownError
+from weft.model.errors import ConflictError, RefusedError, TemporaryError, UnknownError
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.testing.cloud_state import Fault
@@ -43,6 +43,16 @@ def test_as_many_orders_at_once_as_there_is_room_for(house: House) -> None:
         list(pool.map(order, names))
     assert sorted(held(house).values()) == sorted(names)
     assert house.run(house.store.find_pod("pod-7", "team-a"), PodState.READY)
+
+
+def test_an_order_does_not_wait_for_others_for_ever(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one is being placed in this process for too long: come back, and nothing was claimed."""
+    monkeypatch.setattr("weft.engine.database.LOCK_TIMEOUT", 0.01)
+    waits = pytest.raises(TemporaryError, match="other orders are being placed")
+    with house.database.placing(), ThreadPoolExecutor(1) as pool, waits:
+        pool.submit(house.order).result()
+    assert not held(house)
+    house.order()
 
 
 def test_two_orders_of_one_name_at_once(house: House) -> None:

@@ -320,6 +320,11 @@ class Counted:
             yield _CountedTx(tx, self.asked)
 
     @contextmanager
+    def placing(self) -> Generator[Any]:
+        with self._database.placing() as tx:
+            yield _CountedTx(tx, self.asked)
+
+    @contextmanager
     def statement(self) -> Generator[Any]:
         with self._database.statement() as tx:
             yield _CountedTx(tx, self.asked)

@@ -109,7 +109,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         with self._logged(request, "pod extend", name):
             pod, site = self._find(request, "pods:extend", name), self._store.site().site
             by = request.caller.user_name
-            with self._store.database.transaction() as tx:
+            with self._store.database.placing() as tx:
                 tx.row("lock_capacity")
                 capacity, at = read_capacity(tx), tx.now()
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
@@ -151,7 +151,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
             if looked_at and (without := self._look(pod, found, given)):
                 given = without
                 continue
-            with self._store.database.transaction() as tx:
+            with self._store.database.placing() as tx:
                 tx.row("lock_capacity")
                 found = self._next(pod, order, given, read_capacity(tx), remove)
                 if looked_at.issuperset(

@@ -83,7 +83,7 @@ class PodVerbs(OrderDesk):
         check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
         window = self._window(order, given.site)
         if window.start > window.now:
-            with self._store.database.transaction() as tx:
+            with self._store.database.placing() as tx:
                 tx.row("lock_capacity")
                 check_waiting(tx, project, given.site)
                 capacity = read_capacity(tx)
@@ -100,7 +100,7 @@ class PodVerbs(OrderDesk):
     ) -> None:
         """Into the queue; a requested start is booked at once if possible."""
         window = self._window(order, given.site)
-        with self._store.database.transaction() as tx:
+        with self._store.database.placing() as tx:
             tx.row("lock_capacity")
             check_waiting(tx, project, given.site)
             nodes, parts = list[str](), tuple[tuple[str, Part], ...]()

@@ -71,7 +71,7 @@ class TimeVerbs(Desk):
             reservation = reservation.model_copy(update={"project_id": project})
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
-            with self._store.database.transaction() as tx:
+            with self._store.database.placing() as tx:
                 tx.row("lock_capacity")
                 now = tx.now()
                 start = max(reservation.start or now, now)

@@ -58,7 +58,7 @@ class WaitingChanges(OrderDesk):
             allowed = "true, since the order is waiting; to order without waiting, release it and order again"
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
-        with self._store.database.transaction() as tx:
+        with self._store.database.placing() as tx:
             tx.row("lock_capacity")
             self._write_waiting(tx, request, pod, order, given, window, change)
         return change

@@ -161,13 +161,13 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     same time, with the lock or without.
 
     Args:
-        lock: take `lock_capacity` before, in the same round trip.
+        lock: take the lock of `lock_capacity` before, in the same round trip, for a claim that is confirmed later.
     """
     known = tx.kept.get(_Known) or _Known(Counted())
     values: dict[str, object] = {"at": tx.given, "gone": GONE_FOR}
     since = {"since": known.since, "server": known.server, "gone_since": known.at and known.at - COMMITTED}
     rows = (
-        tx.rows_after("lock_capacity", "capacity_changes", **values, **since)
+        tx.rows_after("lock_claim", "capacity_changes", **values, **since)
         if lock
         else tx.rows("capacity_changes", **values, **since)
     )

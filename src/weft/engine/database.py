@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -15,7 +16,7 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from weft.engine.postgres import address_of, connecting, outside_error
+from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
 from weft.model.errors import PermanentError
 
@@ -126,6 +127,7 @@ class Database:
         self.clock: Callable[[], datetime] | None = None
         self.monotonic: Callable[[], float] = time.monotonic
         self._kept: dict[Any, Any] = {}
+        self._placing = threading.Lock()
         settings = connecting(url)
         try:
             psycopg.connect(url, **settings).close()  # the pool would retry silently
@@ -134,7 +136,8 @@ class Database:
                 min_size=1,
                 max_size=connections,
                 # Transactions begin where they are asked for: a statement alone then costs one round trip, not three.
-                kwargs={**settings, "row_factory": dict_row, "autocommit": True},
+                # There are few statements, and each costs more to plan than to run.
+                kwargs={**settings, "row_factory": dict_row, "autocommit": True, "prepare_threshold": 1},
                 connection_class=psycopg.Connection[DictRow],
                 open=True,
                 timeout=10,
@@ -157,6 +160,19 @@ class Database:
         """A transaction. Raises `TemporaryError` or `PermanentError` for database errors."""
         with self._connection() as connection, connection.transaction():
             yield Tx(connection, self.clock, self._kept)
+
+    @contextmanager
+    def placing(self) -> Generator[Tx]:
+        """A transaction that waits for `lock_capacity` first: one at a time of this process, so that threads that wait
+        take no connections from others, and the same few connections run the same statements.
+        """
+        if not self._placing.acquire(timeout=LOCK_TIMEOUT):
+            raise outside_error(self.url, psycopg.errors.LockNotAvailable("other orders are being placed"))
+        try:
+            with self.transaction() as tx:
+                yield tx
+        finally:
+            self._placing.release()
 
     @contextmanager
     def statement(self) -> Generator[Tx]:

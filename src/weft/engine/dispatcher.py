@@ -146,7 +146,7 @@ class Dispatcher:
         if without is not None:
             inputs[first.cloud] = without
             return False
-        with self._store.database.transaction() as tx:
+        with self._store.database.placing() as tx:
             tx.row("lock_capacity")
             look = self._look(tx, given.site, inputs, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
@@ -207,7 +207,7 @@ class Dispatcher:
 
         For orders without a booking the estimate made without the lock is good enough, since it takes longest.
         """
-        with self._store.database.transaction() as tx:
+        with self._store.database.placing() as tx:
             tx.row("lock_capacity")
             look = self._look(tx, site, inputs, denied)
             if look.agenda.start is not None:

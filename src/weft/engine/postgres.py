@@ -18,9 +18,11 @@ from pydantic_core import from_json, to_json
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
 
+LOCK_TIMEOUT = 10
+"""Seconds."""
 SESSION = {
     "timezone": "UTC",
-    "lock_timeout": "10s",
+    "lock_timeout": f"{LOCK_TIMEOUT}s",
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "120s",
 }

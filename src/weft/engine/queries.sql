@@ -75,6 +75,11 @@ DELETE FROM site_part WHERE digest IN (
 -- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
+-- name: lock_claim
+-- The same; and nobody waits under the lock for the disk: what confirm_pod or drop_claim writes later is on disk no sooner
+-- than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes (wal_writer_delay).
+SELECT pg_advisory_xact_lock(hashtext('weft.capacity')), set_config('synchronous_commit', 'off', true);
+
 -- part: capacity_documents
 SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'server', server, 'own', own, 'whole', whole,
     'at', clock_timestamp(),
