@@ -155,7 +155,8 @@ def _check_doors(config: Config, store: Store) -> None:
     store.close()
     if config.tls:
         raise BadRequest(
-            "without client certificates nobody is known: make the state with --init --secure, so that users show keys"
+            "without client certificates callers can't be identified: create the state with --init --secure,"
+            " so that users need keys"
         )
     raise BadRequest(
         f"admin address {config.admin_address} can be reached from outside without a key; "

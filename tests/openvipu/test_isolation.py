@@ -368,7 +368,7 @@ def test_keys_travel_in_tls_without_client_certificates(tmp_path: Path, papers: 
 def test_no_client_certificates_need_users(tmp_path: Path, papers: tuple[Path, Path]) -> None:
     """Without certificates and without users nobody is known, so such a controller doesn't start."""
     config = replace(new_config(tmp_path), tls=papers[0], client_certificates=False)
-    with pytest.raises(BadRequest, match="nobody is known: make the state"):
+    with pytest.raises(BadRequest, match="can't be identified: create the state"):
         ControllerServer(config)
 
 

@@ -58,7 +58,7 @@ class WireAudit:
     def _check_managers(self, wire: Wire) -> None:
         said = (f"{m.name}: {p}" for m in wire.status.managers for p in m.problems)
         for problem in (*wire.status.problems, *said):
-            repair = "the fabric's operator must look at it"
+            repair = "the fabric's operator must check it"
             self._add("different", "fabric manager", self.fabric, problem, repair=repair)
 
     def _check_port(self, port: PortSeen) -> set[UUID]:

@@ -132,5 +132,5 @@ def look_before_claim(
         if one.unknown or others:
             reasons[node.name] = UNLISTED if one.unknown else FOREIGN
             detail = one.unknown or ", ".join(o.text() for o in others)
-            log.warning("node %s is free in weft's book and given to nobody: %s", node.name, detail)
+            log.warning("node %s is free in weft's records, but isn't assigned: %s", node.name, detail)
     return reasons

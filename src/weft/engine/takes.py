@@ -135,5 +135,5 @@ class Seen:
                 if held.owner.id not in known:
                     held.give_up(0.0)
         except WeftError as error:
-            log.warning("%d owners that were looked at aren't let go of: %s", len(seen), error)
+            log.warning("%d owners that were visited can't be released: %s", len(seen), error)
         return [held.owner.id for held, _ in seen]

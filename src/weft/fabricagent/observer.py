@@ -67,7 +67,7 @@ class Observer:
             problems.append("opensm does not run on this host: start it")
             state = ManagerState.DOWN
         elif state is ManagerState.DOWN:
-            problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: look at its log")
+            problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: see its log")
         problems += self._file_problems(text, own)
         problems += self._log_problems()
         problems += self._certificate_problems()

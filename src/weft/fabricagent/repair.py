@@ -76,7 +76,7 @@ class Repairer:
                 "repair it",
                 "the subnet manager",
                 "it has a different table from what its file asks for",
-                "send it SIGHUP, or look at its log",
+                "send it SIGHUP, or see its log",
             )
         written = 0
         for block, keys in right.items():

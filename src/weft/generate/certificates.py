@@ -24,9 +24,7 @@ def _problem(certificate: x509.Certificate, name: str, now: datetime) -> str:
     if now >= ends:
         return f"certificate {name} expired at {until}: renew it with `weft fabric-agent certs --renew`"
     if now < begins:
-        return (
-            f"certificate {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: look at this host's clock"
-        )
+        return f"certificate {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: check this host's clock"
     left = ends - now
     if left < min((ends - begins) / 3, LONGEST_WARNING):
         return (

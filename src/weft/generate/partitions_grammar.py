@@ -75,7 +75,7 @@ class Reader:
             and not pieces[0].strip(_SPACE)
             and "".join(pieces[1:]).strip(_SPACE)
         ):
-            self.say(number, "text after a ';' that stands first on its line: OpenSM misreads it", True)
+            self.say(number, "text after a ';' at the start of a line: OpenSM misreads it", True)
         for index, piece in enumerate(pieces):
             ends = index < len(pieces) - 1
             if piece.strip(_SPACE) or (ends and self.open):

@@ -125,7 +125,7 @@ class PartitionsChange(Document):
     site: str
     expected_digest: str
     weft: tuple[WeftPartitionDocument, ...]
-    reload: bool = Field(default=True, description="Whether the subnet manager is told (SIGHUP).")
+    reload: bool = Field(default=True, description="Whether to notify the subnet manager (SIGHUP).")
     wait_seconds: float = Field(
         default=0.0,
         ge=0,

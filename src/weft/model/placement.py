@@ -82,14 +82,14 @@ class PlacementRequest(Document):
     )
     near: tuple[Name, ...] = Field(default=(), description="Nodes of the same pod that stay (replacement).")
     exclude: tuple[Name, ...] = Field(default=(), description="Nodes that must not be chosen.")
-    slice: int = Field(default=1, ge=1, description="Groups of so many nodes stay inside one leaf.")
+    slice: int = Field(default=1, ge=1, description="Groups of this many nodes stay within one leaf.")
     apart_from: tuple[str, ...] = Field(
         default=(), description="Projects whose leaves are not shared with (anti-affinity)."
     )
     spare: int = Field(
         default=0,
         ge=0,
-        description="So many nodes more are kept idle for the pod, in the same domain of the required level.",
+        description="Number of further nodes held idle for the pod, in the same domain of the required level.",
     )
     exclusive: bool = Field(
         default=False, description="Its leaves are shared with no other project, as long as it is there."
@@ -227,5 +227,5 @@ class Refusal(Document):
     explanation: Explanation
     would_fit: tuple[str, ...] = Field(default=(), description="Smallest changes that would make it fit.")
     earliest_start: datetime | None = Field(
-        default=None, description="When it would fit as it stands, if every lease ends when it says."
+        default=None, description="When it would fit unchanged, if no lease is extended."
     )

@@ -124,7 +124,7 @@ CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
     ),
     "more cables than ports": (
         lambda d: d["switches"][0].update(ports=5),
-        ["switches.0.ports: 5: at least 6: so many ports of it are cabled"],
+        ["switches.0.ports: 5: at least 6: that many of its ports are cabled"],
     ),
     "an adapter on a spine": (
         lambda d: d["nodes"][0]["hcas"][0].update(switch_port="agg02/agg02p30"),

@@ -179,7 +179,7 @@ class Changer:
                 if mark is not None:
                     self._ledger.tell(mark.owner, f"{_loss(document, master)}; it was put back")
             except WeftError as error:
-                log.warning("%s could not be told: %s", mark and mark.owner, error)
+                log.warning("%s could not be notified: %s", mark and mark.owner, error)
 
 
 def lost(master: str, base: Base) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ def lost(master: str, base: Base) -> tuple[str, ...]:
 def _loss(document: WeftPartitionDocument, master: str) -> str:
     return (
         f"partition {format_pkey(document.pkey)} was missing from weft's section in the file of {master}:"
-        " the file was replaced or edited by another hand"
+        " the file was replaced or edited by somebody else"
     )
 
 

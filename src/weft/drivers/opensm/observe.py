@@ -115,7 +115,7 @@ def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
     if not reasons:
         ports = seen.ports_read
         without = ", ".join(n for n in sorted(seen.files) if n not in standbys)
-        stale = [f"standby {name} is still told of it" for name in standbys]
+        stale = [f"standby {name} still has it configured" for name in standbys]
         stale += [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
         stale += [
             f"the vacant ports of leaf {g} can't be read: {w}" for g, w in seen.tables.unread_leaves.items()

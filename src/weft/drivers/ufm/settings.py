@@ -36,7 +36,7 @@ def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
     for agent, answer in eyes.options().items():
         if isinstance(answer, WeftError):
             problems.append(
-                f"the settings of the subnet manager beside agent {agent} can't be read: {answer}"
+                f"the settings of the subnet manager next to agent {agent} can't be read: {answer}"
             )
             continue
         options |= answer.options

@@ -177,7 +177,7 @@ class HttpAgent:
         if headers.get(NONCE_HEADER) != nonce:
             said = "an answer to another question, or one that something on the way has kept"
             raise UnknownError(
-                asked, self._who, said, "upgrade the agent; let nothing stand between it and weft"
+                asked, self._who, said, "upgrade the agent; remove proxies between it and weft"
             )
         if why := other_protocol(headers.get(PROTOCOL_HEADER), "the agent", "weft"):
             raise UnknownError(asked, self._who, why, "nothing on the fabric is changed until then")
@@ -190,7 +190,7 @@ class HttpAgent:
     def _check_silence(self, asked: str) -> None:
         if self._silent is not None and time.monotonic() - self._silent[0] < SILENT_SECONDS:
             raise UnknownError(
-                asked, self._who, f"it gave no answer a moment ago ({self._silent[1]})", "look at the agent"
+                asked, self._who, f"it gave no answer a moment ago ({self._silent[1]})", "check the agent"
             )
 
     def _exchange(
@@ -217,7 +217,7 @@ class HttpAgent:
         if status == 409:
             return ConflictError(detail)
         if status in (400, 403, 404, 422):
-            return PermanentError(asked, self._who, detail, "correct that, then it goes on by itself")
+            return PermanentError(asked, self._who, detail, "correct that; it then resumes by itself")
         return UnknownError(asked, self._who, detail)
 
 

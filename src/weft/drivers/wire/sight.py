@@ -91,7 +91,7 @@ class Sight:
             "read the fabric",
             f"{self._fabric} by way of {by}",
             what,
-            "it is read again; look at the agent and its port",
+            "it is read again; check the agent and its port",
         )
 
 

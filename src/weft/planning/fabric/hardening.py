@@ -107,7 +107,7 @@ RULES = (
         "sm_priority",
         lambda v: v == "15",
         "15 on every manager",
-        "run a subnet manager of higher priority, to which the real master hands the fabric over",
+        "run a subnet manager with higher priority, which then takes over as master",
     ),
     Rule(
         "sa_key",

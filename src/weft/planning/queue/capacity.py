@@ -34,7 +34,7 @@ class CapacityRow(Document):
 
     cloud: Name
     accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
-    nodes: int = Field(description="Nodes that could serve if nothing were taken or out of order.")
+    nodes: int = Field(description="Nodes that could serve if nothing were in use or out of service.")
     free: int
     largest: tuple[LargestView, ...]
     soon: tuple[Soon, ...] = ()

@@ -89,7 +89,11 @@ def _too_many(site: Site, cabled: dict[str, set[str]]) -> Iterator[WrongValue]:
     for i, switch in enumerate(site.switches):
         used = len(cabled.get(switch.name, ()))
         if used > switch.ports:
-            yield ("switches", i, "ports"), switch.ports, f"at least {used}: so many ports of it are cabled"
+            yield (
+                ("switches", i, "ports"),
+                switch.ports,
+                f"at least {used}: that many of its ports are cabled",
+            )
 
 
 def _known_switch(path: Path, end: str, mine: set[str], fabric: str) -> Iterator[WrongValue]:

@@ -1,0 +1,122 @@
+"""The rows that an order and its claim are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Tx
+from weft.engine.documents import written
+from weft.engine.partholds import hold_parts
+from weft.model.errors import ConflictError
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.planning.shapes.resolve import shape_of
+
+
+class ClaimRows:
+    """Part of `weft.engine.store.Store`."""
+
+    database: Database
+
+    def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str, delay: float = 0.0) -> None:
+        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`).
+
+        Args:
+            delay: seconds for which workers ignore it; see `weft.engine.claim`.
+        """
+        now = tx.now()
+        row = self._row(
+            plan.order,
+            id=plan.pod_id,
+            project_id=project_id,
+            created_by=created_by,
+            at=now,
+            plan=written(plan),
+            state="PLACED",
+            lease_end=plan.order.lease.ends(now),
+            placed_at=now,
+            delay=delay,
+        )
+        with _one_of_a_name(plan.order):
+            tx.row("claim_new", **row, **_claims(plan), messages=["PENDING: ordered", _placed(plan)])
+        hold_parts(tx, plan)
+
+    def confirm(self, plan: Plan) -> None:
+        """Hand a claimed pod to the workers."""
+        with self.database.statement() as tx:
+            tx.run("confirm_pod", id=plan.pod_id)
+
+    def drop_claim(self, plan: Plan) -> bool:
+        """Undo a claim that wasn't confirmed, without a trace. False: the claim stands."""
+        with self.database.transaction() as tx:
+            if tx.row("drop_claim", id=plan.pod_id) is None:
+                return False
+            tx.run("give_back_nodes", pod_id=plan.pod_id)
+            tx.run("give_back_numbers", owner_id=plan.pod_id, kept=[])
+            tx.run("give_back_subnets", owner_id=plan.pod_id)
+            tx.run("drop_resources", owner_id=plan.pod_id)
+            tx.run("drop_events", owner_id=plan.pod_id)
+            tx.run("touch_queue", at=tx.now())
+            tx.run("notify", owner_id=plan.pod_id)
+        return True
+
+    def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
+        """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
+        with _one_of_a_name(order):
+            tx.run("insert_pod", **self._row(order, **values))
+
+    @staticmethod
+    def _row(order: Order, **values: Any) -> dict[str, Any]:
+        unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
+        waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
+        return {**waits, "name": order.name, "ordered": written(order), **values}
+
+    def claim(self, tx: Tx, plan: Plan) -> None:
+        """Resources, nodes and numbers of a plan, for a pod that already has a row."""
+        tx.row("claim", at=tx.now(), **_claims(plan), messages=[_placed(plan)])
+        hold_parts(tx, plan)
+
+
+@contextmanager
+def _one_of_a_name(order: Order) -> Generator[None]:
+    """Raise `ConflictError` if the project has a live pod of this name."""
+    try:
+        yield
+    except UniqueViolation as error:
+        if error.diag.constraint_name != "pod_live_name":
+            raise
+        raise ConflictError(
+            f"name: pod {order.name!r} already exists; release it first or use another name"
+        ) from None
+
+
+def _claims(plan: Plan) -> dict[str, Any]:
+    """Parameters of `claim`, without time and messages."""
+    spares = {n.node for n in plan.placement.spares}
+    shared = {n.node for n in plan.placement.nodes if n.part is not None}
+    resources = [
+        {"key": r.key, "kind": r.kind, "position": i, "document": written(r).obj}
+        for i, r in enumerate(plan.graph.resources)
+    ]
+    nodes = [{"node": n, "spare": n in spares, "whole": n not in shared} for n in plan.placement.held]
+    numbers = [{"space": s, "number": n} for s, n in sorted(plan.allotment.numbers.items())]
+    subnets = [{"plane": p, "cidr": c} for p, c in shape_of(plan.order).cut(plan).items()]
+    return {
+        "owner_id": plan.pod_id,
+        "cloud": plan.cloud,
+        "resources": Jsonb(resources),
+        "nodes": Jsonb(nodes),
+        "numbers": Jsonb(numbers),
+        "subnets": Jsonb(subnets),
+    }
+
+
+def _placed(plan: Plan) -> str:
+    spares = sorted(n.node for n in plan.placement.spares)
+    nodes = ", ".join(n.node for n in plan.placement.nodes)
+    return f"PLACED: {nodes}" + (f"; spare: {', '.join(spares)}" if spares else "")

@@ -1,0 +1,117 @@
+"""Pods and their resources as they are read from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.podlist import page
+from weft.engine.records import FoundPod, PodRecord, ResourceRecord, ShownPod, ShownResource
+from weft.engine.unreadable import UnreadableError
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.ids import is_uuid
+from weft.model.views import PodSearch, PodSummary
+
+
+class PodRows:
+    """Part of `weft.engine.store.Store`."""
+
+    database: Database
+
+    def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
+        """See `weft.engine.podlist.page`."""
+        return page(self.database, search, project_id)
+
+    def servers_on(self, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Shared node -> servers of weft's pods that belong on it: ids, and names of those that have none yet."""
+        found: dict[str, set[str]] = {}
+        with self.database.statement() as tx:
+            for row in tx.rows("servers_on", nodes=list(nodes)):
+                found.setdefault(row["node"], set()).add(row["server"])
+        return {node: frozenset(servers) for node, servers in found.items()}
+
+    def find_pod(self, name: str, project_id: str | None) -> PodRecord:
+        """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
+        with self.database.statement() as tx:
+            row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {name!r} in this project")
+        return PodRecord.of(row)
+
+    def pod_to_show(self, pod_id: UUID) -> ShownPod:
+        """A pod as it is shown to people. Raises `NotFoundError`, `UnreadableError`."""
+        with self.database.statement() as tx:
+            row = tx.row("pod_to_show", id=pod_id)
+            rows = tx.rows("resources_to_show", owner_id=pod_id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {pod_id}")
+        return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
+
+    def which_pod(self, name: str, project_id: str | None) -> FoundPod:
+        """Like `find_pod`, without reading its documents: it may be one whose row can't be read."""
+        with self.database.statement() as tx:
+            return self._which(tx, name, project_id)
+
+    def _which(self, tx: Tx, name: str, project_id: str | None) -> FoundPod:
+        rows = tx.rows("which_pod_by_id", id=UUID(name)) if is_uuid(name) else []
+        if not rows and project_id is not None:
+            rows = tx.rows("which_pod", project_id=project_id, name=name)
+        elif not rows:
+            rows = tx.rows("which_pod_anywhere", name=name)
+            if sum(r["state"] != "RELEASED" for r in rows) > 1:
+                raise ConflictError(f"several projects have a pod {name!r}: give its id")
+        if not rows or project_id not in (None, rows[0]["project_id"]):
+            raise NotFoundError(f"there is no pod {name!r} in this project")
+        return FoundPod.of(rows[0])
+
+    @staticmethod
+    def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
+        """A pod as the caller's transaction sees it. Raises `NotFoundError`."""
+        row = tx.row("pod_by_id", id=pod_id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {pod_id}")
+        return PodRecord.of(row)
+
+    def live_pods(self) -> list[PodRecord]:
+        """Pods with, or possibly with, external resources that can be read; `every_live_pod` also has the others."""
+        return self.every_live_pod()[0]
+
+    def every_live_pod(self) -> tuple[list[PodRecord], dict[UUID, str]]:
+        """Pods with, or possibly with, external resources; and those whose rows can't be read: id -> why.
+
+        Nothing may be concluded about external resources of the latter: whose they are is unknown.
+        """
+        with self.database.statement() as tx:
+            rows = tx.rows("live_pods")
+        found = {row["id"]: _readable(row) for row in rows}
+        unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
+        return [pod for pod in found.values() if isinstance(pod, PodRecord)], unread
+
+    def under_repair(self) -> frozenset[UUID]:
+        """Pods with a requested repair that isn't finished."""
+        with self.database.statement() as tx:
+            return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
+
+    def homes(self) -> list[Row]:
+        """Rows of name, fabric and cloud of every pod with, or possibly with, external resources."""
+        with self.database.statement() as tx:
+            return tx.rows("homes")
+
+    def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
+        """Pods that had external resources and were released since then, latest first."""
+        with self.database.statement() as tx:
+            rows = tx.rows("pods_released_since", since=since, limit=limit)
+        return [pod for row in rows if isinstance(pod := _readable(row), PodRecord)]
+
+    def resources(self, pod_id: UUID) -> list[ResourceRecord]:
+        with self.database.statement() as tx:
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
+
+
+def _readable(row: Row) -> PodRecord | UnreadableError:
+    try:
+        return PodRecord.of(row)
+    except UnreadableError as error:
+        return error

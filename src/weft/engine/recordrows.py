@@ -1,0 +1,54 @@
+"""Records that weft keeps: events, receipts, the audit log, secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from weft.engine.database import Database
+from weft.engine.documents import read
+from weft.engine.unreadable import READING, unreadable
+from weft.model.receipt import Correction, SignedReceipt
+from weft.model.views import AuditLogEntry, AuditLogSearch, EventView
+
+
+class RecordRows:
+    """Part of `weft.engine.store.Store`."""
+
+    database: Database
+
+    def events(self, pod_id: UUID, after: int) -> list[EventView]:
+        with self.database.statement() as tx:
+            return [
+                EventView.model_validate(row) for row in tx.rows("events_of", owner_id=pod_id, after=after)
+            ]
+
+    def receipt(self, pod_id: UUID) -> SignedReceipt | None:
+        with self.database.statement() as tx:
+            row = tx.row("receipt_of", owner_id=pod_id)
+            traces = tx.rows("traces_of", owner_id=pod_id)
+        try:
+            signed = read(SignedReceipt, row["document"]) if row else None
+            found = tuple(Correction.model_validate(t) for t in traces)
+            return signed and signed.model_copy(update={"corrections": found})
+        except READING as error:
+            raise unreadable(f"the receipt of pod {pod_id}", error) from error
+
+    def log(self, **entry: Any) -> None:
+        """Write the audit log; the values are those of `insert_audit_log`."""
+        with self.database.statement() as tx:
+            tx.run("insert_audit_log", **entry)
+
+    def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
+        """Newest first."""
+        with self.database.statement() as tx:
+            rows = tx.rows("audit_log", **search.model_dump())
+        return [AuditLogEntry.model_validate(row) for row in rows]
+
+    def secret(self, name: str, first: bytes) -> bytes:
+        """A secret kept in the database; `first` becomes it if there is none yet."""
+        with self.database.transaction() as tx:
+            tx.run("insert_secret", name=name, value=first)
+            row = tx.row("secret", name=name)
+        assert row is not None
+        return bytes(row["value"])
