@@ -203,7 +203,7 @@ def test_settings_that_cannot_be_read_are_no_good_news(rig: UfmRig) -> None:
     rig.fabric.manager("sm1").reachable = False
     settings = rig.driver.settings()
     assert any("UFM's settings can't be read" in p for p in settings.problems)
-    assert any("beside agent sm1" in p for p in settings.problems)
+    assert any("next to agent sm1" in p for p in settings.problems)
 
 
 # -- the second proof --------------------------------------------------------------------------------------------
