@@ -65,7 +65,7 @@ def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
     """An empty cookie is how UFM says no; weft doesn't go on asking with it."""
     rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(login=login))  # type: ignore[arg-type]
     rig.write_credentials("username: weft\npassword: wrong\n")
-    with pytest.raises(UnknownError, match="not let in") as caught:
+    with pytest.raises(UnknownError, match="access denied") as caught:
         rig.driver.configured()
     assert caught.value.alarming
 
@@ -73,11 +73,11 @@ def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
 def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
     """Nothing is known of the fabric: not absent, not clean, and the status says why. A new file needs no restart."""
     rig.write_credentials("token: wrong-token-of-somebody\n")
-    with pytest.raises(UnknownError, match="not let in") as caught:
+    with pytest.raises(UnknownError, match="access denied") as caught:
         rig.driver.find(scope(), [segment(KEY, rig.ports()[:2])], {})
     assert caught.value.alarming and "wrong-token" not in str(caught.value)
     status = rig.driver.status()
-    assert not status.known and "not let in" in status.managers[0].problems[0]
+    assert not status.known and "access denied" in status.managers[0].problems[0]
     rig.write_credentials(f"token: {TOKEN}\n")
     assert rig.driver.status().known
 
@@ -85,7 +85,7 @@ def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
 def test_a_revoked_token(rig: UfmRig) -> None:
     rig.driver.configured()
     rig.ufm.set_pkeys(lambda state: setattr(state.tokens[TOKEN], "revoked", True))
-    with pytest.raises(UnknownError, match="not let in"):
+    with pytest.raises(UnknownError, match="access denied"):
         rig.driver.configured()
 
 
@@ -180,7 +180,7 @@ def test_error_401_as_a_text_with_200(rig: UfmRig) -> None:
     rig.ufm.plant({"texts": ["error 401"]})
     assert rig.driver.configured().numbers == frozenset()
     rig.ufm.plant({"texts": ["error 401"] * 2})
-    with pytest.raises(UnknownError, match="not let in"):
+    with pytest.raises(UnknownError, match="access denied"):
         rig.driver.configured()
 
 
