@@ -48,6 +48,11 @@ def add_commands(subparsers: Any) -> None:
     )
     up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
     up.add_argument(
+        "--tenant-networks",
+        action="store_true",
+        help="tenants' own InfiniBand networks get partitions; networking-mlnx's driver in Neutron tells weft of them",
+    )
+    up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
         help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
@@ -112,6 +117,7 @@ def _up(args: argparse.Namespace) -> int:
         fabric=args.fabric,
         switches=args.switches,
         liar=bool(args.liar),
+        tenant_networks=args.tenant_networks,
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Node, Site
-from weftlab import checks, config, ipu
+from weftlab import checks, config, ipu, mlnx
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
 from weftlab.guests import started_folder
@@ -29,7 +29,10 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
         etc.mkdir(parents=True, exist_ok=True)
         (layout.data / api.name / "lock").mkdir(parents=True, exist_ok=True)
         for file, sections in api.files:
-            (etc / file).write_text(config.render(sections(layout, env)))
+            found = sections(layout, env)
+            if api.name == "neutron" and mlnx.is_served(site):
+                found = mlnx.with_driver(found, layout, site)
+            (etc / file).write_text(config.render(found))
     paste = layout.etc / "nova" / "api-paste.ini"
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
     for node in config.compute_nodes(site):
@@ -46,7 +49,7 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
     _hosts_path(layout).write_text(json.dumps(rails))
 
 
-def api_service(layout: Layout, env: Path, api: Api, after: tuple[str, ...]) -> Service:
+def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[str, ...]) -> Service:
     """One process with threads for an API: the lab's limit is the processor, not the number of workers."""
     etc = str(layout.etc / api.name)
     return Service(
@@ -58,7 +61,11 @@ def api_service(layout: Layout, env: Path, api: Api, after: tuple[str, ...]) -> 
             *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
             *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
         ),
-        env={**QUIET, **{name: value.format(etc=etc) for name, value in api.env}},
+        env={
+            **QUIET,
+            **{name: value.format(etc=etc) for name, value in api.env},
+            **(mlnx.environment(layout, site) if api.name == "neutron" else {}),
+        },
         log=layout.log(f"{api.name}-uwsgi"),
         logs=(layout.log(api.name),),
         cwd=layout.work / api.name,
@@ -88,7 +95,7 @@ def _led_by(layout: Layout, name: str) -> tuple[str, str, str, str]:
     return ("--service", name, str(layout.port(f"liar-{name}")), layout.url(name))
 
 
-def neutron_rpc(layout: Layout, env: Path, after: tuple[str, ...]) -> Service:
+def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
     return Service(
         name="neutron-rpc",
         argv=(
@@ -96,7 +103,7 @@ def neutron_rpc(layout: Layout, env: Path, after: tuple[str, ...]) -> Service:
             *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
             *("--log-file", str(layout.log("neutron-rpc"))),
         ),
-        env=QUIET,
+        env={**QUIET, **mlnx.environment(layout, site)},
         log=layout.log("neutron-rpc-out"),
         logs=(layout.log("neutron-rpc"),),
         cwd=layout.work / "neutron-rpc",

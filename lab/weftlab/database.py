@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from weftlab import config
@@ -187,11 +187,18 @@ def sync_steps(layout: Layout, env: Path) -> tuple[Step, ...]:
     )
 
 
-def run(layout: Layout, name: str, command: list[str], env: Path | None = None) -> None:
+def run(
+    layout: Layout,
+    name: str,
+    command: list[str],
+    env: Path | None = None,
+    more: Mapping[str, str] | None = None,
+) -> None:
     """Run a program to its end; its output goes to a log. Raises `LabError` with the log's end if it fails."""
     log = layout.log(f"setup-{name.replace(' ', '-')}")
     for folder in (log.parent, layout.work):
         folder.mkdir(parents=True, exist_ok=True)
+    quiet = {"LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
     path = f"{env / 'bin'}:{os.environ.get('PATH', '')}" if env else os.environ.get("PATH", "")
     with log.open("ab") as out:
         done = subprocess.run(
@@ -200,7 +207,7 @@ def run(layout: Layout, name: str, command: list[str], env: Path | None = None) 
             stdout=out,
             stderr=subprocess.STDOUT,
             cwd=layout.work,
-            env={"PATH": path, "HOME": str(layout.work), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"},
+            env={"PATH": path, "HOME": str(layout.work), **quiet, **(more or {})},
             check=False,
         )
     if done.returncode:

@@ -135,6 +135,12 @@ def ensure_environment(cache: Path, say: Say) -> Path:
     return path
 
 
+def install_overlay(env: Path, target: Path, package: str) -> None:
+    """A package, without what it depends on, in a folder beside the environment. Raises `LabError`."""
+    python = str(env / "bin/python")
+    _must([_uv(), "pip", "install", "-q", "--python", python, "--no-deps", "--target", str(target), package])
+
+
 def _uv() -> str:
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else program("uv")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.model.site import Site
-from weftlab import bootstrap, checks, cloud, database, infra, ipujobs
+from weftlab import bootstrap, checks, cloud, database, infra, ipujobs, mlnx
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
@@ -54,9 +54,14 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
     for api in API_SERVICES:
         after = (f"schema of {api.name}",) if fresh else ("mariadb",)
         needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
-        jobs.append(cloud.api_service(layout, env, api, needs))
+        needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
+        jobs.append(cloud.api_service(layout, env, api, site, needs))
+    own = ("schema of mlnx",) if mlnx.is_served(site) else ()
+    if own:
+        schema = ("schema of neutron",) if fresh else ("mariadb",)
+        jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]
     jobs += [
-        cloud.neutron_rpc(layout, env, (*filled, "rabbitmq")),
+        cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq")),
         cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement")),
         cloud.agents(layout, env, site, (*filled, "rabbitmq")),
         Step(
@@ -126,6 +131,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
             *(sys.executable, "-m", "weft.cli.main", "serve"),
             *("--listen", f"127.0.0.1:{layout.port('weft')}", "--state", str(state)),
             *("--cloud-profile", "weft", "--site", str(layout.site_path)),
+            *(("--neutron-token", str(mlnx.token_path(layout))) if mlnx.is_served(site) else ()),
         ),
         # The embedded PostgreSQL keeps a lock in the user's runtime folder: each lab has its own.
         env={

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Site
-from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs
+from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs, mlnx
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
 from weftlab.liar import Liar
 from weftlab.service import Job, Service
@@ -37,7 +37,7 @@ class Lab:
         ports: first of its TCP ports.
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
-            `fabric_manager`, `fabric`, `switches`, `liar`: `layout.Settings`.
+            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -152,6 +152,11 @@ class Lab:
         if not self.settings.fabric_only:
             environment.install_packages(environment.CLOUD_PACKAGES, self.say)
             env = environment.ensure_environment(self.layout.cache, self.say)
+            if mlnx.is_served(site):
+                mlnx.ensure_overlay(self.layout.cache, env, self.say)
+                mlnx.write_token(self.layout)
+                environment.install_packages(mlnx.FRONT_PACKAGES, self.say)
+                mlnx.write_front(self.layout)
             cloud.write_configuration(self.layout, env, site)
             infra.write_rabbitmq(self.layout)
             database.write_keys(self.layout)

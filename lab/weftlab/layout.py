@@ -19,6 +19,7 @@ PORT_OFFSETS = {
     "glance": 2,
     "neutron": 3,
     "nova": 4,
+    "front": 5,
     "weft": 9,
     "rabbitmq": 10,
     "rabbitmq-dist": 11,
@@ -69,6 +70,7 @@ class Settings:
         liar: weft talks to OpenStack through the liar.
         fabric: `infiniband`, `ethernet` (switches by Open vSwitch), or `both`, with four nodes more.
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
+        tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
     """
 
     nodes: int
@@ -84,6 +86,7 @@ class Settings:
     liar: bool = False
     fabric: str = "infiniband"
     switches: str = "mixed"
+    tenant_networks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,7 @@ def _fabric(layout: Layout, settings: Settings) -> Fabric:
         physical_network="ibnet",
         segments=Range(first=0x101, last=0x17E),
         manager=ufm_manager(layout, opensm) if settings.fabric_manager == "ufm" else opensm,
+        tenant_networks=settings.tenant_networks,
     )
 
 

@@ -1,0 +1,208 @@
+"""Tenants' own InfiniBand networks on the lab: networking-mlnx's driver in a real Neutron, weft, OpenSM, and the wire.
+
+Whatever is killed on the way: in the end the wire is what Neutron's database says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import openstack.exceptions
+import pytest
+from openstack.connection import Connection
+
+from tests.e2e.people import People, Person, connection
+from weft.model.site import Hca, Site
+from weftlab.fabric.faults import Faults
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+LAST = 0x17E
+"""Last number of the lab's range; weft gives out the first ones."""
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it has not come to be"
+        time.sleep(0.5)
+
+
+@dataclass
+class Cloud:
+    """Networks of team-b on the fabric's physical network, as Neutron has them."""
+
+    lab: Lab
+    admin: Connection
+    tenant: Connection
+    person: Person
+    faults: Faults
+    networks: list[Any] = field(default_factory=list[Any])
+
+    @property
+    def site(self) -> Site:
+        return self.lab.site
+
+    def network(self, number: int) -> Any:
+        made = self.admin.network.create_network(
+            name=f"own-{number}",
+            project_id=self.tenant.current_project_id,
+            provider_network_type="vlan",
+            provider_physical_network="ibnet",
+            provider_segmentation_id=number,
+            port_security_enabled=False,
+        )
+        self.networks.append(made)
+        self.admin.network.create_subnet(
+            network_id=made.id,
+            project_id=self.tenant.current_project_id,
+            ip_version=4,
+            cidr=f"192.0.2.{(number % 4) * 64}/26",
+            enable_dhcp=False,
+        )
+        return made
+
+    def bare_metal(self, network: Any, host: str, hca: Hca) -> Any:
+        """As Ironic binds it: host, and a client-id that names the adapter."""
+        guid = hca.port_guid.to_bytes(8, "big").hex(":")
+        return self.admin.network.create_port(
+            network_id=network.id,
+            project_id=self.tenant.current_project_id,
+            device_owner="baremetal:none",
+            binding_vnic_type="baremetal",
+            binding_host_id=host,
+            extra_dhcp_opts=[
+                {"opt_name": "client-id", "opt_value": f"ff:00:00:00:00:00:02:00:00:02:c9:00:{guid}"}
+            ],
+        )
+
+    def wanted(self, network: Any) -> set[int]:
+        """GUIDs by Neutron's database alone: bound ports, by client-id or by host and PCI address."""
+        found: set[int] = set()
+        for port in self.admin.network.ports(network_id=network.id):
+            node = next((n for n in self.site.nodes if n.nova_host == port.binding_host_id), None)
+            if node is None or port.binding_vif_type not in ("other", "hostdev_physical"):
+                continue
+            options = [o["opt_value"] for o in port.extra_dhcp_opts if o["opt_name"] == "client-id"]
+            slot = (port.binding_profile or {}).get("pci_slot")
+            found |= {int(text.replace(":", "")[-16:], 16) for text in options}
+            found |= {h.port_guid for h in node.hcas if slot and h.pci == slot}
+        return found
+
+    def wired(self, number: int) -> set[int]:
+        """GUIDs of the host ports that have the P_Key as full members, each with its leaf's port, read one by one."""
+        found: set[int] = set()
+        for hca in (h for n in self.site.nodes for h in n.hcas):
+            host, leaf = self.faults.read_keys(hca.port_guid)
+            assert (0x8000 | number in host) == (0x8000 | number in leaf)
+            found |= {hca.port_guid} if 0x8000 | number in host else set()
+        return found
+
+    def settled(self, network: Any, number: int) -> set[int]:
+        """Wait until weft says that all are in; what is on the wire must be what Neutron's database says."""
+
+        def said() -> bool:
+            shown = self.person.weft("network", "show", network.id, "--json")
+            if not shown.out or shown.code == 1:
+                return False
+            ports = [p["id"] for p in shown.json.get("ports", ()) if p["state"] == "in"]
+            return len(ports) == len(self.wanted(network))
+
+        wait_for(said, 120.0)
+        wired = self.wired(number)
+        assert wired == self.wanted(network)
+        return wired
+
+
+@pytest.fixture
+def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
+    if not lab.settings.tenant_networks:
+        pytest.skip("this lab has no tenant networks: weft lab up --tenant-networks, and WEFT_TEST_LAB")
+    with closing(connection(lab, "operator")) as admin, closing(connection(lab, "team-b")) as tenant:
+        faults = Faults(lab.layout, lab.site, lab.supervisor)
+        made = Cloud(lab, admin, tenant, people("operator"), faults)
+        yield made
+        lab.up()
+        for network in made.networks:
+            for port in admin.network.ports(network_id=network.id):
+                if port.device_id and port.device_owner.startswith("compute:"):
+                    tenant.compute.delete_server(port.device_id, ignore_missing=True)
+                    tenant.compute.wait_for_delete(tenant.compute.get_server(port.device_id))
+                admin.network.delete_port(port.id, ignore_missing=True)
+            admin.network.delete_network(network.id, ignore_missing=True)
+
+
+def adapters(site: Site, first: int, count: int) -> list[tuple[str, Hca]]:
+    """Host and adapter, of GPU nodes from the `first` on."""
+    nodes = [n for n in site.nodes if n.role == "compute"][first:]
+    return [(n.nova_host, h) for n in nodes for h in n.hcas][:count]
+
+
+def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
+    """A server that Nova boots with a whole adapter, and bare metal by client-id; both leave when they go."""
+    network = cloud.network(LAST)
+    metal = [cloud.bare_metal(network, host, hca) for host, hca in adapters(cloud.site, 8, 2)]
+    port = cloud.tenant.network.create_port(network_id=network.id, binding_vnic_type="direct-physical")
+    image = cloud.tenant.image.find_image("tiny")
+    flavor = cloud.tenant.compute.find_flavor("cpu1")
+    server = cloud.tenant.compute.create_server(
+        name="own", image_id=image.id, flavor_id=flavor.id, networks=[{"port": port.id}]
+    )
+    cloud.tenant.compute.wait_for_server(server, wait=120)
+    assert len(cloud.settled(network, LAST)) == 3
+    said = cloud.person.weft("network", "events", network.id).out
+    assert f"port {port.id} is in segment {LAST:#x}" in said
+    assert cloud.person.weft("audit", "--json").json["findings"] == []
+    cloud.tenant.compute.delete_server(server)
+    cloud.tenant.compute.wait_for_delete(server)
+    cloud.admin.network.update_port(
+        metal[0], binding_host_id="", extra_dhcp_opts=[{"opt_name": "client-id", "opt_value": None}]
+    )  # nothing is ever sent of this
+    wait_for(lambda: len(cloud.wanted(network)) == 1, 60.0)
+    assert len(cloud.settled(network, LAST)) == 1
+
+
+def test_weft_is_away_while_ports_come_and_go(cloud: Cloud) -> None:
+    """Refused connections leave the driver's rows stuck for ever; weft reads Neutron when it is back."""
+    network = cloud.network(LAST - 1)
+    places = adapters(cloud.site, 8, 8)
+    first = [cloud.bare_metal(network, host, hca) for host, hca in places[:4]]
+    cloud.settled(network, LAST - 1)
+    cloud.lab.supervisor.stop(["weft"], giving_up=False)
+    for host, hca in places[4:]:
+        cloud.bare_metal(network, host, hca)
+    for port in first[:3]:
+        cloud.admin.network.delete_port(port.id)
+    cloud.lab.up()
+    assert len(cloud.settled(network, LAST - 1)) == 5
+
+
+def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
+    network = cloud.network(LAST - 2)
+    places = adapters(cloud.site, 8, 12)
+    begun = threading.Event()
+
+    def create() -> None:
+        for host, hca in places:
+            try:
+                cloud.bare_metal(network, host, hca)
+            except openstack.exceptions.SDKException:
+                return
+            begun.set()
+
+    creating = threading.Thread(target=create)
+    creating.start()
+    assert begun.wait(120)
+    record = cloud.lab.supervisor.record("neutron")
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    creating.join(120)
+    cloud.lab.up()
+    assert cloud.settled(network, LAST - 2)
