@@ -19,7 +19,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from bench.row import row
-from bench.world import Bench, bench, fill
+from bench.world import Bench, bench, fill, metered
 from weft.app.verbs import Request
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -49,7 +49,7 @@ def _alone(made: Bench) -> float:
     worker.start()
     try:
         order(made, 0)
-        _until(made, PodState.READY, 1)
+        _until_ready(made, 1)
         return _release(made, "pod-0")
     finally:
         worker.stop()
@@ -59,25 +59,32 @@ def _booting(made: Bench, alone: float) -> list[dict[str, Any]]:
     order(made, 1)
     worker = made.worker(THREADS)
     worker.start()
-    _until(made, PodState.READY, 1)
+    _until_ready(made, 1)
     worker.stop()
     began, cpu = time.monotonic(), time.process_time()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: order(made, n), range(2, PODS + 1)))
     ordered, claim = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
-    worker = made.worker(THREADS)
+    worker, fakes = made.worker(THREADS), metered(made)
     began, cpu = time.monotonic(), time.process_time()
     worker.start()
     time.sleep(BOOT / 3)
     release = _release(made, "pod-1")
-    _until(made, PodState.READY, PODS - 1)
+    _until_ready(made, PODS - 1)
     took, spent = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
     worker.stop(60)
-    goal = 1.5 * BOOT
+    goal = 1.5 * BOOT + fakes.seconds
     return [
         row(f"loop: {PODS} orders, claimed in", ordered, "s"),
         row("loop: processor of an order until it is claimed", claim * 1000, "ms"),
-        row(f"loop: {PODS} pods to READY, boot {BOOT:.0f} s", took, "s", f"≤ {goal:.0f}", took <= goal),
+        row(
+            f"loop: {PODS} pods to READY, boot {BOOT:.0f} s",
+            took,
+            "s",
+            f"≤ {goal:.0f}",
+            took <= goal,
+            f"1.5 boot times, and {fakes.seconds:.0f} s of CPU in the fakes",
+        ),
         row("loop: processor of a pod from claim to READY", spent * 1000, "ms"),
         row(
             "loop: a release while they boot",
@@ -170,19 +177,18 @@ def _release(made: Bench, name: str) -> float:
     pod = made.store.find_pod(name, None)
     began = time.monotonic()
     made.store.release(pod.id, "release requested by the bench")
-    while made.store.find_pod(str(pod.id), None).state is not PodState.RELEASED:
+    while made.store.which_pod(str(pod.id), None).state is not PodState.RELEASED:
         if time.monotonic() - began > PATIENCE:
             raise RuntimeError(f"{name} isn't released: {made.store.find_pod(str(pod.id), None).reason}")
         time.sleep(0.05)
     return time.monotonic() - began
 
 
-def _until(made: Bench, state: PodState, count: int) -> None:
+def _until_ready(made: Bench, count: int) -> None:
+    """Asks for one number, on a connection of its own: the asking is no cost of the loop."""
     began = time.monotonic()
-    while True:
-        found = {r["state"]: r["number"] for r in made.store.counts().pods}
-        if found.get(state, 0) >= count:
-            return
-        if time.monotonic() - began > PATIENCE:
-            raise RuntimeError(f"after {PATIENCE:.0f} s: {found}")
-        time.sleep(0.25)
+    with psycopg.connect(made.database.url, autocommit=True) as connection:
+        while (found := _count(connection, "state = 'READY'")) < count:
+            if time.monotonic() - began > PATIENCE:
+                raise RuntimeError(f"after {PATIENCE:.0f} s {found} of {count} pods are READY")
+            time.sleep(0.25)

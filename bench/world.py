@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from bench.lean import LeanCloud
+from bench.lean import LeanCloud, Meter
 from bench.sites import regular_site
 from weft.app.policy import Policy
 from weft.app.service import Service
@@ -85,6 +85,17 @@ def _copy(plan: Plan, number: int) -> Plan:
             "allotment": plan.allotment.model_copy(update={"numbers": numbers, **subnets}),
         }
     )
+
+
+def metered(made: Bench) -> Meter:
+    """What the calls of cloud and subnet managers cost from now on."""
+    meter = Meter()
+    meter.watch(made.cloud, ("find", "create", "update", "delete", "on_hosts", "on_networks", "endings"))
+    fabric = made.keeper.world().fabrics[FABRIC]
+    assert isinstance(fabric, FakeFabric)
+    for manager in fabric.managers:
+        meter.watch(manager, ("status", "partitions", "change", "tables", "paths"))
+    return meter
 
 
 @contextmanager
