@@ -28,13 +28,13 @@ def physical_networks(site: Site, cloud: str) -> frozenset[str]:
 def with_segments(
     site: Site,
     used: UsedNumbers,
-    told: Mapping[str, frozenset[int]],
+    configured: Mapping[str, frozenset[int]],
     vlans: Mapping[str, frozenset[int]],
 ) -> UsedNumbers:
     """The same with what is observed to be in use.
 
     Args:
-        told: fabric -> numbers that its managers have configured.
+        configured: fabric -> numbers that its managers have configured.
         vlans: physical network of a cloud -> VLANs on it: of a fabric's, the numbers of its segments.
     """
     none: frozenset[int] = frozenset()
@@ -43,7 +43,7 @@ def with_segments(
         return vlans.get(physical_network, none)
 
     segments = {
-        name: used.segments.get(name, none) | told.get(name, none) | on(fabric.physical_network)
+        name: used.segments.get(name, none) | configured.get(name, none) | on(fabric.physical_network)
         for name, fabric in site.fabrics.items()
     }
     management = {
