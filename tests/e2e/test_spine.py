@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,12 @@ from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
+
+
+def on_database(lab: Lab) -> psycopg.Connection[Any]:
+    """weft's own, past weft."""
+    folder = lab.layout.data / "weft" / "postgres"
+    return psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True)
 
 
 def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
@@ -136,11 +143,20 @@ def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
 def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
     """kill -9 in the middle of an order: after a restart the pod becomes READY and nothing is there twice."""
     tenant, operator = people("team-a"), people("operator")
-    assert tenant.order("cut", 2).code == 0
+    made = tenant.order("cut", 2, "--json")
+    assert made.code == 0, made.err
     record = lab.supervisor.record("weft")
     assert record is not None
+    with on_database(lab) as database:
+        killed = [row[0] for row in database.execute("SELECT worker FROM pod WHERE worker IS NOT NULL")]
     os.kill(record.pid, signal.SIGKILL)
     lab.up()
+    with on_database(lab) as database:
+        # As if the half minute had passed for which the killed worker holds the pod.
+        database.execute(
+            "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND worker = ANY(%s)",
+            [made.json["id"], killed],
+        )
     answer = tenant.weft("pod", "create", "-f", "cut.yaml")
     assert answer.code == 2 and "already" in answer.err
     for _ in range(120):
@@ -154,8 +170,7 @@ def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
     names = [s.name for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
     assert len(names) == len(set(names)) == 2
     assert_clean(operator)
-    folder = lab.layout.data / "weft" / "postgres"
-    with psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True) as database:
+    with on_database(lab) as database:
         # As if the minutes had passed that a release waits for what the killed worker may still have asked for.
         database.execute(
             "UPDATE pod SET late_until = now() WHERE id = %s AND late_until > now()", [pod["id"]]
