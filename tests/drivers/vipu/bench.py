@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import os
 import socket
 import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Network
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from openvipu.controller import authority
 from openvipu.hardware.fabric import Fault
@@ -20,6 +22,7 @@ from openvipu.hardware.simulated import pod_plan
 from openvipu.proto import admin_pb2, agent_pb2, agent_pb2_grpc, vipuuser_pb2
 from openvipu.rpc import Tls, channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
+from tests.helpers import forks
 from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
@@ -173,6 +176,35 @@ class FakeBench(Bench):
         self.fake.away.discard(machine)
 
 
+class Forked:
+    """What `Guest` asks of a process, of one that is forked."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        self._process = process
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None and self._process.pid:
+            os.kill(self._process.pid, number)
+
+    def wait(self) -> None:
+        self._process.join()
+
+
+class ForkedGuest(Guest):
+    """Its programs are forked from one that has imported them: `tests.helpers.forks`."""
+
+    def _start(self, words: Sequence[str], log: str) -> Any:
+        inside = [str(self.path(w)) if w.startswith("/") else w for w in words[1:]]
+        said = [self._folder / f"{log}.{len(self._processes)}.{name}" for name in ("out", "err")]
+        env = {"PATH": os.environ.get("PATH", ""), "HOME": str(self._folder)}
+        process: Any = Forked(forks.start(words[0], inside, env, self._folder, *said))
+        self._processes.append(process)
+        return process
+
+
 class RealBench(Bench):
     """openvipu: a controller booted by the very cloud-init of the graph, over a simulated POD16."""
 
@@ -195,10 +227,11 @@ class RealBench(Bench):
         for name in spec.secrets:
             text = text.replace(place(name), text_of(PlainKeys(), self.scope.owner.id, name))
         said: list[str] = []
-        self._guest = Guest(self._folder, [self._address.address], str, said.append)
+        self._guest = ForkedGuest(self._folder, [self._address.address], str, said.append)
         self._guest.boot(text)
         until(lambda: any("vipu-admin" in line for line in said))
-        assert said[-1].endswith("exit code 0"), (said, (self._folder / "boot.log").read_text())
+        logs = [log.read_text() for log in self._folder.glob("boot.log.*")]
+        assert said[-1].endswith("exit code 0"), (said, logs)
 
     def power_off(self) -> None:
         assert self._guest is not None
