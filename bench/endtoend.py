@@ -1,8 +1,8 @@
 """Orders per second end to end: API, claim, loop and release of pods of four nodes, on the fakes.
 
-24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and start over. Each wait is one
-request that the server answers when the pod is in that state (`GET /v1/pods/{id}?until=…&wait=…`), as those of
-`weft pod wait` and `Client.wait_for_pod`; reading the events would be a separate request. The API and the worker are
+24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and start over. Order and release
+are answered when the pod is in that state (`POST /v1/pods?until=READY&wait=45`), as `Client.create_pod` and
+`Client.release_pod` may ask for it; reading the events would be a separate request. The API and the worker are
 separate processes (`bench.endtoend_server`), as `weft serve` starts them; clients and PostgreSQL share the processors.
 """
 
@@ -97,21 +97,23 @@ def _orders(url: str) -> tuple[list[float], float]:
 
 def _one(http: httpx.Client, name: str) -> None:
     nodes = {"count": NODES_A_POD, "flavor": "gpu8", "image": "ubuntu"}
-    made = http.post("/v1/pods", json={"name": name, "nodes": nodes})
+    made = http.post("/v1/pods", params=_until("READY"), json={"name": name, "nodes": nodes})
     if made.status_code >= 400:
         raise RuntimeError(f"{name}: {made.text[:300]}")
-    _wait(http, name, made.json()["id"], "READY")
-    http.post(f"/v1/pods/{name}/release").raise_for_status()
-    _wait(http, name, made.json()["id"], "RELEASED")
+    pod = made.json()["id"]
+    _wait(http, name, pod, "READY", made)
+    gone = http.post(f"/v1/pods/{name}/release", params=_until("RELEASED"))
+    _wait(http, name, pod, "RELEASED", gone)
 
 
-def _wait(http: httpx.Client, name: str, pod_id: str, state: str) -> None:
+def _wait(http: httpx.Client, name: str, pod_id: str, state: str, answer: httpx.Response) -> None:
+    """Ask again until the pod is in the state, if the first answer came before."""
     deadline = time.monotonic() + LONGEST
-    while time.monotonic() < deadline:
-        answer = http.get(f"/v1/pods/{pod_id}", params={"until": state, "wait": 45})
-        now = answer.raise_for_status().json()["state"]
-        if now == state:
-            return
-        if now == "FAILED":
-            raise RuntimeError(f"{name}: {answer.json()['reason']}")
-    raise RuntimeError(f"{name} isn't {state} after {LONGEST:.0f} s")
+    while (now := answer.raise_for_status().json()["state"]) != state:
+        if now == "FAILED" or time.monotonic() > deadline:
+            raise RuntimeError(f"{name} is {now}: {answer.json()['reason']}")
+        answer = http.get(f"/v1/pods/{pod_id}", params=_until(state))
+
+
+def _until(state: str) -> dict[str, str]:
+    return {"until": state, "wait": "45"}

@@ -354,3 +354,48 @@ def test_when_a_wait_is_over(goal: str, state: str, changing: bool, over: bool) 
 def test_every_wait_is_over_at_the_end() -> None:
     for goal in PodState:
         assert wait_is_over({goal}, PodState.RELEASED, False)
+
+
+def test_an_order_and_a_release_are_answered_when_they_are_done(
+    client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
+) -> None:
+    """One request each; the answers are what they are without waiting, only later."""
+    ordered = pool.submit(client.post, "/v1/pods", params={"until": "READY", "wait": 60}, json=ORDER)
+    until(lambda: len(room(app)) > 0)
+    doors.finish("train")
+    made = ordered.result(AT_ONCE)
+    pod = made.json()
+    assert (made.status_code, pod["state"], made.headers["location"]) == (
+        202,
+        "READY",
+        f"/v1/pods/{pod['id']}",
+    )
+    released = pool.submit(client.post, "/v1/pods/train/release", params={"until": "RELEASED", "wait": 60})
+    until(lambda: len(room(app)) > 0)
+    doors.finish("train")
+    gone = released.result(AT_ONCE)
+    assert (gone.status_code, gone.json()["state"], gone.json()["has_receipt"]) == (202, "RELEASED", True)
+
+
+def test_an_order_stands_whatever_becomes_of_its_wait(
+    client: Client, app: FastAPI, pool: ThreadPoolExecutor
+) -> None:
+    """Over before the pod is there, or cut off by the client."""
+    short = client.post("/v1/pods", params={"until": "READY", "wait": 0.05}, json=ORDER)
+    assert (short.status_code, short.json()["state"]) == (202, "PLACED")
+    with pytest.raises(httpx.ReadTimeout):
+        client.post(
+            "/v1/pods", params={"until": "READY", "wait": 60}, json={**ORDER, "name": "cut"}, timeout=1.0
+        )
+    assert client.get("/v1/pods/cut").json()["state"] == "PLACED"
+    until(lambda: len(room(app)) == 0)
+
+
+@pytest.mark.parametrize("query", ["until=REDY&wait=5", "wait=5", "until=READY&wait=61"])
+def test_nothing_is_ordered_or_released_if_the_wait_is_wrong(client: Client, query: str) -> None:
+    assert client.post(f"/v1/pods?{query}", json=ORDER).status_code == 400
+    assert client.get("/v1/pods/train").status_code == 404
+    client.post("/v1/pods", json=ORDER).raise_for_status()
+    assert client.post(f"/v1/pods/train/release?{query}").status_code == 400
+    assert client.get("/v1/pods/train").json()["state"] == "PLACED"
+    assert client.post(f"/v1/pods/nobodys/release?{query}").status_code == 404, "what isn't there comes first"

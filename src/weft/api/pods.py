@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, cast
+from uuid import UUID
 
 import anyio
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -35,6 +37,7 @@ from weft.api.waiting import (
     states_of,
 )
 from weft.app.orderfile import load_order
+from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.engine.records import FoundPod
 from weft.model.ids import Name as NodeName
@@ -46,6 +49,19 @@ from weft.model.receipt import SignedReceipt
 from weft.model.views import Applied, PodSearch, PodView
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a request waits for, and for how long at most."""
+
+    states: frozenset[PodState]
+    seconds: float
+
+    def over(self, now: FoundPod) -> bool:
+        return wait_is_over(self.states, now.state, now.changing)
+
+
 _order = body_schema(Order)
 _NOBODY: list[str] = []
 
@@ -130,10 +146,53 @@ def apply_pod(
 
 
 @router.post("", response_model=PodView, status_code=202, openapi_extra=_order)
-def create_pod(request: Annotated[Request, may("pods:create")], verbs: Backend, body: SmallBody) -> Response:
-    """Order a pod; creation continues in the background, follow its events."""
-    pod = verbs.create_pod(request, load_order(plain_object(body)))
-    return answer(pod, 202, f"/v1/pods/{pod.id}")
+async def create_pod(
+    http: HttpRequest,
+    request: Annotated[Request, may("pods:create")],
+    verbs: Backend,
+    body: SmallBody,
+    until: Until = None,
+    wait: Wait = None,
+) -> Response:
+    """Order a pod; creation continues in the background: follow its events, or wait with `until` and `wait`.
+
+    A client that closes the connection while it waits has ordered the pod nevertheless.
+    """
+    aim = _aim(until, wait)
+
+    def create() -> Response | UUID:
+        order = load_order(plain_object(body))
+        if aim:
+            return UUID(verbs.order_pod(request, order))
+        pod = verbs.create_pod(request, order)
+        return answer(pod, 202, f"/v1/pods/{pod.id}")
+
+    made = await run_in_threadpool(create)
+    if isinstance(made, Response) or aim is None:
+        return cast(Response, made)
+    return await _once(http, verbs, made, aim, 202, f"/v1/pods/{made}")
+
+
+def _aim(until: str | None, wait: str | None) -> Aim | None:
+    """What a request waits for. Raises `InputError`."""
+    if until is None and wait is None:
+        return None
+    states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
+    return Aim(states, seconds) if seconds else None
+
+
+async def _once(
+    http: HttpRequest, verbs: Service, pod_id: UUID, aim: Aim, status: int = 200, location: str | None = None
+) -> Response:
+    """The pod, once it is in one of the states or the time is over, for whoever the caller is by then."""
+    await room_of(http).wait(http, verbs, pod_id, aim.over, aim.seconds)
+    request = await asker_again(http)
+
+    def show() -> Response:
+        shown = verbs.show_pod(request, str(pod_id))
+        return answer(shown, status, location, shown.generation)
+
+    return await run_in_threadpool(show)
 
 
 @router.get("", response_model=PodList)
@@ -150,30 +209,24 @@ async def show_pod(
     http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
 ) -> Response:
     """One pod, by name or id; with `until` and `wait`, once it is in a state."""
-    states, seconds = frozenset[PodState](), 0.0
+    aim: Aim | None = None
 
-    def over(now: FoundPod) -> bool:
-        return wait_is_over(states, now.state, now.changing)
-
-    def show(name: str) -> Response:
-        shown = verbs.show_pod(request, name)
+    def look() -> Response | UUID:
+        """The pod, if it needn't be waited for."""
+        nonlocal aim
+        found = name
+        if until is not None or wait is not None:
+            pod = verbs.find_pod(request, "pods:show", name)
+            aim, found = _aim(until, wait), str(pod.id)
+            if aim and not aim.over(pod):
+                return pod.id
+        shown = verbs.show_pod(request, found)
         return answer(shown, generation=shown.generation)
 
-    def look() -> Response | FoundPod:
-        """The pod, if it needn't be waited for."""
-        nonlocal states, seconds
-        if until is None and wait is None:
-            return show(name)
-        pod = verbs.find_pod(request, "pods:show", name)
-        states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
-        return pod if seconds and not over(pod) else show(str(pod.id))
-
     found = await run_in_threadpool(look)
-    if isinstance(found, Response):
-        return found
-    await room_of(http).wait(http, verbs, found.id, over, seconds)
-    request = await asker_again(http)
-    return await run_in_threadpool(show, str(found.id))
+    if isinstance(found, Response) or aim is None:
+        return cast(Response, found)
+    return await _once(http, verbs, found, aim)
 
 
 @router.get("/{name}/events", response_model=EventList)
@@ -211,9 +264,25 @@ async def pod_events(
 
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)
-def release_pod(request: Asker, verbs: Backend, name: Named) -> Response:
-    """Release a pod; idempotent."""
-    return answer(verbs.release_pod(request, name), 202)
+async def release_pod(
+    http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
+) -> Response:
+    """Release a pod; idempotent. With `until=RELEASED` and `wait`, the answer comes when its receipt is there."""
+    aim: Aim | None = None
+
+    def release() -> Response | UUID:
+        nonlocal aim
+        if until is not None or wait is not None:
+            verbs.may(request, "pods:release", name)
+            aim = _aim(until, wait)
+        if aim:
+            return UUID(verbs.begin_release(request, name))
+        return answer(verbs.release_pod(request, name), 202)
+
+    found = await run_in_threadpool(release)
+    if isinstance(found, Response) or aim is None:
+        return cast(Response, found)
+    return await _once(http, verbs, found, aim, 202)
 
 
 @router.post(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 from weft.app.orderdesk import check_extension, check_longest
 from weft.app.podverbs import PodVerbs
@@ -88,7 +89,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                     raise ConflictError(
                         f"pod {order.name} doesn't exist, so it has no generation {generation}"
                     )
-                return Applied(outcome="created", pod=self._create(request, order))
+                return Applied(outcome="created", pod=self._view(UUID(self._create(request, order))))
             if pod.wanted == "absent":
                 raise ConflictError(
                     f"pod {pod.name} is being released: apply again afterwards, or use another name"

@@ -60,10 +60,14 @@ class PodVerbs(OrderDesk):
         return plan
 
     def create_pod(self, request: Request, order: Order) -> PodView:
+        return self._view(UUID(self.order_pod(request, order)))
+
+    def order_pod(self, request: Request, order: Order) -> str:
+        """As `create_pod`, for a caller who will look at the pod later; its id."""
         with self._logged(request, "pod create", order.name):
             return self._create(request, order)
 
-    def _create(self, request: Request, order: Order) -> PodView:
+    def _create(self, request: Request, order: Order) -> str:
         """Now: claim nodes and numbers in one transaction; later: book nodes; queued: only store the order."""
         project = self._project(request, "pods:create")
         self._check_exclusive(request, project, order)
@@ -75,7 +79,7 @@ class PodVerbs(OrderDesk):
             self._enqueue(request, project, order, given, pod_id)
         else:
             self._place(request, project, order, given, pod_id)
-        return self._view(UUID(pod_id))
+        return pod_id
 
     def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
         """Nodes now, or booked for the requested start. Raises `RefusedError`."""
@@ -134,10 +138,14 @@ class PodVerbs(OrderDesk):
         return self._store.events(self._whose(request, "pods:events", name).id, after)
 
     def release_pod(self, request: Request, name: str) -> PodView:
+        return self._view(UUID(self.begin_release(request, name)))
+
+    def begin_release(self, request: Request, name: str) -> str:
+        """As `release_pod`, for a caller who will look at the pod later; its id."""
         with self._logged(request, "pod release", name):
             pod = self._whose(request, "pods:release", name)
             self._store.release(pod.id, f"release requested by {request.caller.user_name}")
-            return self._view(pod.id)
+            return str(pod.id)
 
     def retry_pod(self, request: Request, name: str) -> PodView:
         """A FAILED pod resumes where it failed; the number of attempts starts again."""

@@ -50,8 +50,10 @@ class Client:
         given = {"If-Match": f'"{generation}"'} if generation is not None else None
         return self._ask("PUT", path, order, headers=given)
 
-    def create_pod(self, order: Mapping[str, Any]) -> Json:
-        return self._ask("POST", "/v1/pods", order)
+    def create_pod(self, order: Mapping[str, Any], until: Sequence[str] = (), wait: float = 0.0) -> Json:
+        """The pod that was ordered; with `until`, as `show_pod`. If that answer is lost, the order stands."""
+        query, wait = _waiting(until, wait)
+        return self._ask("POST", f"/v1/pods{query}", order, extra_time=wait)
 
     def list_pods(
         self, all_projects: bool = False, limit: int | None = None, page: int = PAGE, **search: str | None
@@ -78,8 +80,7 @@ class Client:
         """A pod; with `until`, once it is in one of these states (no change under way) or can't get there by itself, or
         as it is after `wait` seconds (at most `LONGEST_WAIT`).
         """
-        wait = min(wait, LONGEST_WAIT)
-        query = "?" + urlencode({"until": ",".join(until), "wait": f"{wait:g}"}) if until else ""
+        query, wait = _waiting(until, wait)
         return self._ask("GET", f"/v1/pods/{_part('name', name)}{query}", extra_time=wait)
 
     def wait_for_pod(self, name: str, until: Sequence[str] = ("READY",), timeout: float = 1800.0) -> Json:
@@ -114,8 +115,10 @@ class Client:
         path = f"/v1/pods/{_part('name', name)}/events?{urlencode(given)}"
         return self._ask("GET", path, extra_time=wait)["events"]
 
-    def release_pod(self, name: str) -> Json:
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/release")
+    def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
+        """The pod, being released; with `until`, as `show_pod`."""
+        query, wait = _waiting(until, wait)
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/release{query}", extra_time=wait)
 
     def pod_receipt(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
@@ -245,6 +248,14 @@ def _removing(nodes: Sequence[str]) -> str:
 
 def _fabric(name: str | None) -> str:
     return "" if name is None else f"?fabric={quote(name, safe='')}"
+
+
+def _waiting(until: Sequence[str], wait: float) -> tuple[str, float]:
+    """The query that waits for one of these states, and for how many seconds; nothing for no states."""
+    if not until:
+        return "", 0.0
+    wait = min(wait, LONGEST_WAIT)
+    return "?" + urlencode({"until": ",".join(until), "wait": f"{wait:g}"}), wait
 
 
 def _is_over(pod: Json, until: Sequence[str]) -> bool:
