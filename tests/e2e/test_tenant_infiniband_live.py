@@ -16,6 +16,7 @@ from typing import Any
 
 import openstack.exceptions
 import pytest
+from keystoneauth1.exceptions.connection import ConnectFailure
 from openstack.connection import Connection
 
 from tests.e2e.people import People, Person, connection
@@ -159,7 +160,9 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST)) == 3
     said = cloud.person.weft("network", "events", network.id).out
     assert f"port {port.id} is in segment {LAST:#x}" in said
-    assert cloud.person.weft("audit", "--json").json["findings"] == []
+    # The server itself is on a node that pods could have, and is told as that.
+    found = cloud.person.weft("audit", "--json").json["findings"]
+    assert [f for f in found if f["kind"] != "node"] == []
     cloud.tenant.compute.delete_server(server)
     cloud.tenant.compute.wait_for_delete(server)
     cloud.admin.network.update_port(
@@ -193,7 +196,7 @@ def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
         for host, hca in places:
             try:
                 cloud.bare_metal(network, host, hca)
-            except openstack.exceptions.SDKException:
+            except (openstack.exceptions.SDKException, ConnectFailure):
                 return
             begun.set()
 

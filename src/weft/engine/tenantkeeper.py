@@ -100,10 +100,11 @@ class TenantKeeper(Periodic):
                     under_way |= TenantLook(self._database, world, site, cloud, fabric).run()
             except WeftError as error:
                 errors.append(error)
-                log.warning("tenants' networks of cloud %s on fabric %s: %s", cloud, fabric, error)
         self._end_others(served)
+        for error in errors[1:]:
+            log.warning("tenants' networks: %s", error)
         if errors:
-            raise errors[0]
+            raise errors[0]  # which is logged like any turn that failed
         return under_way
 
     def _end_others(self, served: set[tuple[str, str]]) -> None:
