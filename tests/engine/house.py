@@ -97,8 +97,10 @@ class House:
         self.worker = self.new_worker("w1")
         self.store.apply_site(self.site, "test")
 
-    def new_service(self) -> Service:
-        return Service(self.store, self.keeper, policy(), self.time, self.listener, self.pulse)
+    def new_service(self, database: Database | None = None) -> Service:
+        """One more; `database`: its own way to the same one."""
+        store = Store(database) if database else self.store
+        return Service(store, self.keeper, policy(), self.time, self.listener, self.pulse)
 
     def new_worker(
         self,

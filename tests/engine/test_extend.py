@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
+from weft.engine.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -74,18 +76,23 @@ def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock:
 def test_of_two_extensions_at_once_the_later_end_stays(
     house: House, clock: HandClock, database_url: str
 ) -> None:
-    """Both have read the lease before either has the lock; the one that comes second sees what the first has done."""
+    """Both have read the lease before either has the lock; the one that comes second sees what the first has done.
+
+    They are asked of two processes: of one, the second would wait for the lock in the process.
+    """
     pod, tenant, now = house.ready(make("run", 1, duration="1h")), house.request(), clock.now()
     ends = [now + timedelta(hours=9), now + timedelta(hours=5)]
     with (
+        closing(Database(database_url)) as another,
         ThreadPoolExecutor(2) as pool,
         psycopg.connect(database_url) as holder,
         psycopg.connect(database_url, autocommit=True) as watch,
     ):
         holder.execute("SELECT pg_advisory_xact_lock(hashtext('weft.capacity'))")
+        another.clock = clock.now
         asked: list[Future[PodView]] = []
-        for end in ends:
-            asked.append(pool.submit(house.service.extend_pod, tenant, "run", end))
+        for service, end in zip((house.service, house.new_service(another)), ends, strict=True):
+            asked.append(pool.submit(service.extend_pod, tenant, "run", end))
             _wait_for_locks(watch, len(asked))
         holder.rollback()
         assert asked[0].result().lease_end == ends[0]
