@@ -107,7 +107,7 @@ def test_whatever_a_tenants_verb_answers_has_a_row(verb: str) -> None:
     """Down to the last field that is shown: nothing is hidden only because it was forgotten."""
     answer = get_type_hints(getattr(Service, verb))["return"]
     models = list(_answers(answer))
-    assert models
+    assert models or answer is str, "an id"
     missing = [m.__name__ for m in models if m not in TABLE and not issubclass(m, WHOLE)]
     assert not missing
 
