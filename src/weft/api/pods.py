@@ -40,6 +40,7 @@ from weft.app.orderfile import load_order
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.engine.records import FoundPod
+from weft.model.errors import InputError
 from weft.model.ids import Name as NodeName
 from weft.model.ids import is_uuid
 from weft.model.order import Order
@@ -272,9 +273,11 @@ async def release_pod(
 
     def release() -> Response | UUID:
         nonlocal aim
-        if until is not None or wait is not None:
-            verbs.may(request, "pods:release", name)
+        try:
             aim = _aim(until, wait)
+        except InputError:
+            verbs.may(request, "pods:release", name)  # only those who may are told what is wrong with it
+            raise
         if aim:
             return UUID(verbs.begin_release(request, name))
         return answer(verbs.release_pod(request, name), 202)

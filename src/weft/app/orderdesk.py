@@ -12,7 +12,7 @@ from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.gather import PlanningInput, Window, gather, refused
-from weft.engine.records import FoundPod, PodRecord
+from weft.engine.records import FoundPod, PodRecord, ShownPod
 from weft.engine.waiter import window_of
 from weft.engine.waiting import check_later
 from weft.model.errors import ConflictError, InputError, NotFoundError
@@ -31,7 +31,7 @@ from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller, CloudFacts
 
-_Pod = TypeVar("_Pod", PodRecord, FoundPod)
+_Pod = TypeVar("_Pod", PodRecord, FoundPod, ShownPod)
 
 
 class OrderDesk(Desk):
@@ -157,7 +157,9 @@ class OrderDesk(Desk):
         return window
 
     def _view(self, pod_id: UUID) -> PodView:
-        shown = self._store.pod_to_show(pod_id)
+        return self._view_of(self._store.pod_to_show(pod_id))
+
+    def _view_of(self, shown: ShownPod) -> PodView:
         placed = shown.pod.placed
         return pod_view(shown, placed.site if placed else self._store.site().site.name)
 

@@ -123,7 +123,7 @@ class PodVerbs(OrderDesk):
         return self._store.summaries(search, self._project(request, "pods:list"))
 
     def show_pod(self, request: Request, name: str) -> PodView:
-        return self._view(self._whose(request, "pods:show", name).id)
+        return self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
 
     def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
         """Which pod it is and how far, for a caller who may do this with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -40,13 +41,24 @@ class PodRows:
             raise NotFoundError(f"there is no pod {name!r} in this project")
         return PodRecord.of(row)
 
-    def pod_to_show(self, pod_id: UUID) -> ShownPod:
-        """A pod as it is shown to people. Raises `NotFoundError`, `UnreadableError`."""
+    def find_shown(self, name: str, project_id: str | None) -> ShownPod:
+        """As `find_pod`, as it is shown to people. Raises `UnreadableError`, too; not for other projects' pods."""
+        if is_uuid(name):
+            with suppress(NotFoundError):
+                return self.pod_to_show(UUID(name), project_id)
+        return self.pod_to_show(self.which_pod(name, project_id).id)
+
+    def pod_to_show(self, pod_id: UUID, project_id: str | None = None) -> ShownPod:
+        """A pod as it is shown to people. Raises `NotFoundError`, `UnreadableError`.
+
+        Args:
+            project_id: whose it must be; None: anybody's.
+        """
         with self.database.statement() as tx:
             row = tx.row("pod_to_show", id=pod_id)
+            if row is None or project_id not in (None, row["project_id"]):
+                raise NotFoundError(f"there is no pod {str(pod_id)!r} in this project")
             rows = tx.rows("resources_to_show", owner_id=pod_id)
-        if row is None:
-            raise NotFoundError(f"there is no pod {pod_id}")
         return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:

@@ -259,6 +259,10 @@ class ShownPod:
     resources: tuple[ShownResource, ...]
     has_receipt: bool
 
+    @property
+    def project_id(self) -> str:
+        return self.pod.project_id
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
