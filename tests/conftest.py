@@ -54,11 +54,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if state := os.environ.get("WEFT_TEST_LAB"):
         running = Lab(Path(state))
         assert running.running, (
-            f"WEFT_TEST_LAB={state}: no lab is there; `weft lab up --fabric both --state {state}`"
+            f"WEFT_TEST_LAB={state}: no lab is there; `weft lab up --fabric both --tenant-networks --state {state}`"
         )
         yield running
         return
-    ours = Lab(tmp_path_factory.mktemp("lab"), ports=free_ports(), say=print, fabric="both")
+    ours = Lab(
+        tmp_path_factory.mktemp("lab"), ports=free_ports(), say=print, fabric="both", tenant_networks=True
+    )
     ours.up()
     try:
         yield ours

@@ -29,7 +29,7 @@ part() {
 on_the_lab() {
     local ports
     ports=$(.venv/bin/python -c 'from weftlab.layout import free_ports; print(free_ports())')
-    if .venv/bin/weft lab up --fabric both --state "$lab/lab" --ports "$ports" >"$lab/up.log" 2>&1; then
+    if .venv/bin/weft lab up --fabric both --tenant-networks --state "$lab/lab" --ports "$ports" >"$lab/up.log" 2>&1; then
         WEFT_TEST_LAB="$lab/lab" part "3 of 3: the lab: a real OpenStack, from order to receipt" -m "cloud$which"
     else
         echo "== 3 of 3 FAILED: the lab did not start"

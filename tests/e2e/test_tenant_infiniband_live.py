@@ -124,8 +124,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
-    if not lab.settings.tenant_networks:
-        pytest.skip("this lab has no tenant networks: weft lab up --tenant-networks, and WEFT_TEST_LAB")
+    assert lab.settings.tenant_networks, "WEFT_TEST_LAB: that lab is without --tenant-networks"
     with closing(connection(lab, "operator")) as admin, closing(connection(lab, "team-b")) as tenant:
         faults = Faults(lab.layout, lab.site, lab.supervisor)
         made = Cloud(lab, admin, tenant, people("operator"), faults)
