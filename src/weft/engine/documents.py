@@ -99,6 +99,6 @@ class _Known:
                 self._size -= len(oldest)
 
 
-_KNOWN = _Known(16 << 20)
+_KNOWN = _Known(4 << 20)
 _LONGEST = 1 << 18
 """Bytes: sites are kept by `weft.engine.siteparts`."""
