@@ -56,8 +56,8 @@ def change(house: OwnerHouse, owner: OwnerRecord, what: str) -> None:
 
 def run_out(house: OwnerHouse, owner: OwnerRecord, more: str = "") -> None:
     """As if whoever holds it had been stopped for longer than its hold."""
-    stood_still(house.database)
     change(house, owner, f"held_until = now() - interval '1 s', next_at = now(){more}")
+    stood_still(house.database)
 
 
 def sweep(house: OwnerHouse) -> list[str]:
