@@ -94,13 +94,13 @@ class Cloud:
             options = [o["opt_value"] for o in port.extra_dhcp_opts if o["opt_name"] == "client-id"]
             slot = (port.binding_profile or {}).get("pci_slot")
             found |= {int(text.replace(":", "")[-16:], 16) for text in options}
-            found |= {h.port_guid for h in node.hcas if slot and h.pci == slot}
+            found |= {h.port_guid for h in node.hcas_on("ib0") if slot and h.pci == slot}
         return found
 
     def wired(self, number: int) -> set[int]:
         """GUIDs of the host ports that have the P_Key as full members, each with its leaf's port, read one by one."""
         found: set[int] = set()
-        for hca in (h for n in self.site.nodes for h in n.hcas):
+        for hca in (h for n in self.site.nodes for h in n.hcas_on("ib0")):
             host, leaf = self.faults.read_keys(hca.port_guid)
             assert (0x8000 | number in host) == (0x8000 | number in leaf)
             found |= {hca.port_guid} if 0x8000 | number in host else set()
@@ -142,7 +142,7 @@ def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
 def adapters(site: Site, first: int, count: int) -> list[tuple[str, Hca]]:
     """Host and adapter, of GPU nodes from the `first` on."""
     nodes = [n for n in site.nodes if n.role == "compute"][first:]
-    return [(n.nova_host, h) for n in nodes for h in n.hcas][:count]
+    return [(n.nova_host, h) for n in nodes for h in n.hcas_on("ib0")][:count]
 
 
 def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
