@@ -31,7 +31,7 @@ def hasty_keystone(lab: Lab, tmp_path: Path) -> Generator[str]:
     hasty = tmp_path / "hasty.conf"
     hasty.write_text("[token]\nexpiration = 6\n")
     keystone = next(api for api in API_SERVICES if api.name == "keystone")
-    usual = cloud.api_service(lab.layout, environment_path(lab.layout.cache), keystone, ())
+    usual = cloud.api_service(lab.layout, environment_path(lab.layout.cache), keystone, lab.site, ())
     old, new = (f"127.0.0.1:{p}" for p in (lab.layout.port("keystone"), port))
     files = f"{usual.env['OS_KEYSTONE_CONFIG_FILES']};{hasty}"
     service = replace(
