@@ -16,13 +16,16 @@ from tests.engine.timehouse import HandClock, look, make, messages, queue
 from weft.app.metrics import StoreCollector
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.held import Held
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord
+from weft.engine.records import Change, PodRecord, RowState
 from weft.engine.store import Store
 from weft.engine.unreadable import UnreadableError
+from weft.engine.visitor import Look
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
+from weft.model.resources import Kind
 
 pytestmark = pytest.mark.database
 
@@ -295,3 +298,22 @@ def test_a_statement_that_is_no_more_possible_is_temporary(house: House, databas
         connection.execute("ALTER TABLE queue RENAME TO queue_elsewhere")
     with pytest.raises(TemporaryError, match="talk to the database"):
         Store(house.database).quarantine("gpu01", "test")
+
+
+def test_what_was_asked_for_before_a_row_could_not_be_read_is_looked_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The visit ends in the middle, with things outside that no row tells of: the next one looks for everything."""
+    pod = house.order(make("half", 1))
+
+    def visit(held: Held) -> Look:
+        key = next(k for k, r in held.records().items() if r.kind is Kind.NETWORK)
+        held.note([Change(key, RowState.CREATING)])
+        raise UnreadableError("read a row", "the database", "spoilt", "correct it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.worker._reconciler, "visit", visit)  # pyright: ignore[reportPrivateUsage]
+        house.worker.run_once()
+    found = house.store.find_pod(str(pod.id), None)
+    assert found.late_until is not None
+    assert "spoilt" in house.store.events(pod.id, 0)[-1].message

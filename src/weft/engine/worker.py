@@ -196,7 +196,7 @@ class Worker:
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._park(held.owner.id, error)
+            self._set_apart(held, error)
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
@@ -235,6 +235,15 @@ class Worker:
         with self._lock:
             for owner_id in ids:
                 self._held.pop(owner_id, None)
+
+    def _set_apart(self, held: Held, error: UnreadableError) -> None:
+        """First what was asked for without a note of it must be known; if that can't be written, its hold runs out."""
+        try:
+            held.give_up(self._settings.last_delay)
+        except WeftError as other:
+            log.warning("%s (%s): %s, after %s", held.owner, held.owner.id, other, error)
+        else:
+            self._park(held.owner.id, error)
 
     def _park(self, owner_id: UUID, error: UnreadableError) -> None:
         try:
