@@ -320,8 +320,8 @@ class Counted:
             yield _CountedTx(tx, self.asked)
 
     @contextmanager
-    def placing(self) -> Generator[Any]:
-        with self._database.placing() as tx:
+    def placing(self, lock: bool = True) -> Generator[Any]:
+        with self._database.placing(lock) as tx:
             yield _CountedTx(tx, self.asked)
 
     @contextmanager

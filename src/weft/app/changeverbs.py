@@ -111,7 +111,6 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
             pod, site = self._find(request, "pods:extend", name), self._store.site().site
             by = request.caller.user_name
             with self._store.database.placing() as tx:
-                tx.row("lock_capacity")
                 capacity, at = read_capacity(tx), tx.now()
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As read under the lock: another extension may have come first, and the later end wins.
@@ -153,7 +152,6 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 given = without
                 continue
             with self._store.database.placing() as tx:
-                tx.row("lock_capacity")
                 found = self._next(pod, order, given, read_capacity(tx), remove)
                 if looked_at.issuperset(
                     found.change.nodes_added

@@ -88,7 +88,6 @@ class PodVerbs(OrderDesk):
         window = self._window(order, given.site)
         if window.start > window.now:
             with self._store.database.placing() as tx:
-                tx.row("lock_capacity")
                 check_waiting(tx, project, given.site)
                 capacity = read_capacity(tx)
                 plan = self._plan(pod_id, project, order, given, capacity, window)
@@ -105,7 +104,6 @@ class PodVerbs(OrderDesk):
         """Into the queue; a requested start is booked at once if possible."""
         window = self._window(order, given.site)
         with self._store.database.placing() as tx:
-            tx.row("lock_capacity")
             check_waiting(tx, project, given.site)
             nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
             if window.start > window.now:

@@ -72,7 +72,6 @@ class TimeVerbs(Desk):
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
             with self._store.database.placing() as tx:
-                tx.row("lock_capacity")
                 now = tx.now()
                 start = max(reservation.start or now, now)
                 if reservation.end is not None and reservation.end <= now:

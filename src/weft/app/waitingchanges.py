@@ -59,7 +59,6 @@ class WaitingChanges(OrderDesk):
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
         with self._store.database.placing() as tx:
-            tx.row("lock_capacity")
             self._write_waiting(tx, request, pod, order, given, window, change)
         return change
 

@@ -33,7 +33,7 @@ def claim_now(
     of its nodes or the quotas can't be read: then nothing is claimed.
     """
     for _ in range(MOST_TRIES):
-        with store.database.placing() as tx:
+        with store.database.placing(lock=False) as tx:
             plan = given.plan(pod_id, project, order, read_capacity(tx, lock=True), window)
             if isinstance(plan, Refusal):
                 raise refused(plan)

@@ -162,14 +162,19 @@ class Database:
             yield Tx(connection, self.clock, self._kept)
 
     @contextmanager
-    def placing(self) -> Generator[Tx]:
-        """A transaction that waits for `lock_capacity` first: one at a time of this process, so that threads that wait
-        take no connections from others, and the same few connections run the same statements.
+    def placing(self, lock: bool = True) -> Generator[Tx]:
+        """A transaction that holds `lock_capacity`: one at a time of this process, so that threads that wait take no
+        connections from others, and the same few connections run the same statements.
+
+        Args:
+            lock: False: the caller's first statement takes the lock.
         """
         if not self._placing.acquire(timeout=LOCK_TIMEOUT):
             raise outside_error(self.url, psycopg.errors.LockNotAvailable("other orders are being placed"))
         try:
             with self.transaction() as tx:
+                if lock:
+                    tx.row("lock_capacity")
                 yield tx
         finally:
             self._placing.release()

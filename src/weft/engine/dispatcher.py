@@ -147,7 +147,6 @@ class Dispatcher:
             inputs[first.cloud] = without
             return False
         with self._store.database.placing() as tx:
-            tx.row("lock_capacity")
             look = self._look(tx, given.site, inputs, denied)
             if look.agenda.start is None or look.agenda.start.id != chosen.id:
                 return False  # the state has changed: run again
@@ -208,7 +207,6 @@ class Dispatcher:
         For orders without a booking the estimate made without the lock is good enough, since it takes longest.
         """
         with self._store.database.placing() as tx:
-            tx.row("lock_capacity")
             look = self._look(tx, site, inputs, denied)
             if look.agenda.start is not None:
                 return False

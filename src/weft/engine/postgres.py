@@ -76,9 +76,8 @@ class Stored(dict[str, Any]):
 class _StoredLoader(Loader):
     def load(self, data: Buffer) -> Any:
         text = bytes(data)
-        value = from_json(
-            text
-        )  # documents are most of what is read; this parser takes half as long as Python's
+        # Documents are most of what is read; this parser takes half as long as Python's.
+        value = from_json(text)
         if not isinstance(value, dict):
             return value
         stored = Stored(value)
