@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 from uuid import UUID
 
 import anyio
@@ -169,8 +169,6 @@ async def create_pod(
         return answer(pod, 202, f"/v1/pods/{pod.id}")
 
     made = await run_in_threadpool(create)
-    if isinstance(made, Response) or aim is None:
-        return cast(Response, made)
     return await _once(http, verbs, made, aim, 202, f"/v1/pods/{made}")
 
 
@@ -183,14 +181,24 @@ def _aim(until: str | None, wait: str | None) -> Aim | None:
 
 
 async def _once(
-    http: HttpRequest, verbs: Service, pod_id: UUID, aim: Aim, status: int = 200, location: str | None = None
+    http: HttpRequest,
+    verbs: Service,
+    found: Response | UUID,
+    aim: Aim | None,
+    status: int = 200,
+    location: str | None = None,
 ) -> Response:
-    """The pod, once it is in one of the states or the time is over, for whoever the caller is by then."""
-    await room_of(http).wait(http, verbs, pod_id, aim.over, aim.seconds)
+    """What is answered at once; or of a pod's id: the pod, once it is in one of the states or the time is over, for
+    whoever the caller is by then.
+    """
+    if isinstance(found, Response):
+        return found
+    assert aim is not None, "whoever waits knows for what"
+    await room_of(http).wait(http, verbs, found, aim.over, aim.seconds)
     request = await asker_again(http)
 
     def show() -> Response:
-        shown = verbs.show_pod(request, str(pod_id))
+        shown = verbs.show_pod(request, str(found))
         return answer(shown, status, location, shown.generation)
 
     return await run_in_threadpool(show)
@@ -224,10 +232,7 @@ async def show_pod(
         shown = verbs.show_pod(request, found)
         return answer(shown, generation=shown.generation)
 
-    found = await run_in_threadpool(look)
-    if isinstance(found, Response) or aim is None:
-        return cast(Response, found)
-    return await _once(http, verbs, found, aim)
+    return await _once(http, verbs, await run_in_threadpool(look), aim)
 
 
 @router.get("/{name}/events", response_model=EventList)
@@ -282,10 +287,7 @@ async def release_pod(
             return UUID(verbs.begin_release(request, name))
         return answer(verbs.release_pod(request, name), 202)
 
-    found = await run_in_threadpool(release)
-    if isinstance(found, Response) or aim is None:
-        return cast(Response, found)
-    return await _once(http, verbs, found, aim, 202)
+    return await _once(http, verbs, await run_in_threadpool(release), aim, 202)
 
 
 @router.post(
