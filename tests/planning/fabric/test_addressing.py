@@ -1,0 +1,75 @@
+"""InfiniBand addresses: the vectors of ironic-python-agent, networking-mlnx and cloud-init."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.planning.fabric.addressing import (
+    IPoIBAddress,
+    client_id,
+    interface_client_id,
+    mac_of_guid,
+)
+from weft.planning.fabric.functions import guid_of
+
+PHYSICAL = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52"
+OTHER = "80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"
+
+
+def test_the_hardware_address_of_a_physical_port() -> None:
+    address = IPoIBAddress.parse(PHYSICAL)
+    assert (address.flags, address.qpn, address.prefix) == (0xA0, 0x27, 0xFE80 << 48)
+    assert address.guid == 0x7CFE900300292652
+    assert mac_of_guid(address.guid) == "7c:fe:90:29:26:52"
+    assert client_id(address.guid) == "ff:00:00:00:00:00:02:00:00:02:c9:00:7c:fe:90:03:00:29:26:52"
+    assert address.text == PHYSICAL
+
+
+def test_a_guid_without_its_two_middle_bytes_is_the_mac_address() -> None:
+    assert mac_of_guid(0xF452140300383981) == "f4:52:14:38:39:81"
+
+
+def test_the_client_id_of_a_virtual_function_follows_from_its_mac_address() -> None:
+    guid = guid_of("01:23:45:67:89:ab")
+    assert interface_client_id(guid) == "20:01:23:45:00:00:67:89:ab"
+    assert mac_of_guid(guid) == "01:23:45:67:89:ab"
+
+
+def test_the_client_id_of_an_interface_as_cloud_init_has_it() -> None:
+    guid = IPoIBAddress.parse(OTHER).guid
+    assert mac_of_guid(guid) == "00:11:22:33:44:56"
+    assert interface_client_id(guid) == "20:00:11:22:03:00:33:44:56"
+
+
+def test_a_physical_guid_does_not_come_back_from_its_mac_address() -> None:
+    guid = 0x7CFE900300292652
+    assert guid_of(mac_of_guid(guid)) != guid
+
+
+@given(st.integers(0, (1 << 24) - 1), st.integers(1, (1 << 64) - 1), st.integers(0, 255))
+def test_an_address_is_read_as_it_was_written(qpn: int, guid: int, flags: int) -> None:
+    address = IPoIBAddress(qpn, guid, flags=flags)
+    assert IPoIBAddress.parse(address.text) == address
+    assert len(address.text.split(":")) == 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7c:fe:90:29:26:52",
+        PHYSICAL + ":00",
+        PHYSICAL.replace("a0", "g0"),
+        PHYSICAL.replace("a0", "0a0"),
+        PHYSICAL.replace("27", "+7"),
+    ],
+)
+def test_what_is_no_ipoib_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="20 hex pairs"):
+        IPoIBAddress.parse(text)
+
+
+@pytest.mark.parametrize(("qpn", "guid"), [(-1, 1), (1 << 24, 1), (1, 1 << 64)])
+def test_what_does_not_fit_is_refused(qpn: int, guid: int) -> None:
+    with pytest.raises(ValueError, match="0 to 0x"):
+        IPoIBAddress(qpn, guid)
