@@ -117,6 +117,58 @@ def test_a_port_that_a_listing_omits_stays_until_neutron_says_that_it_is_gone(ho
     assert not house.ports_in(house.free_number())
 
 
+def test_a_user_that_lost_its_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
+    """Every listing is empty then, and everything is 404: for Neutron's other projects weft is a stranger."""
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    house.cloud.unseen_projects.add("team-b")
+    with pytest.raises(UnknownError, match="team-b"):
+        house.look()
+    owner = house.visit(house.owner(network))
+    assert owner.wanted == "present" and house.ports_in(house.free_number()) == {house.guid()}
+    house.clock.sleep(STALE + 1)
+    owner = house.visit(house.owner(network))
+    assert owner.state is PodState.DEGRADED and "it was read last at" in owner.reason
+    assert house.ports_in(house.free_number()) == {house.guid()}
+    house.cloud.unseen_projects.clear()
+    house.ready(network)
+
+
+def test_a_project_that_is_not_shown_holds_up_no_other(house: TenantHouse) -> None:
+    hidden, other = house.network("a", house.free_number(10)), house.network("b", house.free_number(11))
+    hidden.project_id = "team-c"
+    house.adapter(hidden)
+    house.ready(hidden)
+    house.cloud.unseen_projects.add("team-c")
+    house.adapter(other, "gpu14")
+    for _ in range(4):
+        with pytest.raises(UnknownError, match="team-c"):
+            house.look()
+        house.visit(house.owner(other))
+    assert house.ports_in(house.free_number(11)) == {house.guid("gpu14")}
+    assert house.ports_in(house.free_number(10)) == {house.guid()}
+
+
+def test_a_port_whose_absence_is_not_proved_keeps_its_network_as_it_is(house: TenantHouse) -> None:
+    network = house.network()
+    port, _ = house.adapter(network), house.adapter(network, "gpu14")
+    house.ready(network)
+    house.cloud.lose(port)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def unproved(port: str, project_id: str) -> None:
+            raise UnknownError(f"read port {port}", "network", f"nothing of {project_id} is shown")
+
+        patch.setattr(house.cloud, "port_now", unproved)
+        with pytest.raises(UnknownError, match="team-b"):
+            house.look()
+    house.visit(house.owner(network))
+    assert house.ports_in(house.free_number()) == {house.guid(), house.guid("gpu14")}
+    house.ready(network)
+    assert house.ports_in(house.free_number()) == {house.guid("gpu14")}
+
+
 def test_a_network_that_a_listing_omits_stays(house: TenantHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     network = house.network()
     house.adapter(network)

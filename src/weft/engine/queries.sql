@@ -1156,7 +1156,7 @@ SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY i
 
 -- name: tenant_networks
 -- Live owners of kind network with what was last read of them; `wanted`: absent if they are being released.
-SELECT t.*, o.wanted, o.name FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+SELECT t.*, o.wanted, o.name, o.project_id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE t.cloud = %(cloud)s AND t.fabric = %(fabric)s AND o.state <> 'RELEASED' ORDER BY t.network_id;
 
 -- name: tenant_network_places

@@ -17,7 +17,7 @@ from weft.engine.documents import read, written
 from weft.engine.ownerstore import make_owner
 from weft.engine.store import Store
 from weft.engine.world import World
-from weft.model.errors import ConflictError, WeftError
+from weft.model.errors import ConflictError, UnknownError, WeftError
 from weft.model.fabric import Snapshot
 from weft.model.site import Site
 from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
@@ -36,12 +36,14 @@ class _Known:
     """A network that weft already serves, or is about to serve no longer (`leaving`)."""
 
     owner_id: UUID
+    project_id: str
     served: ServedNetwork
     leaving: bool
 
     @classmethod
     def of(cls, row: Row) -> _Known:
-        return cls(row["owner_id"], read(ServedNetwork, row["document"]), row["wanted"] == "absent")
+        served = read(ServedNetwork, row["document"])
+        return cls(row["owner_id"], row["project_id"], served, row["wanted"] == "absent")
 
 
 class TenantLook:
@@ -53,9 +55,14 @@ class TenantLook:
         self._words = site.fabrics[fabric].words
         self._snapshot: Snapshot | None = None
         self._silent = ""
+        self._unproved: list[UnknownError] = []
 
     def run(self) -> bool:
-        """Whether a port is on its way in. Raises `UnknownError` or `PermanentError` if the cloud can't be read."""
+        """Whether a port is on its way in.
+
+        Raises `UnknownError` or `PermanentError` if the cloud can't be read; after all others were served if only some
+        things can't be proved to be gone: their networks stay as they were.
+        """
         began = self._database.now()
         facts = self._world.clouds[self._cloud]
         listed = {n.id: n for n in facts.networks_on(self._site.fabrics[self._fabric].physical_network)}
@@ -64,19 +71,19 @@ class TenantLook:
             ours = tx.rows("networks_of_weft", cloud=self._cloud)
             nodes = tx.rows("nodes_of_pods")
         known = {row["network_id"]: _Known.of(row) for row in rows}
-        for network in sorted(known.keys() - listed.keys()):
-            if not known[network].leaving and facts.is_gone(network):
-                message = f"network {network} was deleted in cloud {self._cloud}"
-                Store(self._database).release(known[network].owner_id, message)
-        tenants = [
-            self._complete(n, known.get(n.id)) for n in listed.values() if self._is_tenants(n, known, ours)
-        ]
+        self._release_those_gone({i: one for i, one in known.items() if i not in listed and not one.leaving})
+        mine = [n for n in listed.values() if self._is_tenants(n, known, ours)]
+        tenants = [whole for n in mine if (whole := self._complete(n, known.get(n.id))) is not None]
         self._read_fabric(tenants)
         can = self._world.fabric(self._fabric).capabilities
         around = self._around(known, nodes)
         planned = plan_ports(self._site, self._cloud, self._fabric, can, tenants, around)
         served = [self._served(n, planned[n.id], known.get(n.id), began) for n in tenants]
         self._write(served, known, {n.id: n for n in tenants}, began)
+        for error in self._unproved[1:]:
+            log.warning("tenants' networks: %s", error)
+        if self._unproved:
+            raise self._unproved[0]
         return any(p.state is PortState.WAITING for s in served for p in s.ports)
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -88,12 +95,28 @@ class TenantLook:
         mine = any(r["id"] == network.id or (r["id"] is None and r["number"] == network.number) for r in ours)
         return not mine and (network.mark is None or network.mark.site != self._site.name)
 
-    def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork:
-        """With members that the listing omits, though the cloud still has them."""
+    def _release_those_gone(self, unlisted: Mapping[str, _Known]) -> None:
+        for network, one in sorted(unlisted.items()):
+            try:
+                gone = self._world.clouds[self._cloud].is_gone(network, one.project_id)
+            except UnknownError as error:
+                self._unproved.append(error)
+                continue
+            if gone:
+                message = f"network {network} was deleted in cloud {self._cloud}"
+                Store(self._database).release(one.owner_id, message)
+
+    def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork | None:
+        """With members that the listing omits, though the cloud still has them; None: nobody knows."""
         shown = {p.id for p in network.ports}
         missing = [p.id for p in known.served.ports if p.member and p.id not in shown] if known else []
         facts = self._world.clouds[self._cloud]
-        late = [port for id_ in missing if (port := facts.port_now(id_)) is not None]
+        try:
+            found = [facts.port_now(id_, network.project_id) for id_ in missing]
+        except UnknownError as error:
+            self._unproved.append(error)
+            return None
+        late = [port for port in found if port is not None]
         return replace(network, ports=(*network.ports, *late)) if late else network
 
     def _read_fabric(self, tenants: Sequence[TenantNetwork]) -> None:

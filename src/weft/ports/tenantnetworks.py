@@ -56,10 +56,19 @@ class TenantNetworks(Protocol):
         """All networks on it, of all projects, read now; sorted by id. Pods' own are among them."""
         ...
 
-    def is_gone(self, network: str) -> bool:
-        """Whether the cloud itself says that it has no network of this id."""
+    def is_gone(self, network: str, project_id: str) -> bool:
+        """Whether the cloud itself says that it has no network of this id, to a caller who would see it.
+
+        Args:
+            project_id: whose network it was. `UnknownError` unless something of that project is seen in the same look:
+                to a caller that lost its rights over other projects a cloud says that nothing exists.
+        """
         ...
 
-    def port_now(self, port: str) -> TenantPort | None:
-        """A port that a listing didn't show; None: the cloud itself says that it has none of this id."""
+    def port_now(self, port: str, project_id: str) -> TenantPort | None:
+        """A port that a listing didn't show; None: the cloud itself says that it has none, as with `is_gone`.
+
+        Args:
+            project_id: whose network it was on.
+        """
         ...

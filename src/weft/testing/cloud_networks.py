@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from weft.model.errors import TemporaryError
+from weft.model.errors import TemporaryError, UnknownError
 from weft.model.resources import Kind
 from weft.ports.networks import OnNetwork
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
@@ -65,21 +65,35 @@ class FakeNetworks(CloudStore):
 
     def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
         self._call("tenant networks", None)
-        found = [t for t in self.things(Kind.NETWORK) if t.fields.get("physical_network") == physical_network]
-        return [self._tenants(t) for t in sorted(found, key=lambda t: t.id)]
+        found = [t for t in self._shown(Kind.NETWORK) if t.fields.get("physical_network") == physical_network]
+        return [self._tenants(t) for t in sorted(found, key=lambda t: t.id) if t.id not in self.unlisted]
 
-    def is_gone(self, network: str) -> bool:
+    def is_gone(self, network: str, project_id: str) -> bool:
         self._call("tenant networks", None)
-        return not any(t.id == network for t in self.things(Kind.NETWORK))
+        return self._by_id(Kind.NETWORK, network, project_id) is None
 
-    def port_now(self, port: str) -> TenantPort | None:
+    def port_now(self, port: str, project_id: str) -> TenantPort | None:
         self._call("tenant networks", None)
-        return next((_tenant_port(t) for t in self.things(Kind.PORT) if t.id == port), None)
+        found = self._by_id(Kind.PORT, port, project_id)
+        return None if found is None else _tenant_port(found)
+
+    def _by_id(self, kind: Kind, thing_id: str, project_id: str) -> Thing | None:
+        found = next((t for t in self._shown(kind) if t.id == thing_id), None)
+        if found is None and project_id in self.unseen_projects:
+            raise UnknownError(
+                f"read {kind} {thing_id}", self.name, f"nothing of project {project_id} is shown"
+            )
+        return found
+
+    def _shown(self, kind: Kind) -> list[Thing]:
+        """What a caller without rights over some projects is shown."""
+        return [t for t in self.things(kind) if t.project_id not in self.unseen_projects]
 
     def _tenants(self, network: Thing) -> TenantNetwork:
         number = network.fields["segment"]
         assert isinstance(number, int)
-        ports = [_tenant_port(p) for p in self._ports_on(network) if p.id not in self.unlisted]
+        on_it = (p for p in self._ports_on(network) if p.project_id not in self.unseen_projects)
+        ports = [_tenant_port(p) for p in on_it if p.id not in self.unlisted]
         return TenantNetwork(
             network.id,
             network.name,

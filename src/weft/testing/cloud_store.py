@@ -35,7 +35,8 @@ class CloudStore:
 
     Attributes:
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
-        unlisted: ids of ports that a listing of tenants' networks omits although they exist.
+        unlisted: ids of networks and ports that a listing of tenants' networks omits although they exist.
+        unseen_projects: whose networks and ports weft's user is no longer shown, in a listing or by id.
         calls: `verb kind` -> number of calls that a real cloud would have received.
     """
 
@@ -55,6 +56,7 @@ class CloudStore:
         self._sequence = 0
         self._lock = threading.RLock()
         self.unlisted: set[str] = set()
+        self.unseen_projects: set[str] = set()
         self._meanwhile: dict[str, Callable[[], object]] = {}
 
     def meanwhile(self, verb: str, work: Callable[[], object]) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackFacts, Sessions
 from weft.model.errors import UnknownError
 from weft.ports.tenantnetworks import TenantPort
 
+TEAM_B = "ffffffffffffffffffffffffffffffbb"
 NET = "00000000-aaaa-4000-8000-00000000000a"
 PORT = "00000000-bbbb-4000-8000-00000000000b"
 
@@ -65,7 +66,7 @@ def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> 
     wanted = TenantPort(
         PORT, "p", "7c:fe:90:29:26:52", "baremetal", "other", "gpu01", "0000:0c:00.0", ("ff:01", "ff:02")
     )
-    assert found.ports == (wanted,) and facts.port_now(PORT) == wanted
+    assert found.ports == (wanted,) and facts.port_now(PORT, TEAM_B) == wanted
 
 
 def test_networks_that_are_no_vlan_there_are_not_meant(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
@@ -93,7 +94,7 @@ def test_a_port_that_policies_show_in_part_is_unknown(
     with pytest.raises(UnknownError, match=field):
         facts.networks_on("ibnet")
     with pytest.raises(UnknownError, match=field):
-        facts.port_now(PORT)
+        facts.port_now(PORT, TEAM_B)
 
 
 def test_networks_without_segments_shown_are_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
@@ -116,14 +117,79 @@ def test_no_answer_is_no_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply:
         facts.networks_on("ibnet")
 
 
-def test_only_neutron_itself_says_that_something_is_gone(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def with_group(tiny: TinyCloud) -> None:
+    """The project's group `default`, which the project can't delete."""
+    tiny.things["security_groups"].append({"id": "sg-b", "name": "default", "project_id": TEAM_B})
+
+
+def nobody_knows(facts: OpenStackFacts, why: str) -> None:
+    with pytest.raises(UnknownError, match=why):
+        facts.is_gone(NET, TEAM_B)
+    with pytest.raises(UnknownError, match=why):
+        facts.port_now(PORT, TEAM_B)
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_only_neutron_itself_says_that_something_is_gone(
+    cloud: tuple[TinyCloud, OpenStackFacts], served: bool
+) -> None:
+    """With a role of weft's in the project, and without one, also where Keystone has forgotten the project."""
     tiny, facts = cloud
+    with_group(tiny)
+    tiny.served = {TEAM_B} if served else set()
     tiny.things["networks"], tiny.things["ports"] = [network()], [port()]
-    assert not facts.is_gone(NET)
+    assert not facts.is_gone(NET, TEAM_B)
+    assert (found := facts.port_now(PORT, TEAM_B)) and found.id == PORT
     tiny.things["networks"], tiny.things["ports"] = [], []
-    assert facts.is_gone(NET) and facts.port_now(PORT) is None
+    assert facts.is_gone(NET, TEAM_B) and facts.port_now(PORT, TEAM_B) is None
     tiny.lies = [("GET .*/(ports|networks)/.*", Reply(404, "<html>proxy</html>", "text/html", own=False))]
-    with pytest.raises(UnknownError):
-        facts.is_gone(NET)
-    with pytest.raises(UnknownError):
-        facts.port_now(PORT)
+    nobody_knows(facts, "404")
+
+
+def test_a_user_that_lost_its_rights_over_other_projects_knows_nothing(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    """Listings are empty then, and everything is 404, from Neutron itself."""
+    tiny, facts = cloud
+    with_group(tiny)
+    tiny.things["networks"] = [network(project_id=TEAM_B)]
+    tiny.things["ports"] = [port(project_id=TEAM_B)]
+    tiny.narrow = {PROJECT}
+    assert facts.networks_on("ibnet") == []
+    nobody_knows(facts, "default security group of project " + TEAM_B)
+    tiny.narrow = set()
+    assert not facts.is_gone(NET, TEAM_B)
+
+
+def test_a_neutron_that_lists_nothing_at_all_knows_nothing(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    tiny.things = {}
+    nobody_knows(facts, "every project has one")
+    tiny.lies = [("GET .*/security-groups", Reply(200, {"security_groups": None}))]
+    nobody_knows(facts, "security_groups")
+
+
+def test_one_of_several_servers_without_wefts_policies_is_not_believed(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    """The 404 is its, the group another one's: a token of the project, which needs no policies, decides."""
+    tiny, facts = cloud
+    with_group(tiny)
+    tiny.served = {TEAM_B}
+    tiny.things["networks"] = [network(project_id=TEAM_B)]
+    tiny.things["ports"] = [port(project_id=TEAM_B)]
+    # 404 to weft's own token alone, although it sees the group.
+    tiny.missing_for = {PROJECT}
+    assert not facts.is_gone(NET, TEAM_B)
+    assert facts.port_now(PORT, TEAM_B) is not None
+
+
+def test_a_keystone_that_gives_no_token_of_a_project_that_weft_serves_leaves_it_unknown(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    tiny, facts = cloud
+    with_group(tiny)
+    tiny.lies = [("GET /v3/auth/projects", Reply(200, {"projects": [{"id": TEAM_B, "name": "b"}]}))]
+    nobody_knows(facts, "401")
+    tiny.lies = [("GET /v3/auth/projects", Reply(200, {}))]
+    nobody_knows(facts, "projects")

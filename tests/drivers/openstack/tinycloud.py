@@ -36,33 +36,48 @@ class TinyCloud:
     Attributes:
         things: collection -> rows, such as `networks`.
         lies: (pattern of method and path, reply); the first that fits is told.
+        served: projects that Keystone gives weft's user tokens of, besides its own.
+        narrow: tokens of these projects are shown things of their own project alone.
+        missing_for: tokens of these projects are told 404 of anything they ask for by its id.
         asked: method and path of each request.
     """
 
     things: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     lies: list[tuple[str, Reply]] = field(default_factory=list[tuple[str, Reply]])
     asked: list[str] = field(default_factory=list[str])
+    served: set[str] = field(default_factory=set[str])
+    narrow: set[str] = field(default_factory=set[str])
+    missing_for: set[str] = field(default_factory=set[str])
 
     def reset(self) -> None:
         """A group `default`, a compute service, and no lies."""
         self.lies, self.asked = [], []
+        self.served, self.narrow, self.missing_for = set(), set(), set()
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
         self.things = {"security_groups": [group], "services": [service]}
 
-    def answer(self, method: str, path: str, query: dict[str, list[str]]) -> Reply:
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        """`seer`: project of the token."""
         line = f"{method} {path}"
         self.asked.append(line)
         for pattern, reply in self.lies:
             if re.fullmatch(pattern, line):
                 return reply
         if path == "/v3/auth/tokens":
+            project = body["auth"]["scope"]["project"].get("id", PROJECT)
+            if project not in (PROJECT, *self.served):
+                return Reply(401, {"error": {"code": 401, "message": "no roles", "title": "Unauthorized"}})
             token = {"expires_at": "2999-01-01T00:00:00Z", "issued_at": "2026-01-01T00:00:00Z", "methods": []}
             user = {"id": "u", "name": "weft", "domain": {"id": "default", "name": "Default"}}
-            whole = {**token, "user": user, "project": {"id": PROJECT}, "catalog": [], "roles": []}
-            return Reply(201, {"token": whole}, headers={"X-Subject-Token": "t"})
+            whole = {**token, "user": user, "project": {"id": project}, "catalog": [], "roles": []}
+            return Reply(201, {"token": whole}, headers={"X-Subject-Token": project})
+        if path == "/v3/auth/projects":
+            return Reply(200, {"projects": [{"id": p, "name": p} for p in sorted({PROJECT, *self.served})]})
         _, service, collection, *rest = path.split("/")
         rows = self.things.get(collection.replace("-", "_").removeprefix("os_"), [])
+        if seer in self.narrow and method == "GET":
+            rows = [r for r in rows if r.get("project_id", seer) == seer]
         if method == "DELETE":
             rows[:] = [r for r in rows if r["id"] != rest[0]]
             return Reply(204)
@@ -70,7 +85,7 @@ class TinyCloud:
             names = query.get("name")
             shown = [r for r in rows if not r.get("hidden") and (names is None or r["name"] in names)]
             return Reply(200, {collection.replace("-", "_").removeprefix("os_"): shown})
-        row = next((r for r in rows if r["id"] == rest[0]), None)
+        row = next((r for r in rows if r["id"] == rest[0] and seer not in self.missing_for), None)
         if row is None:
             return self.absent(service, rest[0])
         return Reply(200, {collection.replace("-", "_").rstrip("s"): row})
@@ -98,15 +113,20 @@ def tiny_cloud() -> Iterator[tuple[TinyCloud, str]]:
         thread.join()
 
 
-def _handler(answer: Callable[[str, str, dict[str, list[str]]], Reply]) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    answer: Callable[[str, str, dict[str, list[str]], str, Any], Reply],
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # headers and body in one packet
 
         def _any(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
-            reply = answer(self.command, parts.path, parse_qs(parts.query))
+            seer = self.headers.get("X-Auth-Token", "")
+            reply = answer(
+                self.command, parts.path, parse_qs(parts.query), seer, json.loads(sent) if sent else None
+            )
             content = b"" if reply.status == 204 or reply.body is None else reply.content()
             self.send_response(reply.status)
             headers = {
@@ -137,6 +157,7 @@ clouds:
     region_name: RegionOne
     network_endpoint_override: {url}/network
     compute_endpoint_override: {url}/compute
+    identity_endpoint_override: {url}/v3
     auth: {{auth_url: {url}/v3, username: weft, password: x, project_name: service, user_domain_id: default,
             project_domain_id: default}}
 """

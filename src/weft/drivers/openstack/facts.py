@@ -130,11 +130,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
         return rows
 
     def projects(self) -> Mapping[str, str]:
-        # Those in which the service user has a role: Keystone lists them for any token of its own.
-        rows = self._sessions.own().identity.listing(
-            "list the projects that weft serves", "/auth/projects", "projects"
-        )
-        return {row["id"]: row["name"] for row in rows}
+        return self._sessions.served()
 
     def hosts(self) -> Mapping[str, str]:
         rows = self._sessions.own().compute.listing(

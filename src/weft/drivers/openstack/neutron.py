@@ -57,17 +57,7 @@ class NeutronKind(KindDriver):
         return None if raw is None else self.row(raw)
 
     def control(self, call: Call) -> str:
-        """The project's group `default`, which Neutron makes itself and no tenant can delete.
-
-        To a caller who may not see a project's things Neutron answers with an empty list, and 404 by id.
-        """
-        asked = f"look for the default security group of project {call.scope.project_id}"
-        params = {"project_id": call.scope.project_id, "name": "default", "fields": ("id", "project_id")}
-        groups = call.project.network.listing(asked, "/security-groups", "security_groups", params)
-        seen = [g["id"] for g in groups if g.get("project_id") == call.scope.project_id]
-        if not seen:
-            raise call.project.network.unseen(asked, "Neutron doesn't show it, and every project has one")
-        return f"security group default {seen[0]} was seen with it"
+        return default_group(call.project, call.scope.project_id)
 
     def row(self, raw: Json) -> Row:
         mark = Mark.parse(raw.get("description") or "")
@@ -179,6 +169,21 @@ class NeutronKind(KindDriver):
 
 
 _REFUSED = (400, 404, 409)
+
+
+def default_group(eyes: Project, project_id: str) -> str:
+    """See a project's group `default` with a token, which Neutron makes itself and no tenant can delete.
+
+    To a caller who may not see a project's things Neutron answers with an empty list, and 404 by id. Returns what was
+    seen. Raises `UnknownError` if it wasn't.
+    """
+    asked = f"look for the default security group of project {project_id}"
+    params = {"project_id": project_id, "name": "default", "fields": ("id", "project_id")}
+    groups = eyes.network.listing(asked, "/security-groups", "security_groups", params)
+    seen = [g["id"] for g in groups if g.get("project_id") == project_id]
+    if not seen:
+        raise eyes.network.unseen(asked, "Neutron doesn't show it, and every project has one")
+    return f"security group default {seen[0]} was seen with it"
 
 
 def ports_by(project: Project, filters: Params) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,14 @@ class Sessions:
     def project(self, project_id: str) -> Project:
         """A tenant's project. Lazy: no request before it is used."""
         return self._project(project_id)
+
+    def served(self) -> Mapping[str, str]:
+        """Id -> name of the projects in which the service user has a role: Keystone lists them for any token.
+
+        Raises `UnknownError`.
+        """
+        rows = self.own().identity.listing("list the projects that weft serves", "/auth/projects", "projects")
+        return {row["id"]: row["name"] for row in rows}
 
     def close(self) -> None:
         self._http.close()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from weft.drivers.openstack.neutron import IDS_IN_A_URL
+from weft.drivers.openstack.neutron import IDS_IN_A_URL, default_group
 from weft.drivers.openstack.service import Json
-from weft.drivers.openstack.session import Sessions
+from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
@@ -47,18 +47,36 @@ class OpenStackTenantNetworks:
             ports[network].append(port)
         return [_network(r, ports[r["id"]]) for r in sorted(mine, key=lambda r: str(r["id"]))]
 
-    def is_gone(self, network: str) -> bool:
-        asked = f"read network {network}"
-        own = self._tenants_of.own().network
-        return own.item_or_absent(asked, f"/networks/{network}", "network", network) is None
+    def is_gone(self, network: str, project_id: str) -> bool:
+        return self._by_id("network", network, project_id) is None
 
-    def port_now(self, port: str) -> TenantPort | None:
-        asked = f"read port {port}"
-        row = self._tenants_of.own().network.item_or_absent(asked, f"/ports/{port}", "port", port)
+    def port_now(self, port: str, project_id: str) -> TenantPort | None:
+        row = self._by_id("port", port, project_id)
         if row is None:
             return None
-        _check_shown(asked, [row], _PORT)
+        _check_shown(f"read port {port}", [row], _PORT)
         return _port(row)
+
+    def _by_id(self, item: str, thing_id: str, project_id: str) -> Json | None:
+        """A thing on a network of a project; None only if it is proved to be gone.
+
+        To a token without rights over other projects Neutron answers 404 for everything, and so does one of several
+        API servers that lacks weft's policies. So after each 404 the same token must see the project's group `default`,
+        and where weft has a role in the project, a token of the project, which needs no policies of weft's, must be
+        told the same.
+        """
+        for eyes in self._eyes(project_id):
+            asked, path = f"read {item} {thing_id}", f"/{item}s/{thing_id}"
+            row = eyes.network.item_or_absent(asked, path, item, thing_id)
+            if row is not None:
+                return row
+            default_group(eyes, project_id)
+        return None
+
+    def _eyes(self, project_id: str) -> Iterable[Project]:
+        yield self._tenants_of.own()
+        if project_id in self._tenants_of.served():
+            yield self._tenants_of.project(project_id)
 
     def _tenants_ports(self, networks: Sequence[str]) -> Iterable[tuple[str, TenantPort]]:
         asked = "list the ports of tenants' networks"
