@@ -13,7 +13,7 @@ from tests.engine.timehouse import make
 from weft.engine.database import Database
 from weft.engine.tenantkeeper import HINT, STALE, TenantKeeper, TenantSettings
 from weft.generate.receipts import verify
-from weft.model.errors import UnknownError
+from weft.model.errors import RefusedError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -299,6 +299,43 @@ def test_a_node_that_a_pod_has_is_not_given_to_a_network(house: TenantHouse) -> 
     house.ready(network)
     assert not house.ports_in(house.free_number())
     assert house.port(network, port).why == f"node {node} is a pod's"
+
+
+def test_a_tenants_own_server_is_foreign_only_where_it_has_no_adapter(house: TenantHouse) -> None:
+    """On a node that nobody has, in a network of its own, it is what the cloud is for; placement avoids it anyway."""
+
+    def foreign() -> list[str]:
+        found = house.service.audit(house.operator).findings
+        return [f.subject for f in found if f.kind == "node"]
+
+    network = house.network()
+    server = house.cloud.add(Kind.SERVER, "own", "team-b", host="gpu15")
+    assert foreign() == ["gpu15"]
+    port = house.adapter(network)
+    house.ready(network)
+    assert foreign() == ["gpu15"]  # whose port that is, Neutron doesn't say
+    port.fields["device_id"] = server.id
+    house.ready(network)
+    assert foreign() == [] and house.port(network, port).server == server.id
+    with pytest.raises(RefusedError):
+        house.order(count=16)
+    other = house.cloud.add(Kind.SERVER, "other", "team-c", host="gpu15")
+    assert foreign() == ["gpu15"]
+    house.cloud.lose(other)
+    port.fields |= {"vif_type": "unbound", "bound_host": "", "pci_slot": None}
+    house.ready(network)
+    assert foreign() == ["gpu15"]
+
+
+def test_a_tenants_server_on_a_pods_node_stays_foreign(house: TenantHouse) -> None:
+    pod = house.run(house.order(make("one", 1)), PodState.READY)
+    node = pod.nodes[0]
+    network = house.network()
+    server = house.cloud.add(Kind.SERVER, "own", "team-b", host=house.site.node_by_name[node].nova_host)
+    house.adapter(network, node).fields["device_id"] = server.id
+    house.ready(network)
+    found = house.service.audit(house.operator).findings
+    assert [(f.category, f.subject) for f in found if server.id in f.what] == [("foreign", node)]
 
 
 def test_a_mark_that_a_tenant_writes_on_its_network_changes_nothing(house: TenantHouse) -> None:

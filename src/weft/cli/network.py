@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from weft.cli.common import Subparsers, cell, clean, client_of, fields, group, leaf, say, table, write_json
 
@@ -18,6 +19,24 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
     )
+    parser = leaf(
+        commands,
+        "journal",
+        journal,
+        "find notices that Neutron's driver mlnx_sdn_assist will never send; exit 1 if there are any",
+        api=False,
+    )
+    parser.add_argument(
+        "--neutron-config",
+        metavar="FILE",
+        type=Path,
+        default=Path("/etc/neutron/neutron.conf"),
+        help="with [database] connection (default %(default)s)",
+    )
+    parser.add_argument(
+        "--older", metavar="SECONDS", type=int, default=100, help="stuck for longer than this (default 100)"
+    )
+    parser.add_argument("--repair", action="store_true", help="have the driver send them again")
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -54,3 +73,22 @@ def events(args: argparse.Namespace) -> int:
     else:
         say("\n".join(table(("sequence", "at", "type", "message"), found)))
     return 0
+
+
+def journal(args: argparse.Namespace) -> int:
+    from weft.app.neutronjournal import stuck_rows
+
+    found = stuck_rows(args.neutron_config, args.older, args.repair)
+    bad = bool(found.rows) and found.freed is None
+    if args.json:
+        write_json({"rows": found.rows, "freed": found.freed})
+        return int(bad)
+    if not found.rows:
+        say(f"no notice is stuck for more than {args.older} s")
+        return 0
+    say("\n".join(table(("operation", "object_type", "object_id", "seconds", "id"), found.rows)))
+    if found.freed is None:
+        say("\nthe driver never sends these: --repair has it send them again")
+    else:
+        say(f"\nthe driver sends {found.freed} of {len(found.rows)} again")
+    return int(bad)

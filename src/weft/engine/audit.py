@@ -22,6 +22,7 @@ from weft.engine.ownerstore import live_owners, read_owner, released_owners
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
+from weft.engine.tenantviews import servers_of_tenants
 from weft.engine.traces import Traces
 from weft.engine.unreadable import UnreadableError
 from weft.engine.verifier import verify
@@ -206,7 +207,10 @@ class Auditor:
             )
 
     def _check_nodes(self) -> None:
-        """Occupants of nodes that aren't servers of the pod that holds them. weft doesn't remove them."""
+        """Occupants of nodes that aren't servers of the pod that holds them. weft doesn't remove them.
+
+        A tenant's own server in a network of its own is fine on a node that no pod holds.
+        """
         own: dict[str, frozenset[str]] = {}
         pods: dict[str, str] = {}
         for owner, records in self._live.values():
@@ -215,6 +219,9 @@ class Auditor:
                     node = record.resource.node
                     own[node] = own.get(node, frozenset()) | {record.outside_id}
                     pods[record.outside_id] = owner.name
+        held = self._store.capacity().held
+        for node, servers in servers_of_tenants(self._store.database, self._site, held).items():
+            own[node] = own.get(node, frozenset()) | servers
         for cloud, facts in sorted(self._world.clouds.items()):
             try:
                 found, unknown = strangers(facts, self._site, cloud, own, pods)

@@ -1159,6 +1159,11 @@ SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY i
 SELECT t.*, o.wanted, o.name, o.project_id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE t.cloud = %(cloud)s AND t.fabric = %(fabric)s AND o.state <> 'RELEASED' ORDER BY t.network_id;
 
+-- name: served_networks
+-- Documents of all that aren't being released.
+SELECT t.document FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE o.state <> 'RELEASED' AND o.wanted = 'present' ORDER BY t.network_id;
+
 -- name: tenant_network_places
 -- Where live ones are that aren't being released.
 SELECT DISTINCT t.cloud, t.fabric FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id

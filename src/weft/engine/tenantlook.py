@@ -171,6 +171,7 @@ class TenantLook:
             name=planned.port.name,
             vnic_type=planned.port.vnic_type,
             host=planned.port.host,
+            server=planned.port.server,
             member=planned.member,
             state=state,
             why=why,

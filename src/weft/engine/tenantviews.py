@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -53,6 +53,29 @@ class TenantViews:
         same = ("project_id", "cloud", "fabric", "reason", "since", "ports_in", "waiting", "out", "read_at")
         named = {"id": row["network_id"], "name": known["network_name"], "segment": text}
         return {**{name: row[name] for name in same}, **named, "state": PodState(row["state"])}
+
+
+def servers_of_tenants(database: Database, site: Site, held: Collection[str]) -> dict[str, frozenset[str]]:
+    """Node -> servers that have adapters of it in tenants' own networks, of nodes that no pod holds.
+
+    Which server has a port may have been written by the port's owner, so this tells what is expected there and is no
+    proof of anything.
+    """
+    nodes = {n.nova_host: n for n in site.nodes if n.name not in held}
+    with database.statement() as tx:
+        rows = tx.rows("served_networks")
+    found: dict[str, frozenset[str]] = {}
+    for row in rows:
+        try:
+            network = read(ServedNetwork, row["document"])
+        except READING:
+            continue  # which the loop reports; its servers look foreign until then
+        for port in network.ports:
+            node = nodes.get(port.host)
+            here = node is not None and node.cloud in (None, network.cloud)
+            if node is not None and here and port.server and port.member is not None:
+                found[node.name] = found.get(node.name, frozenset()) | {port.server}
+    return found
 
 
 def _port(port: ServedPort) -> NetworkPortView:

@@ -29,6 +29,7 @@ class ServedPort(Document):
     name: str = Field(default="", description="Name in Neutron.")
     vnic_type: str = Field(description="direct, direct-physical or baremetal.")
     host: str = Field(default="", description="Host that Neutron has bound it to.")
+    server: str = Field(default="", description="Server that has it; empty: none.")
     member: Membership | None = Field(
         default=None, description="Port of the fabric that belongs in the segment; null: none does."
     )

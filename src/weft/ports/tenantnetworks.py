@@ -20,6 +20,7 @@ class TenantPort:
         host: that it is bound to; only the cloud's own services may set it. Empty: none.
         pci_slot: PCI address of the device on that host, by Nova; empty: it has none.
         client_ids: DHCP client identifiers, which its owner may change at any time.
+        server: that has it; empty: none. Its owner may change that, too.
     """
 
     id: str
@@ -30,6 +31,7 @@ class TenantPort:
     host: str
     pci_slot: str = ""
     client_ids: tuple[str, ...] = ()
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,4 +128,6 @@ def _tenant_port(port: Thing) -> TenantPort:
     assert isinstance(ids, tuple)
     vif = text("vif_type") or "unbound"
     mac, vnic, host = text("mac"), text("vnic_type"), text("bound_host")
-    return TenantPort(port.id, port.name, mac, vnic, vif, host, text("pci_slot"), tuple(map(str, ids)))
+    return TenantPort(
+        port.id, port.name, mac, vnic, vif, host, text("pci_slot"), tuple(map(str, ids)), text("device_id")
+    )

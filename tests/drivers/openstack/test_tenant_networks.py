@@ -40,6 +40,8 @@ def port(**more: Any) -> dict[str, Any]:
         "name": "p",
         "network_id": NET,
         "mac_address": "7c:fe:90:29:26:52",
+        "device_id": "",
+        "device_owner": "",
         "extra_dhcp_opts": [],
     }
     return {**row, **{f"binding:{k}": v for k, v in binding.items()}, **more}
@@ -67,6 +69,18 @@ def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> 
         PORT, "p", "7c:fe:90:29:26:52", "baremetal", "other", "gpu01", "0000:0c:00.0", ("ff:01", "ff:02")
     )
     assert found.ports == (wanted,) and facts.port_now(PORT, TEAM_B) == wanted
+
+
+@pytest.mark.parametrize(
+    "owner, server", [("compute:nova", "s1"), ("network:dhcp", ""), ("", ""), (None, "")]
+)
+def test_only_what_nova_has_is_a_servers(
+    cloud: tuple[TinyCloud, OpenStackFacts], owner: str | None, server: str
+) -> None:
+    tiny, facts = cloud
+    tiny.things["ports"] = [port(device_id="s1", device_owner=owner)]
+    found = facts.port_now(PORT, TEAM_B)
+    assert found is not None and found.server == server
 
 
 def test_networks_that_are_no_vlan_there_are_not_meant(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:

@@ -21,7 +21,11 @@ _TYPE, _PLACE = "provider:network_type", "provider:physical_network"
 _NUMBER = "provider:segmentation_id"
 _NETWORK = ("id", "name", "project_id", "description", _TYPE, _PLACE, _NUMBER)
 _HOST, _VNIC, _VIF, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:vif_type", "binding:profile"
-_PORT = ("id", "name", "network_id", "mac_address", _HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts")
+_PORT = (
+    *("id", "name", "network_id", "mac_address", "device_id", "device_owner"),
+    *(_HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts"),
+)
+_SERVERS = "compute:"
 _CLIENT_ID = ("client-id", "61")
 _POLICIES = (
     "give weft's user the policies get_network:provider:* and get_port:binding:* (docs/operating-roles.md)"
@@ -118,4 +122,5 @@ def _port(row: Json) -> TenantPort:
         str(row[_HOST] or ""),
         str(profile.get("pci_slot") or ""),
         tuple(str(o.get("opt_value") or "") for o in named),
+        str(row["device_id"] or "") if str(row["device_owner"] or "").startswith(_SERVERS) else "",
     )

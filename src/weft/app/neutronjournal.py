@@ -1,0 +1,76 @@
+"""Neutron's configuration, for what weft does in its database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+from weft.model.errors import InputError
+
+EXTRA = "weft[neutron]"
+OLDER = range(20, 86_401)
+"""Seconds: the driver waits 10 s for an answer, so what is younger may yet be under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What was stuck in the journal, and how much of it will be sent again.
+
+    Attributes:
+        rows: each with `id`, `object_type`, `object_id`, `operation`, `seconds`.
+        freed: None: nothing was to be changed.
+    """
+
+    rows: tuple[dict[str, str | int], ...]
+    freed: int | None
+
+
+def stuck_rows(neutron_config: Path, older: int, repair: bool) -> Freed:
+    """Look for rows that are stuck, and free them if `repair`.
+
+    Raises `InputError`; `UnknownError` if the database doesn't answer; `PermanentError` if it has no journal.
+    """
+    if older not in OLDER:
+        raise InputError("--older", older, f"{OLDER.start} to {OLDER.stop - 1} seconds")
+    url = database_url(neutron_config)
+    try:
+        from weft.drivers.openstack.sdnjournal import SdnJournal
+    except ModuleNotFoundError as error:
+        if error.name != "sqlalchemy":
+            raise
+        raise InputError("--neutron-config", str(neutron_config), f"pip install '{EXTRA}' first") from None
+    journal = SdnJournal(url)
+    try:
+        found = journal.stuck(older)
+        freed = (journal.free(found, older) if found else 0) if repair else None
+    finally:
+        journal.close()
+    rows = tuple(
+        {
+            "id": r.id,
+            "object_type": r.object_type,
+            "object_id": r.object_id,
+            "operation": r.operation,
+            "seconds": r.seconds,
+        }
+        for r in found
+    )
+    return Freed(rows, freed)
+
+
+def database_url(neutron_config: Path) -> str:
+    """`[database] connection` of a file in oslo.config's format. Raises `InputError`."""
+    config = cfg.ConfigOpts()
+    config.register_opts([cfg.StrOpt("connection", secret=True)], group="database")
+    try:
+        config([], default_config_files=[str(neutron_config)], default_config_dirs=[])
+        url = config.database.connection
+    except (cfg.Error, OSError, UnicodeDecodeError) as error:
+        why = " ".join(str(getattr(error, "strerror", None) or type(error).__name__).split())
+        allowed = f"Neutron's configuration, readable ({why})"
+        raise InputError("--neutron-config", str(neutron_config), allowed) from None
+    if not url:
+        raise InputError("--neutron-config", str(neutron_config), "a file with [database] connection")
+    return str(url)
