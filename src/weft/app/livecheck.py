@@ -73,7 +73,7 @@ def _check_switches(site: Site, name: str, problems: list[str]) -> int:
     try:
         status = driver.status()
         problems += _troubles(name, status)
-        problems += [f"{name}: {p}" for p in driver.missing_ports()]
+        problems += [f"{name}: {p}" for p in driver.port_problems()]
         return len(status.managers)
     finally:
         driver.close()

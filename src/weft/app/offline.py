@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from weft.app.sitefile import load_site
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
-from weft.drivers.switches.capabilities import CAPABILITIES as SWITCHES
+from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
@@ -26,10 +27,10 @@ from weft.planning.shapes.shape import CapacityAsked, Shape
 PROJECT = "offline"
 """Project in an offline plan."""
 
-_BY_DRIVER = {
-    "opensm": OPENSM,
-    "ufm": UFM,
-    "switches": SWITCHES,
+_BY_DRIVER: Mapping[str, Callable[[Site, str], Capabilities]] = {
+    "opensm": lambda site, fabric: OPENSM,
+    "ufm": lambda site, fabric: UFM,
+    "switches": capabilities_of,
 }
 
 
@@ -69,4 +70,4 @@ def shown_shapes(site: Site, accelerator: str | None, level: Level | None) -> li
 
 def static_capabilities(site: Site) -> dict[str, Capabilities]:
     """Fabric -> capabilities of its type of manager, as far as known without asking it."""
-    return {name: _BY_DRIVER[fabric.manager.driver] for name, fabric in site.fabrics.items()}
+    return {name: _BY_DRIVER[fabric.manager.driver](site, name) for name, fabric in site.fabrics.items()}

@@ -293,7 +293,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(Applied, "outcome pod", change=_applied_change),
         _row(
             Plan,
-            "generation pod_id project site order cloud fabric flavor placement allotment graph",
+            "generation pod_id project site order cloud fabric flavor placement allotment graph limits",
             change=_planned_change,
         ),
         _row(Placement, "nodes spares level explanation"),

@@ -172,6 +172,8 @@ def audit(args: argparse.Namespace) -> int:
         return int(bool(left))
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(report["checked"].items()))
     say("\n".join(fields([("site", report["site"]), ("at", report["at"]), ("looked at", counted)])))
+    for said in report["limits"]:
+        say(f"limit: {said}")
     if not findings:
         say("clean: nothing is missing, different, foreign, unknown or left over")
         return 0

@@ -28,6 +28,7 @@ from weft.engine.unreadable import UnreadableError
 from weft.engine.verifier import verify
 from weft.engine.world import World
 from weft.model.errors import NotFoundError, WeftError
+from weft.model.fabric import Capabilities
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
@@ -124,8 +125,15 @@ class Auditor:
                 self._check_wire(name, wire)
         found = self._found
         return AuditReport(
-            at=self._clock.now(), site=self._site.name, checked=found.checked, findings=tuple(found.rows)
+            at=self._clock.now(),
+            site=self._site.name,
+            checked=found.checked,
+            limits=tuple(f"{name}: {said}" for name, can in self._abilities() for said in can.limits),
+            findings=tuple(found.rows),
         )
+
+    def _abilities(self) -> list[tuple[str, Capabilities]]:
+        return [(name, fabric.capabilities) for name, fabric in sorted(self._world.fabrics.items())]
 
     def _read_live(self, outside: Outside) -> None:
         """Read pods and other owners with their rows, and report those that can't be read, which aren't checked."""
@@ -320,7 +328,8 @@ class Auditor:
         owned = {spec.number: (owner, spec.ports) for owner, spec in self._segments(name)}
         strays = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
         released = self._just_released.get(name, frozenset[int]())
-        self._sick |= WireAudit(self._site, name, owned, released, strays, self._found).check(wire)
+        repairs = self._world.fabrics[name].capabilities.configures
+        self._sick |= WireAudit(self._site, name, owned, released, strays, self._found, repairs).check(wire)
 
     def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
         """Segments that live owners have on a fabric, or are about to gain or lose."""

@@ -13,6 +13,7 @@ from weft.engine.ownerrecord import OwnerRecord
 from weft.model.fabric import PortSeen
 from weft.model.site import Site
 
+_NOT_WEFTS = "nothing: weft doesn't configure this fabric; see Neutron's port and its ML2 driver"
 _NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 
 Owned = Mapping[int, tuple[OwnerRecord, frozenset[str]]]
@@ -26,6 +27,7 @@ class WireAudit:
     Attributes:
         released: numbers that were released during the audit: the reading may still show them.
         reported: numbers that the audit reports as strays.
+        repairs: whether weft configures the fabric.
     """
 
     site: Site
@@ -34,6 +36,7 @@ class WireAudit:
     released: Collection[int]
     reported: Collection[object]
     findings: Findings
+    repairs: bool = True
 
     def check(self, wire: Wire) -> set[UUID]:
         """Adds to the findings; returns the owners whose loop has something to repair."""
@@ -79,7 +82,13 @@ class WireAudit:
                 about(owner.owner, owner.name),
             )
             self._add(
-                "different", "membership", port.name, text, id=id_, **named, repair="its loop repairs it"
+                "different",
+                "membership",
+                port.name,
+                text,
+                id=id_,
+                **named,
+                repair="its loop repairs it" if self.repairs else _NOT_WEFTS,
             )
         return sick
 

@@ -21,6 +21,12 @@ class Capabilities(Document):
 
     virtual_functions: bool = Field(description="Whether VFs can be members of a segment of their own.")
     why_no_virtual_functions: str = ""
+    configures: bool = Field(
+        default=True, description="Whether weft puts members into segments, or only reads them."
+    )
+    limits: tuple[str, ...] = Field(
+        default=(), description="What weft can't do or prove on this fabric, one sentence each, for people."
+    )
 
 
 class Membership(Document):

@@ -79,6 +79,10 @@ class Plan(Document):
     placement: Placement
     allotment: Allotment
     graph: Graph
+    limits: tuple[str, ...] = Field(
+        default=(),
+        description="What weft can't do or prove on the pod's fabric, one sentence each, as of the time of planning.",
+    )
     change: PodChange | None = Field(
         default=None,
         description="Of a pod that is there: what the order makes different. Only shown, never stored.",

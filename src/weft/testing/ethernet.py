@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
@@ -89,8 +90,8 @@ class FakeSwitch(Session):
         """There is nothing to save."""
 
 
-class FakeEthernet(EthernetFabric):
-    """`FabricDriver` of one fabric of a site: the real one on simulated switches."""
+class _Simulated(EthernetFabric):
+    """The real driver on simulated switches."""
 
     def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None) -> None:
         cabling = Cabling.of(site, fabric, None)
@@ -116,3 +117,11 @@ class FakeEthernet(EthernetFabric):
             super()._everywhere(batch)
         finally:
             self.lose_answer = False
+
+
+class FakeEthernet(_Simulated):
+    """`FabricDriver` of one fabric of a site whose VLANs weft sets."""
+
+
+class FakeNeutrons(_Simulated, NeutronsFabric):
+    """The same of one whose VLANs Neutron sets: nothing is changed unless the test's Neutron does it (`put`)."""

@@ -19,7 +19,7 @@ from weft.ports.resources import Scope
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.bridge import Vlans
-from weftlab.switches.eapi import Eapi, Port
+from weftlab.switches.eapi import Eapi, Port, Vlan
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.nvue import BRIDGE, Nvue
 from weftlab.switches.plan import Speaks
@@ -126,8 +126,10 @@ class RealSwitches:
             return
         with front.lock:
             if isinstance(front, Eapi):
+                front.running.vlans.setdefault(number, Vlan(f"net-{number}"))
                 front.running.ports[name] = Port(access=number)
             elif isinstance(front, Nvue):
+                front.running["bridge"]["domain"][BRIDGE]["vlan"].setdefault(str(number), {})
                 front.running["interface"][name]["bridge"] = {"domain": {BRIDGE: {"access": number}}}
             else:
                 assert isinstance(front, Restconf)

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests.drivers.switches.rigs import KINDS, RealSwitches, scope, vlan
+from weft.drivers.switches import open_fabric
 from weft.model.fabrictypes import Mode
 from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.site import Site
+from weftlab.site import FABRIC
 from weftlab.switches.hosts import frame
 
 pytestmark = pytest.mark.fabric
@@ -186,3 +189,29 @@ def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:
             job.result()
     rig.hosts.await_reach({("host1", "host5"), ("host2", "host6")}, seconds=40)
     assert not rig.hosts.reached({("host1", "host2"), ("host5", "host6")})
+
+
+def test_a_fabric_that_neutron_configures_is_only_read(rig: RealSwitches) -> None:
+    """Another hand makes the members; weft tells what differs, and that a former member is still in the VLAN."""
+    document = rig.site.model_dump(mode="json")
+    document["fabrics"][FABRIC]["manager"]["switching"]["configured_by"] = "neutron"
+    driver = open_fabric(Site.model_validate(document), FABRIC, rig.records)
+    wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
+    try:
+        assert driver.create(scope(), [wanted], {})["partition"].error is None
+        assert driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+        assert len(driver.check(spec(wanted), driver.snapshot()).problems) == 2
+        rig.add(rig.port("host1"), FIRST)
+        rig.add(rig.port("host2"), FIRST)
+        rig.hosts.await_reach({("host1", "host2")})
+        assert driver.check(spec(wanted), driver.snapshot()).problems == ()
+        rig.remove(rig.port("host1"), FIRST)
+        driver.delete(scope(), [wanted], {})
+        found = driver.find(scope(), [wanted], {})["partition"]
+        assert found.status is Status.PENDING and rig.port("host2") in found.reason
+        assert "not clean" in {i.result for i in driver.clean(spec(wanted), driver.snapshot()).items}
+        rig.remove(rig.port("host2"), FIRST)
+        assert not driver.find(scope(), [wanted], {})["partition"].there
+        assert {i.result for i in driver.clean(spec(wanted), driver.snapshot()).items} == {"clean"}
+    finally:
+        driver.close()

@@ -3,6 +3,23 @@
 from __future__ import annotations
 
 from weft.model.fabric import Capabilities
+from weft.model.site import Site
 
-CAPABILITIES = Capabilities(virtual_functions=True)
+WEFT = Capabilities(virtual_functions=True)
 """A virtual function's VLAN has its tag on the physical port; the host's SR-IOV agent sets it on the function."""
+
+NEUTRON = Capabilities(
+    virtual_functions=False,
+    why_no_virtual_functions="Neutron's ML2 driver sets the VLANs on its switches, and of whole ports only",
+    configures=False,
+    limits=(
+        "Neutron's ML2 driver sets the VLANs on the switches, not weft: weft only reads the switches, reports what "
+        "differs, and signs no clean receipt before it has read every former port without the VLAN.",
+    ),
+)
+
+
+def capabilities_of(site: Site, fabric: str) -> Capabilities:
+    """By what the site says of its switches."""
+    switching = site.fabrics[fabric].manager.switching
+    return NEUTRON if switching is not None and switching.configured_by == "neutron" else WEFT

@@ -2,149 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator
 
-from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.names import vlan_name
-from weft.drivers.switches.vlans import PortVlans, SwitchState
-from weft.model.fabric import Check, Clean, Configured, EvidenceItem, Membership, Place, PortSeen, Snapshot
+from weft.drivers.switches.snapshot import EthernetSnapshot
+from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Difference, Observed, SegmentSpec, Status
-from weft.model.site import Site
-
-
-class EthernetSnapshot(Snapshot):
-    """Every switch's VLANs and ports.
-
-    Attributes:
-        states: switch -> what was read of it; `unread`: switch -> why it could not be.
-        names: VLAN -> name from weft's records, for switches that store none.
-    """
-
-    def __init__(
-        self,
-        site: Site,
-        fabric: str,
-        began: float,
-        cabling: Cabling,
-        states: Mapping[str, SwitchState],
-        unread: Mapping[str, str],
-        names: Mapping[int, str],
-    ) -> None:
-        self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
-        self._range = site.fabrics[fabric].segments
-        told = {
-            s: {n: name or names.get(n, "") for n, name in state.vlans.items()} for s, state in states.items()
-        }
-        super().__init__(fabric, began, Configured("", told, unread), self._ports)
-
-    @property
-    def segments(self) -> Mapping[int, str]:
-        found: dict[int, str] = {}
-        for told in self.configured.read.values():
-            for number, name in told.items():
-                found[number] = found.get(number) or name
-        return found
-
-    @cached_property
-    def ends(self) -> Mapping[str, PortVlans]:
-        """Every port of every switch that was read."""
-        return {f"{s}/{p}": vlans for s, state in self.states.items() for p, vlans in state.ports.items()}
-
-    @cached_property
-    def carriers(self) -> Mapping[int, frozenset[str]]:
-        """VLAN -> ends of links between switches that carry it."""
-        found: dict[int, set[str]] = {}
-        for end in self.cabling.uplinks & self.ends.keys():
-            for number in self.ends[end].numbers:
-                found.setdefault(number, set()).add(end)
-        return {n: frozenset(ends) for n, ends in found.items()}
-
-    def named(self, port: str) -> tuple[str, str]:
-        """Name of a port for people, and its node."""
-        found = self.site.port_by_id.get((self.fabric, port))
-        return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
-
-    def why_unread(self, port: str) -> str:
-        """Why a port could not be read, at any of its ends; empty: it was."""
-        for end in self.cabling.ends(port):
-            switch = switch_of(end)
-            if switch in self.unread:
-                return self.unread[switch]
-            if end not in self.ends:
-                return f"{switch} has no port {end.partition('/')[2]}"
-        return ""
-
-    def mode(self, member: Membership, number: int) -> str:
-        """Mode of a port in a VLAN, the same at all of its ends; if they differ, it is no member."""
-        if self.why_unread(member.port):
-            return "not readable"
-        found = {_mode(self.ends[end], number) for end in self.cabling.ends(member.port)}
-        return found.pop() if len(found) == 1 else "a member at some of its ends"
-
-    def beside(self, member: Membership, number: int) -> frozenset[int]:
-        """VLANs that a member's port is in and must not be. On a port that pods share, each has its tag, and the
-        host keeps its virtual functions apart by them."""
-        others = self.numbers(member.port) - {number}
-        if member.mode is not Mode.TRUNK:
-            return others
-        untagged = {self.ends[e].untagged for e in self.cabling.ends(member.port) if e in self.ends}
-        return others & untagged
-
-    def numbers(self, port: str) -> frozenset[int]:
-        """VLANs of a port at any of its ends."""
-        read = (self.ends[e].numbers for e in self.cabling.ends(port) if e in self.ends)
-        return frozenset().union(*read)
-
-    def _ports(self) -> Mapping[str, PortSeen]:
-        described = {port for fabric, port in self.site.port_by_id if fabric == self.fabric}
-        strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
-        inside = {p for p in strangers if any(n in self._range for n in self.ends[p].numbers)}
-        return {port: self._seen(port) for port in sorted(described | inside)}
-
-    def _seen(self, port: str) -> PortSeen:
-        name, node = self.named(port)
-        if why := self.why_unread(port):
-            return PortSeen(port, name, node, unread=why)
-        ends = self.cabling.ends(port)
-        return PortSeen(
-            port,
-            name,
-            node,
-            tuple(Place(f"switch port {end} of {name}", self.ends[end].numbers) for end in ends),
-        )
-
-    def strangers(self, segment: SegmentSpec) -> list[str]:
-        """Ports in the VLAN that aren't members, and links that don't lead to a member's switch."""
-        return sorted(self.ports_in.get(segment.number, frozenset()) - segment.ports)
-
-    def needless(self, segment: SegmentSpec) -> list[str]:
-        """Ends of links that carry the VLAN needlessly."""
-        needed = self.cabling.spread(segment.ports)
-        wanted = {end for ends in needed.values() for end in ends}
-        return sorted(self.carriers.get(segment.number, frozenset()) - wanted)
-
-    def lacking(self, segment: SegmentSpec) -> list[str]:
-        """Ends of links that must carry the VLAN and, as far as they could be read, don't."""
-        needed = self.cabling.spread(segment.ports)
-        carry = self.carriers.get(segment.number, frozenset())
-        wanted = {end for ends in needed.values() for end in ends}
-        return sorted(end for end in wanted - carry if switch_of(end) not in self.unread)
-
-
-def _mode(vlans: PortVlans, number: int) -> str:
-    if number == vlans.untagged:
-        # An access port with further VLANs on it would let its host into those, too: `check` reports them.
-        return Mode.ACCESS
-    return Mode.TRUNK if number in vlans.tagged else "no member"
 
 
 def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observed:
     """Settled: the required switches have the VLAN under weft's name, and exactly the members are in it."""
     number, name = segment.number, vlan_name(mark)
+    if seen.by_neutron:
+        return _observe_neutrons(segment, name, seen)
     told = seen.configured.read
     mine = {s for s, vlans in told.items() if number in vlans and vlans[number] in (name, "")}
     others = any(vlans.get(number) not in (None, "", name) for vlans in told.values())
@@ -162,6 +36,26 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
     reason = "; ".join(f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences)
     status = Status.PENDING if differences else Status.SETTLED
     return Observed(segment.text, status, reason, differences, {"number": number})
+
+
+def _observe_neutrons(segment: SegmentSpec, name: str, seen: EthernetSnapshot) -> Observed:
+    """There as long as weft's records want it: members join as Neutron binds their ports, and `check` tells of others.
+
+    Afterwards it is gone once it is on no port any more.
+    """
+    number, recorded = segment.number, seen.names.get(segment.number)
+    if recorded == name:
+        return Observed(segment.text, Status.SETTLED, facts={"number": number})
+    inside = seen.ports_in.get(number, frozenset[str]())
+    if recorded is not None:  # another owner has the number by now
+        inside &= segment.ports
+    if inside:
+        listed = ", ".join(sorted(inside))
+        return Observed(segment.text, Status.PENDING, f"Neutron hasn't taken it off {listed} yet")
+    if blind := sorted(m.port for m in segment.members if seen.why_unread(m.port)):
+        why = f"can't be proved absent: {', '.join(blind)} can't be read"
+        return Observed(segment.text, Status.PENDING, why)
+    return Observed.absent(f"on none of the host ports of {len(seen.states)} switches")
 
 
 def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -> Iterator[Difference]:
@@ -204,6 +98,7 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
         _problem(ProblemKind.SEGMENT_LEFT, port, seen, segment=segment.named)
         for port in seen.strangers(segment)
     ]
+    # That a link carries more than it must isn't weft's to judge where Neutron sets it; that it carries too little is.
     problems += [_not_carried(segment, end, seen) for end in seen.lacking(segment)]
     looked = {f"switch ports of {seen.fabric}": len(seen.ends)}
     return Check(tuple(problems), looked)
@@ -222,7 +117,7 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot) -> Clean:
     """No switch has the VLAN, no port or link is in it; a former member's port that can't be read is never clean."""
     behind = {s: f"it could not be read: {why}" for s, why in seen.unread.items()}
     items = [_switches(segment, seen), *_members(segment, seen), _elsewhere(segment, seen)]
-    if seen.cabling.links:
+    if seen.cabling.links and not seen.by_neutron:
         items.append(_links(segment, seen))
     return Clean(tuple(items), behind)
 
@@ -239,6 +134,10 @@ def _unsaved(seen: EthernetSnapshot) -> list[str]:
 
 
 def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
+    if seen.by_neutron:
+        having = sorted(s for s, state in seen.states.items() if segment.number in state.vlans)
+        told = f"defined by Neutron on {', '.join(having) or 'none'}; what counts is that it is on no port"
+        return EvidenceItem("switch", segment.named, "clean", told, unread=_held(seen), whole=True)
     there = sorted(s for s, told in seen.configured.read.items() if segment.number in told)
     told = (
         f"{segment.named} is on {', '.join(there)}"

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling
-from weft.drivers.switches.capabilities import CAPABILITIES
-from weft.drivers.switches.evidence import EthernetSnapshot, check, clean, observe
+from weft.drivers.switches.capabilities import capabilities_of
+from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.names import read_name, vlan_name
+from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
-from weft.drivers.switches.vlans import Batch, SwitchState
+from weft.drivers.switches.vlans import EVERY, Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import (
@@ -45,13 +46,12 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         ledger: weft's own records: who owns which VLAN on switches that store no names.
     """
 
-    capabilities = CAPABILITIES
-
     def __init__(
         self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
     ) -> None:
         super().__init__(site, fabric, ledger, EthernetSnapshot, "the switches")
         self.cabling, self._sessions = cabling, {s.name: s for s in switches}
+        self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
 
@@ -64,17 +64,24 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         """The session of one switch, for tools and tests."""
         return self._sessions[switch]
 
-    def missing_ports(self) -> tuple[str, ...]:
-        """Ports that the site names but switches don't have, one sentence each; only of switches that could be read."""
+    def port_problems(self) -> tuple[str, ...]:
+        """What is wrong with ports that the site names, one sentence each; only of switches that could be read."""
         try:
             snapshot = self.snapshot(STATUS_SECONDS)
         except UnknownError:
             return ()  # the status says so
-        return tuple(
+        missing = (
             f"switch {switch} has no port {port}, which the site names"
             for switch, state in sorted(snapshot.states.items())
             for port in sorted(self.cabling.ports(switch) - state.ports.keys())
         )
+        # An Open vSwitch port without a tag, and what networking-generic-switch leaves without ngs_port_default_vlan.
+        open_ports = (
+            f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
+            for end in sorted(self.cabling.member.keys() & snapshot.ends.keys())
+            if snapshot.ends[end].tagged == EVERY
+        )
+        return (*missing, *open_ports)
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
@@ -140,17 +147,21 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)
+        self._check_possible(spec)
+        order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
+        if why := refusal(order, self.snapshot(), self._site.name):
+            raise self._taken(spec.number, why)
+        scope.fence()
+        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling))
+
+    def _check_possible(self, spec: SegmentSpec) -> None:
+        """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
         if error := self._outside_range(spec.number):
             raise error
         for member in spec.members:
             if member.port not in self.cabling.hosts:
                 said, then = f"{member.port} is no port of a node of this fabric", "correct the site"
                 raise PermanentError(f"set {spec.named}", f"fabric {self._fabric}", said, then)
-        order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
-        if why := refusal(order, self.snapshot(), self._site.name):
-            raise self._taken(spec.number, why)
-        scope.fence()
-        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling))
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         scope.fence()

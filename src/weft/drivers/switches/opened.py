@@ -6,6 +6,7 @@ from weft.drivers.switches.access import Api, credentials_for
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.eos import Eos
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs
 from weft.drivers.switches.sonic import Sonic
@@ -37,7 +38,8 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
             access, switching, Limits(vlans, cabling.ports(access.name), switching.parking), confirm
         )
 
-    return EthernetFabric(site, fabric, cabling, [one(a) for a in switching.switches], ledger)
+    driver = NeutronsFabric if switching.configured_by == "neutron" else EthernetFabric
+    return driver(site, fabric, cabling, [one(a) for a in switching.switches], ledger)
 
 
 def _session(access: SwitchAccess, switching: Switching, limits: Limits, confirm: float) -> Switch:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.drivers.switches.cabling import Cabling, switch_of
-from weft.drivers.switches.evidence import EthernetSnapshot
 from weft.drivers.switches.names import read_name
+from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY, KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode

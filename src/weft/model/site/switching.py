@@ -59,13 +59,20 @@ class Bundle(Document):
 class Switching(Document):
     """What weft must know of an Ethernet fabric to put ports into VLANs."""
 
+    configured_by: Literal["weft", "neutron"] = Field(
+        default="weft",
+        description="Who puts ports into VLANs. weft: through the switches' own interfaces. neutron: an ML2 driver, "
+        "such as networking-generic-switch, when Neutron binds a port; weft then only reads the switches, and reports "
+        "what differs.",
+    )
     switches: tuple[SwitchAccess, ...] = Field(min_length=1, description="Every switch of the fabric.")
     links: tuple[SwitchLink, ...] = Field(default=(), description="Links between switches.")
     bundles: tuple[Bundle, ...] = Field(default=(), description="Bonds of hosts with several ends.")
     parking: int = Field(
         ge=2,
         le=4094,
-        description="VLAN of ports that are in no pod's VLAN, outside of the fabric's range; no link carries it.",
+        description="VLAN of ports that are in no pod's VLAN, outside of the fabric's range; no link carries it. With "
+        "neutron: ngs_port_default_vlan, without which a released port may be a trunk of every VLAN.",
     )
     credentials: str | None = Field(
         default=None,

@@ -42,6 +42,9 @@ class AuditReport(Document):
     at: datetime
     site: str
     checked: dict[str, int] = Field(description="Number of objects examined, by kind.")
+    limits: tuple[str, ...] = Field(
+        default=(), description="What weft can't do or prove on a fabric, one sentence each; no finding."
+    )
     findings: tuple[Finding, ...] = ()
 
 

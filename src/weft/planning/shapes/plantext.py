@@ -29,6 +29,7 @@ def plan_text(plan: Plan) -> str:
         list(_nodes(plan)),
         list(_explanation(plan.placement.explanation)),
         list(_numbers(plan)),
+        [f"Limit: {said}" for said in plan.limits],
         list(_resources(plan)),
         [f"Would be created: {counts(plan.graph.resources)}."],
     ]

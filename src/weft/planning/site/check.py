@@ -56,6 +56,10 @@ def hints(site: Site) -> tuple[str, ...]:
                 found.append(
                     f"fabric {name} has no manager.switching: weft can plan on it, but can't configure its switches"
                 )
+            elif fabric.manager.switching.configured_by == "neutron":
+                found.append(
+                    f"fabric {name}: Neutron's ML2 driver sets the VLANs on its switches; weft only reads them"
+                )
         elif fabric.manager.driver == "ufm":
             if not fabric.manager.agents:
                 found.append(f"fabric {name} has no agents: partitions are proved by UFM's own answers only")

@@ -121,7 +121,8 @@ class GpuShape:
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
         # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
-        refused = _not_possible(order, capabilities.get(fabric))
+        can = capabilities.get(fabric)
+        refused = _not_possible(order, can)
         if refused is not None:
             return refused
         placement = place(request_of(order), site, occupancy)
@@ -144,6 +145,7 @@ class GpuShape:
             placement=placement,
             allotment=allotment,
             graph=podgraph(pod_id, asked, placement, allotment, site, cloud, fabric, order.flavor),
+            limits=can.limits if can is not None and asked.fabric.rdma else (),
         )
 
     def is_full(self, refusal: Refusal) -> bool:

@@ -1,0 +1,149 @@
+"""One reading of an Ethernet fabric's switches: their VLANs and ports, in weft's terms. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.vlans import PortVlans, SwitchState
+from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
+from weft.model.fabrictypes import Mode
+from weft.model.resources import SegmentSpec
+from weft.model.site import Site
+
+
+class EthernetSnapshot(Snapshot):
+    """Every switch's VLANs and ports.
+
+    Attributes:
+        states: switch -> what was read of it; `unread`: switch -> why it could not be.
+        names: VLAN -> name from weft's records, for switches that store none or somebody else's.
+        by_neutron: Neutron sets the VLANs: it may define them, and have links carry them, all the time. What counts are
+            hosts' ports.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fabric: str,
+        began: float,
+        cabling: Cabling,
+        states: Mapping[str, SwitchState],
+        unread: Mapping[str, str],
+        names: Mapping[int, str],
+    ) -> None:
+        self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
+        self._range = site.fabrics[fabric].segments
+        switching = site.fabrics[fabric].manager.switching
+        self.by_neutron = switching is not None and switching.configured_by == "neutron"
+        told = {s: self._told(s, state) for s, state in states.items()}
+        super().__init__(fabric, began, Configured("", told, unread), self._ports)
+
+    def _told(self, switch: str, state: SwitchState) -> dict[int, str]:
+        """VLAN -> its name, of those that a switch has."""
+        if not self.by_neutron:
+            return {n: name or self.names.get(n, "") for n, name in state.vlans.items()}
+        links = {end.partition("/")[2] for end in self.cabling.uplinks if switch_of(end) == switch}
+        used = frozenset[int]().union(*(v.numbers for p, v in state.ports.items() if p not in links))
+        return {n: self.names.get(n, state.vlans[n]) for n in state.vlans if n in used or n in self.names}
+
+    @property
+    def segments(self) -> Mapping[int, str]:
+        found: dict[int, str] = {}
+        for told in self.configured.read.values():
+            for number, name in told.items():
+                found[number] = found.get(number) or name
+        return found
+
+    @cached_property
+    def ends(self) -> Mapping[str, PortVlans]:
+        """Every port of every switch that was read."""
+        return {f"{s}/{p}": vlans for s, state in self.states.items() for p, vlans in state.ports.items()}
+
+    @cached_property
+    def carriers(self) -> Mapping[int, frozenset[str]]:
+        """VLAN -> ends of links between switches that carry it."""
+        found: dict[int, set[str]] = {}
+        for end in self.cabling.uplinks & self.ends.keys():
+            for number in self.ends[end].numbers:
+                found.setdefault(number, set()).add(end)
+        return {n: frozenset(ends) for n, ends in found.items()}
+
+    def named(self, port: str) -> tuple[str, str]:
+        """Name of a port for people, and its node."""
+        found = self.site.port_by_id.get((self.fabric, port))
+        return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
+
+    def why_unread(self, port: str) -> str:
+        """Why a port could not be read, at any of its ends; empty: it was."""
+        for end in self.cabling.ends(port):
+            switch = switch_of(end)
+            if switch in self.unread:
+                return self.unread[switch]
+            if end not in self.ends:
+                return f"{switch} has no port {end.partition('/')[2]}"
+        return ""
+
+    def mode(self, member: Membership, number: int) -> str:
+        """Mode of a port in a VLAN, the same at all of its ends; if they differ, it is no member."""
+        if self.why_unread(member.port):
+            return "not readable"
+        found = {_mode(self.ends[end], number) for end in self.cabling.ends(member.port)}
+        return found.pop() if len(found) == 1 else "a member at some of its ends"
+
+    def beside(self, member: Membership, number: int) -> frozenset[int]:
+        """VLANs that a member's port is in and must not be. On a port that pods share, each has its tag, and the
+        host keeps its virtual functions apart by them."""
+        others = self.numbers(member.port) - {number}
+        if member.mode is not Mode.TRUNK:
+            return others
+        untagged = {self.ends[e].untagged for e in self.cabling.ends(member.port) if e in self.ends}
+        return others & untagged
+
+    def numbers(self, port: str) -> frozenset[int]:
+        """VLANs of a port at any of its ends."""
+        read = (self.ends[e].numbers for e in self.cabling.ends(port) if e in self.ends)
+        return frozenset().union(*read)
+
+    def _ports(self) -> Mapping[str, PortSeen]:
+        described = {port for fabric, port in self.site.port_by_id if fabric == self.fabric}
+        strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
+        inside = {p for p in strangers if any(n in self._range for n in self.ends[p].numbers)}
+        return {port: self._seen(port) for port in sorted(described | inside)}
+
+    def _seen(self, port: str) -> PortSeen:
+        name, node = self.named(port)
+        if why := self.why_unread(port):
+            return PortSeen(port, name, node, unread=why)
+        ends = self.cabling.ends(port)
+        return PortSeen(
+            port,
+            name,
+            node,
+            tuple(Place(f"switch port {end} of {name}", self.ends[end].numbers) for end in ends),
+        )
+
+    def strangers(self, segment: SegmentSpec) -> list[str]:
+        """Ports in the VLAN that aren't members, and links that don't lead to a member's switch."""
+        return sorted(self.ports_in.get(segment.number, frozenset()) - segment.ports)
+
+    def needless(self, segment: SegmentSpec) -> list[str]:
+        """Ends of links that carry the VLAN needlessly."""
+        needed = self.cabling.spread(segment.ports)
+        wanted = {end for ends in needed.values() for end in ends}
+        return sorted(self.carriers.get(segment.number, frozenset()) - wanted)
+
+    def lacking(self, segment: SegmentSpec) -> list[str]:
+        """Ends of links that must carry the VLAN and, as far as they could be read, don't."""
+        needed = self.cabling.spread(segment.ports)
+        carry = self.carriers.get(segment.number, frozenset())
+        wanted = {end for ends in needed.values() for end in ends}
+        return sorted(end for end in wanted - carry if switch_of(end) not in self.unread)
+
+
+def _mode(vlans: PortVlans, number: int) -> str:
+    if number == vlans.untagged:
+        # An access port with further VLANs on it would let its host into those, too: `check` reports them.
+        return Mode.ACCESS
+    return Mode.TRUNK if number in vlans.tagged else "no member"
