@@ -17,6 +17,7 @@ SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "ufm": "the same through UFM's REST API, against the stand-in's own",
+    "neutron_ports": "200 Neutron ports to the wire, against a stand-in that answers at once",
     "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",

@@ -9,9 +9,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import openstack.exceptions
@@ -83,6 +85,14 @@ class Cloud:
                 {"opt_name": "client-id", "opt_value": f"ff:00:00:00:00:00:02:00:00:02:c9:00:{guid}"}
             ],
         )
+
+    def journal(self, *more: str) -> Any:
+        """`weft network journal` beside Neutron: its exit code, and the rows that are stuck."""
+        config = self.lab.layout.etc / "neutron" / "neutron.conf"
+        shown = self.person.weft(
+            "network", "journal", "--neutron-config", str(config), "--json", "--older", "20", *more
+        )
+        return shown.code, shown.json
 
     def wanted(self, network: Any) -> set[int]:
         """GUIDs by Neutron's database alone: bound ports, by client-id or by host and PCI address."""
@@ -159,9 +169,8 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST)) == 3
     said = cloud.person.weft("network", "events", network.id).out
     assert f"port {port.id} is in segment {LAST:#x}" in said
-    # The server itself is on a node that pods could have, and is told as that.
-    found = cloud.person.weft("audit", "--json").json["findings"]
-    assert [f for f in found if f["kind"] != "node"] == []
+    # The server itself is on a node that pods could have, and is in a network of its own there.
+    assert cloud.person.weft("audit", "--json").json["findings"] == []
     cloud.tenant.compute.delete_server(server)
     cloud.tenant.compute.wait_for_delete(server)
     cloud.admin.network.update_port(
@@ -208,3 +217,111 @@ def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
     creating.join(120)
     cloud.lab.up()
     assert cloud.settled(network, LAST - 2)
+
+
+@contextmanager
+def instead_of_the_front(
+    cloud: Cloud, answer: Callable[[BaseHTTPRequestHandler], None]
+) -> Generator[list[str]]:
+    """Another server at the front's address, which says something else; the requests that it got."""
+    cloud.lab.supervisor.stop(["front"], giving_up=False)
+    asked: list[str] = []
+
+    class Other(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append(f"{self.command} {self.path}")
+            answer(self)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - their names
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", cloud.lab.layout.port("front")), Other)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        cloud.lab.up()
+
+
+def at_once(cloud: Cloud, network: Any, places: Sequence[tuple[str, Hca]]) -> list[Any]:
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda place: cloud.bare_metal(network, *place), places))
+
+
+def test_two_hundred_ports_at_once(cloud: Cloud) -> None:
+    """More ports than the lab has adapters: those of one adapter are one member, and the last of them takes it out."""
+    network = cloud.network(LAST - 3)
+    places = adapters(cloud.site, 8, 100)
+    made = at_once(cloud, network, [places[i % len(places)] for i in range(200)])
+    assert len(cloud.settled(network, LAST - 3)) == len(places)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(cloud.admin.network.delete_port, made[len(places) // 2 :]))
+    wait_for(lambda: len(cloud.wanted(network)) == len(places) // 2, 60.0)
+    wait_for(lambda: cloud.wired(LAST - 3) == cloud.wanted(network), 120.0)
+    cloud.settled(network, LAST - 3)
+
+
+def test_errors_of_the_front_and_an_answer_that_nobody_understands(cloud: Cloud) -> None:
+    """500 to everything, then no JSON: the driver repeats the first and is stuck with the second. The wire is right
+    all the while; what is stuck is told, and sent again.
+    """
+    network = cloud.network(LAST - 4)
+    places = adapters(cloud.site, 8, 6)
+
+    def error(request: BaseHTTPRequestHandler) -> None:
+        request.send_error(500)
+
+    def empty(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(202)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    with instead_of_the_front(cloud, error) as asked:
+        at_once(cloud, network, places[:3])
+        wait_for(lambda: len(asked) > 5)
+        assert len(cloud.settled(network, LAST - 4)) == 3
+    with instead_of_the_front(cloud, empty) as asked:
+        at_once(cloud, network, places[3:])
+        wait_for(lambda: sum(a.startswith("POST") for a in asked) >= 3)
+        assert len(cloud.settled(network, LAST - 4)) == 6
+    wait_for(lambda: cloud.journal()[0] == 1, 60.0)
+    code, told = cloud.journal("--repair")
+    assert code == 0 and told["freed"] == len(told["rows"]) > 0
+    wait_for(lambda: cloud.journal()[0] == 0, 60.0)
+    assert len(cloud.settled(network, LAST - 4)) == 6
+
+
+def test_a_user_without_its_role_sees_nothing_and_takes_nothing_away(cloud: Cloud) -> None:
+    """weft's role over other projects is taken away: Neutron lists no tenant's network any more, and says 404."""
+    network = cloud.network(LAST - 5)
+    cloud.bare_metal(network, *adapters(cloud.site, 8, 1)[0])
+    assert len(cloud.settled(network, LAST - 5)) == 1
+    identity: Any = cloud.admin.identity
+    role, user = identity.find_role("weft"), identity.find_user("weft")
+    project = identity.find_project("service")
+    before = cloud.person.weft("network", "show", network.id, "--json").json["read_at"]
+    identity.unassign_project_role_from_user(project, user, role)
+    try:
+        # A worker that begins now gets a token without the role.
+        cloud.lab.supervisor.stop(["weft"], giving_up=False)
+        cloud.lab.up()
+        log = cloud.lab.layout.log("weft")
+        wait_for(lambda: "default security group of project" in log.read_text()[-20_000:], 120.0)
+        assert len(cloud.wired(LAST - 5)) == 1
+    finally:
+        identity.assign_project_role_to_user(project, user, role)
+        cloud.lab.supervisor.stop(["weft"], giving_up=False)
+        cloud.lab.up()
+    wait_for(
+        lambda: cloud.person.weft("network", "show", network.id, "--json").json["read_at"] > before, 120.0
+    )
+    assert len(cloud.settled(network, LAST - 5)) == 1

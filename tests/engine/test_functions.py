@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.house import House
 from tests.engine.test_ethernet_life import ethernet
+from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
@@ -25,9 +27,11 @@ from weft.model.resources import PortSpec, SegmentSpec
 from weft.model.site import Site
 from weft.model.views import PartsRowView, PodView
 from weft.planning.fabric.functions import guid_of
+from weft.planning.shapes.plantext import plan_text
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric
+from weftlab.ufm.inventory import VirtualPort
 
 pytestmark = pytest.mark.database
 
@@ -66,9 +70,24 @@ def furnished(house: House, site: Site, make: Callable[[Site], FabricDriver]) ->
     return house
 
 
-@pytest.fixture(params=["ethernet", "infiniband"])
-def house(database: Database, database_url: str, request: pytest.FixtureRequest) -> Generator[House]:
+def with_ufm(house: House, folder: Path) -> UfmOfAHouse:
+    site = with_functions(house.site)
+    ufm = UfmOfAHouse(house, site)
+    furnished(house, managed_by_ufm(site, folder), ufm.driver)
+    return ufm
+
+
+@pytest.fixture(params=["ethernet", "infiniband", "ufm"])
+def house(
+    database: Database, database_url: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> Generator[House]:
+    """InfiniBand by a manager in memory that has a port for each function, and by UFM's driver and the stand-in."""
     house = House(database, database_url)
+    if request.param == "ufm":
+        with_ufm(house, tmp_path)
+        yield house
+        house.close()
+        return
     if request.param == "ethernet":
         site = with_functions(ethernet(house.site))
         furnished(house, site, lambda site: FakeEthernet(site, "ib0"))
@@ -220,6 +239,7 @@ def test_who_was_read_last_has_the_slot(house: House) -> None:
     assert held(house) == {f"{node}:{part(one).vfs[0]}": None, f"{node}:{part(two).vfs[0]}": slot}
 
 
+@pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)
 def test_a_manager_that_cant_is_said(house: House) -> None:
     """OpenSM has no virtual ports. Switches of Ethernet need none: the pod is ordered."""
     site = with_functions(house.site, VFS)
@@ -231,6 +251,7 @@ def test_a_manager_that_cant_is_said(house: House) -> None:
         house.order(small("p"))
 
 
+@pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)
 def test_a_site_without_functions_is_said(house: House) -> None:
     document = with_functions(house.site, 0).model_dump(mode="json")
     for hca in (h for n in document["nodes"] for h in n["hcas"]):
@@ -270,3 +291,66 @@ def test_capacity_counts_free_functions(house: House) -> None:
     taken = row()
     assert empty.functions is not None and taken.functions == empty.functions - 1
     assert (taken.free, taken.shared) == (empty.free - 1, 1)
+
+
+def test_what_functions_cant_do_is_said_when_they_are_ordered(house: House) -> None:
+    planned = plan_text(house.order(small("p")).plan)
+    assert "security groups don't filter" in planned and "VXLAN" in planned and "Live migration" in planned
+    whole = Order.model_validate({"name": "q", "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}})
+    assert "security groups don't filter" not in plan_text(house.order(whole).plan)
+
+
+# -- UFM's virtual ports ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ufm(database: Database, database_url: str, tmp_path: Path) -> Generator[tuple[House, UfmOfAHouse]]:
+    house = House(database, database_url)
+    yield house, with_ufm(house, tmp_path)
+    house.close()
+
+
+def of_virtual_ports(pod: PodRecord, house: House) -> list[str]:
+    items = house.store.receipt(pod.id)
+    assert items is not None and items.receipt.clean
+    return [i.seen for i in items.receipt.items if "virtual port" in i.seen]
+
+
+def test_a_function_without_its_guid_holds_the_pod_back_until_it_has_it(
+    ufm: tuple[House, UfmOfAHouse],
+) -> None:
+    """UFM takes a GUID that nobody has: only what it shows after the boot says that the host has set it."""
+    house, manager = ufm
+    pod = house.order(small("p"))
+    mac = port(pod).mac
+    assert mac is not None
+    own = format_guid(guid_of(mac))
+    manager.dark.add(mac)
+    for _ in range(12):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    held_back = house.store.find_pod(str(pod.id), None)
+    assert held_back.state is not PodState.READY and own in held_back.reason and "not up" in held_back.reason
+    manager.dark.clear()
+    pod = house.run(pod, PodState.READY)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    (said,) = of_virtual_ports(pod, house)
+    assert said.endswith("UFM shows no virtual port with it any more")
+
+
+def test_a_stolen_guid_is_an_alarm_until_it_is_given_back(ufm: tuple[House, UfmOfAHouse]) -> None:
+    """Who has a whole adapter gives one of its functions somebody else's GUID: UFM lets it into the partition."""
+    house, manager = ufm
+    pod = house.run(house.order(small("p")), PodState.READY)
+    mac = port(pod).mac
+    assert mac is not None
+    thief = next(n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes)
+    adapter = thief.hcas_on("ib0")[0]
+    manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{adapter.port_guid:016x}"))
+    pod = house.run(pod, PodState.DEGRADED)
+    assert "not only where it belongs" in pod.reason and thief.name in pod.reason
+    (found,) = house.service.audit(house.operator).findings
+    assert thief.name in found.what
+    manager.strays.clear()
+    house.run(pod, PodState.READY)

@@ -3,6 +3,7 @@
 GET    /status       who is active, how much was asked, which faults are planted
 POST   /faults       plant some (a JSON object, see `faults.Faults`); DELETE lifts all
 POST   /pkeys        another hand's change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
+POST   /virtual      virtual ports from now on: [{"guid", "physical", "state"}], GUIDs of 16 hex digits
 POST   /alarms       {"object", "severity", "text"}
 POST   /replication  stop replicating: what is changed from now on is lost by the next fail-over
 POST   /failover     the standby takes over
@@ -13,12 +14,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 import httpx
 
 from weftlab.layout import LabError
+from weftlab.ufm.inventory import VirtualPort
 from weftlab.ufm.pkeys import guid, number
 from weftlab.ufm.server import Cluster
 from weftlab.ufm.state import Member, Pkey, State
@@ -57,6 +61,8 @@ class Control(ThreadingHTTPServer):
                 ufm.plant({})
             case "POST", "/pkeys":
                 ufm.set_pkeys(foreign(body["pkey"], body.get("guids")))
+            case "POST", "/virtual":
+                ufm.inventory.virtual = [VirtualPort(**row) for row in body]
             case "POST", "/alarms":
                 ufm.health.alarms.append((body["object"], body["severity"], body["text"]))
             case "POST", "/replication":
@@ -115,6 +121,9 @@ class UfmControl:
     def foreign(self, pkey: str, guids: dict[str, str] | None) -> None:
         self._do("POST", "/pkeys", {"pkey": pkey, "guids": guids})
 
+    def virtual(self, ports: Sequence[VirtualPort]) -> None:
+        self._do("POST", "/virtual", [asdict(p) for p in ports])
+
     def do(self, what: str) -> None:
         """`replication`, `failover`, `stop` or `start`."""
         self._do("POST", f"/{what}")
@@ -122,7 +131,9 @@ class UfmControl:
     def _do(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Raises `LabError`."""
         try:
-            answer = httpx.request(method, self._url + path, json=body or {}, timeout=30, trust_env=False)
+            answer = httpx.request(
+                method, self._url + path, json={} if body is None else body, timeout=30, trust_env=False
+            )
             said = answer.json()
         except (httpx.HTTPError, ValueError) as error:
             raise LabError(f"the stand-in for UFM at {self._url} can't be asked: {error}") from error

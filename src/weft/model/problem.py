@@ -25,6 +25,10 @@ class ProblemKind(StrEnum):
     PORT_UNREAD = "port-unread"
     PORT_LOST = "port-lost"
     """A port that should exist wasn't found on the fabric."""
+    FUNCTION_DOWN = "function-down"
+    """A virtual function's own port isn't there, or carries nothing."""
+    FUNCTION_ELSEWHERE = "function-elsewhere"
+    """A virtual function's own port is, or is also, where it doesn't belong."""
     NOT_MEMBER = "not-member"
     OTHER_SEGMENTS = "other-segments"
     FAILED_OPEN = "failed-open"
@@ -118,6 +122,8 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),
+    _K.FUNCTION_DOWN: (_S.SERVICE, "{subject} is not up: {why}"),
+    _K.FUNCTION_ELSEWHERE: (_S.ISOLATION, "{subject} is not only where it belongs: {why}"),
     _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a {mode} member of {segment}{limited}"),
     _K.OTHER_SEGMENTS: (_S.ISOLATION, "{subject} also has {segments}"),
     _K.FAILED_OPEN: (

@@ -17,6 +17,7 @@ from weft.model.problem import ProblemKind
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weftlab.ufm import Dialect
 from weftlab.ufm.inventory import VirtualPort
+from weftlab.ufm.state import State
 
 KEY = 0x101
 
@@ -62,6 +63,34 @@ def test_ip_over_ib_of_another_hand_stays(rig: UfmRig) -> None:
     rig.ufm.set_pkeys(lambda state: setattr(state.pkeys[KEY], "ip_over_ib", False))
     rig.driver.update(scope(), [segment(KEY, rig.ports()[:3])], {})
     assert not rig.ufm.pkeys[KEY].ip_over_ib
+
+
+def test_what_another_hand_made_is_taken_over_as_it_is(rig: UfmRig) -> None:
+    """Partitions that UFM's own service for Neutron made: nothing is written while the members are the same, and with
+    the first change the P_Key keeps its index in the tables of those that stay.
+    """
+    ports = rig.ports()
+    rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
+
+    def first(state: State) -> None:
+        for member in state.pkeys[KEY].guids.values():
+            member.index0 = True
+
+    rig.ufm.set_pkeys(first)
+    rig.sent.clear()
+    wanted = segment(KEY, ports[:2])
+    assert create(rig, wanted).error is None and rig.methods() == []
+    assert seen(rig, wanted).status is Status.SETTLED
+    more = segment(KEY, ports[:3])
+    assert rig.driver.update(scope(), [more], {})[more.key].error is None
+    assert [m.index0 for m in rig.ufm.pkeys[KEY].guids.values()] == [True] * 3
+
+
+def test_a_member_too_many_of_another_hand_is_named_and_nothing_is_changed(rig: UfmRig) -> None:
+    ports = rig.ports()
+    rig.foreign(KEY, dict.fromkeys(ports[:3], "full"))
+    error = create(rig, segment(KEY, ports[:2])).error
+    assert error is not None and ports[2] in str(error) and len(rig.members(KEY)) == 3
 
 
 def test_mixed_memberships_are_put(rig: UfmRig) -> None:
@@ -385,6 +414,73 @@ def test_a_virtual_port_is_a_member_by_its_guid(tmp_path: Path) -> None:
     rig.driver.delete(scope(), [wanted], {})
     items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
     assert {i.result for i in items} == {"clean"} and any(virtual in i.subject for i in items)
+
+
+def behind(wanted: Resource, virtual: str, *physical: str) -> Resource:
+    """The same, with a virtual function that may be behind these ports."""
+    old = spec(wanted)
+    member = Membership(port=virtual, behind=tuple(sorted(physical)))
+    members = (*(m for m in old.members if m.port != virtual), member)
+    return wanted.model_copy(
+        update={"spec": old.model_copy(update={"members": tuple(sorted(members, key=lambda m: m.port))})}
+    )
+
+
+def test_a_function_is_up_once_its_port_is_behind_its_node_and_nowhere_else(tmp_path: Path) -> None:
+    """What UFM shows after the server has booted: nothing yet, down, active, elsewhere, and in two places."""
+    rig = UfmRig(tmp_path)
+    first, second, other = rig.ports()[:3]
+    virtual = "0x0011220300334456"
+    wanted = behind(segment(KEY, [virtual]), virtual, first, second)
+    assert create(rig, wanted).error is None
+
+    def found(*ports: VirtualPort) -> list[tuple[ProblemKind, tuple[str, ...], str]]:
+        rig.ufm.inventory.virtual = list(ports)
+        check = rig.driver.check(spec(wanted), rig.driver.snapshot())
+        assert all(virtual in p.subject for p in check.problems)
+        return [(p.kind, p.nodes, p.detail["why"]) for p in check.problems]
+
+    guid, names = virtual[2:], [n.name for n in rig.site.nodes[:3]]
+    own = tuple(sorted(names[:2]))
+    assert [f[:2] for f in found()] == [(ProblemKind.FUNCTION_DOWN, own)]
+    assert found(VirtualPort("0" * 16, first[2:])) == found()
+    [down] = found(VirtualPort(guid, second[2:], "DOWN"))
+    assert down == (ProblemKind.FUNCTION_DOWN, own, "UFM shows it as DOWN")
+    assert found(VirtualPort(guid, first[2:])) == found(VirtualPort(guid, second[2:], "Active")) == []
+    kinds = [f[:2] for f in found(VirtualPort(guid, other[2:]))]
+    assert kinds == [(ProblemKind.FUNCTION_ELSEWHERE, (names[2],)), (ProblemKind.FUNCTION_DOWN, own)]
+    [twice] = found(VirtualPort(guid, first[2:]), VirtualPort(guid, other[2:]))
+    assert twice[0] is ProblemKind.FUNCTION_ELSEWHERE and names[2] in twice[2]
+
+
+def test_virtual_ports_that_cant_be_read_are_unknown_where_they_count(rig: UfmRig) -> None:
+    plain = segment(KEY, rig.ports()[:2])
+    assert create(rig, plain).error is None
+    rig.sent.clear()
+    assert rig.driver.check(spec(plain), rig.driver.snapshot()).problems == ()
+    assert not [r for r in rig.sent if "vports" in str(r.url)]  # most sites have none
+    virtual = format_guid(0x1234)
+    wanted = behind(segment(KEY, [virtual]), virtual, rig.ports()[0])
+    rig.ufm.inventory.vports = lambda query: [{"virtual_port_guid": "no guid", "port_guid": "1"}]  # type: ignore[method-assign]
+    with pytest.raises(UnknownError, match="virtual ports"):
+        rig.driver.check(spec(wanted), rig.driver.snapshot())
+
+
+def test_a_release_says_whether_the_virtual_port_is_still_shown(rig: UfmRig) -> None:
+    virtual = format_guid(0x1234)
+    wanted = behind(segment(KEY, [virtual]), virtual, rig.ports()[0])
+    assert create(rig, wanted).error is None
+    rig.ufm.inventory.virtual = [VirtualPort(virtual[2:], rig.ports()[0][2:])]
+    rig.driver.delete(scope(), [wanted], {})
+
+    def told() -> str:
+        items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
+        assert {i.result for i in items} == {"clean"}
+        return next(i.seen for i in items if virtual in i.subject)
+
+    assert "UFM shows it behind" in told()
+    rig.ufm.inventory.virtual = []
+    assert "UFM shows no virtual port with it any more" in told()
 
 
 def test_a_virtual_port_that_is_not_there_yet(rig: UfmRig) -> None:

@@ -8,7 +8,14 @@ import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, scope
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
-from weft.drivers.ufm.inventory import alarm_text, read_ports, read_virtual, topology, unhealthy_text
+from weft.drivers.ufm.inventory import (
+    VirtualPort,
+    alarm_text,
+    read_ports,
+    read_virtual,
+    topology,
+    unhealthy_text,
+)
 from weft.drivers.ufm.partitions import read_listing, read_one, set_body
 from weft.drivers.ufm.versions import differences, parse_version, troubles, why_not_change
 from weft.model.errors import UnknownError
@@ -99,7 +106,13 @@ def test_a_host_whose_adapter_was_exchanged_is_not_there() -> None:
 
 def test_virtual_ports_without_a_guid_are_none() -> None:
     zeros = {"virtual_port_guid": "0" * 16, "port_guid": "5"}
-    assert read_virtual([zeros, {"virtual_port_guid": "00a1", "port_guid": "5"}]) == {0xA1: 5}
+    one = {"virtual_port_guid": "00a1", "port_guid": "5", "virtual_port_state": "Active"}
+    assert read_virtual([zeros, one]) == {0xA1: (VirtualPort(0xA1, 5, "Active"),)}
+
+
+def test_a_guid_that_two_adapters_give_is_not_one() -> None:
+    rows = [{"virtual_port_guid": "a1", "port_guid": str(n)} for n in (5, 6)]
+    assert [v.physical for v in read_virtual(rows)[0xA1]] == [5, 6] and not read_virtual(rows)[0xA1][0].active
 
 
 def test_a_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:

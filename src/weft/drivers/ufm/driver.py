@@ -16,6 +16,7 @@ from weft.drivers.ufm.change import PROOF_SECONDS, Changer
 from weft.drivers.ufm.credentials import credentials_problems
 from weft.drivers.ufm.evidence import clean_items, default_problem, problems
 from weft.drivers.ufm.eyes import Eyes
+from weft.drivers.ufm.functions import function_problems
 from weft.drivers.ufm.inventory import Inventory
 from weft.drivers.ufm.observe import observe
 from weft.drivers.ufm.partitions import Listing, members_of
@@ -139,7 +140,7 @@ class Ufm(OneByOne[UfmSnapshot]):
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
         mine, members = self._own(snapshot), members_of(segment)
-        found = problems(segment.number, members, mine)
+        found = [*problems(segment.number, members, mine), *function_problems(segment, mine)]
         if mine.looked:
             full = [g for g, mode in members.items() if mode is Mode.FULL and mine.physical(g)]
             inside, outside = probe_pairs(full, mine.outsiders)
@@ -186,11 +187,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         wanted = self._ledger.wanted()
         looked = self._eyes.look() if self._eyes else None
         ports = {} if looked else {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
-        known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
-        strange = any(
-            g not in known for n, p in listing.partitions.items() if n in self._range for g in p.members
-        )
-        virtual = self._inventory.virtual() if strange else {}
+        virtual = self._inventory.virtual
         return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, virtual, wanted)
 
     def _put(self, scope: Scope, resource: Resource) -> None:

@@ -10,7 +10,7 @@ from weft.model.fabric import EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind
-from weft.planning.fabric.check import check_tables
+from weft.planning.fabric.check import check_tables, port_name
 
 MEMBER, OTHERS = "ufm port", "ufm elsewhere"
 """Planes where no agent reads the ports themselves: what UFM says of them."""
@@ -87,7 +87,11 @@ def _member(guid: int, left: bool, seen: UfmSnapshot) -> EvidenceItem:
     if seen.physical(guid) and (why := seen.why_unread(guid)):
         return EvidenceItem(MEMBER, subject, "unknown", why, nodes)
     listed = ", ".join(format_pkey(k) for k in sorted(seen.listing.of_port.get(guid, ()))) or "no partition"
-    told = f"UFM lists it in {listed}; its own table was not read: the site has no agent on {seen.fabric}"
+    unread = "the site has no agent on" if seen.physical(guid) else "a virtual port's can't be, on"
+    told = f"UFM lists it in {listed}; its own table was not read: {unread} {seen.fabric}"
+    if not seen.physical(guid):
+        where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
+        told += f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"
     return EvidenceItem(MEMBER, subject, "not clean" if left else "clean", told, nodes)
 
 

@@ -46,13 +46,35 @@ def read_ports(rows: list[Any]) -> list[UfmPort]:
     return [_port(cast(dict[str, Any], r)) for r in rows]
 
 
-def read_virtual(rows: list[Any]) -> dict[int, int]:
-    """GUID of a virtual port -> that of the physical one."""
-    found: dict[int, int] = {}
+@dataclass(frozen=True, slots=True)
+class VirtualPort:
+    """A virtual function's own port.
+
+    Attributes:
+        physical: GUID of the port that it is behind.
+        state: UFM's own words.
+    """
+
+    guid: int
+    physical: int
+    state: str
+
+    @property
+    def active(self) -> bool:
+        return self.state.lower() == "active"
+
+
+def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
+    """By their GUIDs: one may be given out twice. Raises ValueError for a row that names no port."""
+    found: dict[int, tuple[VirtualPort, ...]] = {}
     for row in rows:
         virtual, physical = (str(row.get(n) or "") for n in ("virtual_port_guid", "port_guid"))
-        if int(virtual or "0", 16) and physical:  # VFs without a GUID have zeros
-            found[parse_guid(virtual)] = parse_guid(physical)
+        if not int(virtual or "0", 16) or not physical:  # VFs without a GUID have zeros
+            continue
+        one = VirtualPort(
+            parse_guid(virtual), parse_guid(physical), str(row.get("virtual_port_state") or "no state")
+        )
+        found[one.guid] = (*found.get(one.guid, ()), one)
     return found
 
 
@@ -110,7 +132,7 @@ class Inventory:
         except (ValueError, TypeError, AttributeError) as error:
             raise UnknownError("read the ports", "UFM", f"a row that is no port: {error}") from error
 
-    def virtual(self) -> dict[int, int]:
+    def virtual(self) -> dict[int, tuple[VirtualPort, ...]]:
         try:
             return read_virtual(list(self._pages("vports", {})))
         except (ValueError, TypeError, AttributeError) as error:

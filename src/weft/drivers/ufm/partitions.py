@@ -19,12 +19,18 @@ PKEYS = "/resources/pkeys"
 
 @dataclass(frozen=True, slots=True)
 class UfmPartition:
-    """One partition. `members`: GUID of a port, physical or virtual -> its membership."""
+    """One partition.
+
+    Attributes:
+        members: GUID of a port, physical or virtual -> its membership.
+        index0: whether the P_Key is the first one in its members' tables, of all of them.
+    """
 
     number: int
     name: str
     members: Mapping[int, Mode]
     ip_over_ib: bool = True
+    index0: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,8 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
         "pkey": format_pkey(number),
         "guids": [f"{g:016x}" for g in guids],
         "ip_over_ib": current.ip_over_ib if current else True,
-        "index0": False,
+        # Another P_Key index would cut off whoever uses it now, such as an IPoIB interface.
+        "index0": current.index0 if current else False,
     }
     modes = [str(members[g]) for g in guids]
     if len(set(modes)) == 1:
@@ -122,8 +129,9 @@ def _partition(number: int, entry: object) -> UfmPartition:
         if guid in members and members[guid] is not _mode(row.get("membership")):
             raise ValueError(f"P_Key {format_pkey(number)}: member {guid:016x} twice")
         members[guid] = _mode(row.get("membership"))
-    name = found.get("partition")
-    return UfmPartition(number, str(name or ""), members, found.get("ip_over_ib") is not False)
+    name, first = found.get("partition"), [cast(dict[str, Any], m).get("index0") is True for m in guids]
+    ip_over_ib, index0 = found.get("ip_over_ib") is not False, bool(first) and all(first)
+    return UfmPartition(number, str(name or ""), members, ip_over_ib, index0)
 
 
 def _key(text: str) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from weft.drivers.ufm.eyes import Looked
-from weft.drivers.ufm.inventory import UfmPort
+from weft.drivers.ufm.inventory import UfmPort, VirtualPort
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
 from weft.model.fabric import Configured, Place, PortSeen, Snapshot
@@ -28,7 +28,7 @@ class UfmSnapshot(Snapshot):
         listing: UFM's partitions.
         looked: tables of every host port, read by an agent; None: the site has no agent there.
         inventory: GUID -> UFM's row of each host port; empty where an agent reads them.
-        virtual: GUID of each virtual port -> its physical one, if that was read.
+        virtual: virtual ports by their GUIDs; read when they are first asked for, since most sites have none.
         wanted: what the database wants, by number: UFM's partitions have no marks.
     """
 
@@ -40,14 +40,19 @@ class UfmSnapshot(Snapshot):
         listing: Listing,
         looked: Looked | None,
         inventory: Mapping[int, UfmPort],
-        virtual: Mapping[int, int],
+        virtual: Callable[[], Mapping[int, tuple[VirtualPort, ...]]],
         wanted: Mapping[Mark, SegmentSpec],
     ) -> None:
         self.site, self.listing, self.looked, self.inventory = site, listing, looked, inventory
-        self.virtual = virtual
+        self._read_virtual = virtual
         self.wanted = {spec.number: mark for mark, spec in wanted.items()}
         configured = Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
         super().__init__(fabric, began, configured, self._ports)
+
+    @cached_property
+    def virtual(self) -> Mapping[int, tuple[VirtualPort, ...]]:
+        """Raises `UnknownError` if UFM can't be asked."""
+        return self._read_virtual()
 
     @property
     def tables(self) -> Mapping[int, PortTable]:
@@ -92,12 +97,16 @@ class UfmSnapshot(Snapshot):
 
     def named(self, guid: int) -> str:
         """For people: `node/adapter`, with `virtual port` for a VF's."""
-        if guid in self.virtual:
-            return f"virtual port {format_guid(guid)} of {port_name(self.site, self.virtual[guid])}"
+        if not self.physical(guid) and guid in self.virtual:
+            return (
+                f"virtual port {format_guid(guid)} of {port_name(self.site, self.virtual[guid][0].physical)}"
+            )
         return port_name(self.site, guid)
 
     def nodes_of(self, guid: int) -> tuple[str, ...]:
-        return nodes_of_port(self.site, self.virtual.get(guid, guid))
+        virtual = () if self.physical(guid) else self.virtual.get(guid, ())
+        behind = [v.physical for v in virtual] or [guid]
+        return tuple(sorted({node for p in behind for node in nodes_of_port(self.site, p)}))
 
     def _ports(self) -> Mapping[str, PortSeen]:
         guids = self.described | self.tables.keys() | self.inventory.keys() | self.listing.of_port.keys()
@@ -107,7 +116,7 @@ class UfmSnapshot(Snapshot):
         listed = Place(
             f"UFM's list of members, {self.named(guid)}", self.listing.of_port.get(guid, frozenset())
         )
-        node = "".join(self.nodes_of(guid))
+        node = next(iter(self.nodes_of(guid)), "")
         why = self.why_unread(guid) if self.physical(guid) else ""
         if why:
             return PortSeen(format_guid(guid), self.named(guid), node, unread=why)

@@ -31,6 +31,7 @@ def plan_text(plan: Plan) -> str:
         list(_numbers(plan)),
         [f"Limit: {said}" for said in plan.limits],
         list(_resources(plan)),
+        list(_limits(plan)),
         [f"Would be created: {counts(plan.graph.resources)}."],
     ]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
@@ -74,6 +75,14 @@ def _nodes(plan: Plan) -> Iterator[str]:
     rows += [[str(i), n.node, n.rack or "-", n.leaf, n.block] for i, n in enumerate(placement.nodes, 1)]
     rows += [["spare", n.node, n.rack or "-", n.leaf, n.block] for n in placement.spares]
     yield from table(rows)
+
+
+def _limits(plan: Plan) -> Iterator[str]:
+    """What can't be had with what was ordered. Neutron's "SR-IOV" and Nova's "SR-IOV live migration" pages."""
+    if plan.order.fabric.rdma and plan.order.fabric.hcas == "shared":
+        yield "Virtual functions (SR-IOV): security groups don't filter their traffic, each is in the pod's segment"
+        yield "alone, and no VXLAN network can be on them. Live migration, where the cloud's release has it, takes them"
+        yield "off the guest meanwhile; weft keeps a server out of the segment while it isn't on its node."
 
 
 def _by_leaf(placement: Placement) -> Iterator[str]:

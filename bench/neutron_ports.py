@@ -1,0 +1,185 @@
+"""200 Neutron ports at once until weft has them on the wire, against a stand-in for weft that answers at once.
+
+Neutron has networking-mlnx's unmodified `mlnx_sdn_assist` in both halves of each round. With weft it is done when the
+host ports' own tables, and their leaf ports', show the network's P_Key, as the agent beside the manager reads them. The
+stand-in takes a notice and calls its job completed, and nothing else: with it, it is done when the driver's journal has
+nothing left to send. Ports are created by the same eight threads; that time is in both.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+from sqlalchemy import create_engine, text
+
+from bench.row import row
+from weft.app.neutronjournal import database_url
+from weft.drivers.wire.agents import HttpAgent
+from weft.model.agentapi import TablesQuery
+from weft.model.ids import FULL_MEMBER
+from weft.model.site import Hca
+from weftlab.lab import Lab
+from weftlab.layout import free_ports
+from weftlab.site import FABRIC
+
+PORTS = 200
+NODES = 100
+HCAS = 2
+ROUNDS = 3
+THREADS = 8
+LONGEST = 300.0
+NUMBER = 0x170
+
+
+def rows() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        lab = Lab(
+            Path(folder) / "lab", ports=free_ports(), nodes=NODES, hcas=HCAS, say=print, tenant_networks=True
+        )
+        try:
+            lab.up()
+            return _measure(lab)
+        finally:
+            lab.down()
+
+
+def _measure(lab: Lab) -> list[dict[str, Any]]:
+    weft: list[float] = []
+    alone: list[float] = []
+    with closing(
+        Connection(config=OpenStackConfig(config_files=[str(lab.clouds_yaml)]).get_one("operator"))
+    ) as admin:
+        bench = _Bench(lab, admin)
+        for number in range(ROUNDS):
+            weft.append(bench.round(NUMBER + 2 * number, bench.wired))
+            with _instead_of_the_front(lab):
+                alone.append(bench.round(NUMBER + 2 * number + 1, bench.sent))
+            print(
+                f"round {number + 1}: weft {weft[-1]:.1f} s to the wire, stand-in {alone[-1]:.1f} s to an empty journal"
+            )
+    ours, theirs = statistics.median(weft), statistics.median(alone)
+    what = f"{PORTS} Neutron ports"
+    return [
+        row(
+            f"{what} to wire", ours, "s", compared_with="mlnx_sdn_assist with a stand-in that answers at once"
+        ),
+        row(f"{what}: the stand-in", theirs, "s"),
+        row(f"{what}: weft against the stand-in", ours / theirs, "x"),
+    ]
+
+
+class _Bench:
+    def __init__(self, lab: Lab, admin: Connection) -> None:
+        self._admin: Any = admin
+        manager = lab.site.fabrics[FABRIC].manager
+        self._agent = HttpAgent(manager.agents[0], manager)
+        nodes = [n for n in lab.site.nodes if n.role == "compute"]
+        self._places: Sequence[tuple[str, Hca]] = [
+            (n.nova_host, h) for n in nodes for h in n.hcas_on(FABRIC)
+        ][:PORTS]
+        assert len(self._places) == PORTS, f"the lab has {len(self._places)} adapters"
+        self._journal = create_engine(database_url(lab.layout.etc / "neutron" / "neutron.conf"))
+
+    def round(self, number: int, done: Callable[[int], bool]) -> float:
+        """Seconds from the first request until it is done; everything is taken away again after."""
+        network = self._admin.network.create_network(
+            name=f"bench-{number}",
+            provider_network_type="vlan",
+            provider_physical_network="ibnet",
+            provider_segmentation_id=number,
+            port_security_enabled=False,
+        )
+        _until(lambda: self.sent(number))
+        began = time.monotonic()
+        with ThreadPoolExecutor(THREADS) as pool:
+            ports = list(pool.map(lambda place: self._port(network, *place), self._places))
+            _until(lambda: done(number))
+            took = time.monotonic() - began
+            list(pool.map(self._admin.network.delete_port, ports))
+        self._admin.network.delete_network(network)
+        _until(lambda: self.sent(number) and not self._having(number))
+        return took
+
+    def wired(self, number: int) -> bool:
+        return self._having(number) == len(self._places)
+
+    def sent(self, number: int) -> bool:
+        with self._journal.connect() as connection:
+            left = text(
+                "SELECT count(*) FROM sdn_journal WHERE state IN ('pending', 'processing', 'monitoring')"
+            )
+            return connection.execute(left).scalar_one() == 0
+
+    def _having(self, number: int) -> int:
+        """Adapters that have the key, host port and leaf port both."""
+        key, guids = FULL_MEMBER | number, tuple(sorted(hca.port_guid for _, hca in self._places))
+        tables = self._agent.tables(TablesQuery(port_guids=guids)).ports
+        return sum(key in t.keys and key in (t.leaf_keys or ()) for t in tables)
+
+    def _port(self, network: Any, host: str, hca: Hca) -> Any:
+        guid = hca.port_guid.to_bytes(8, "big").hex(":")
+        return self._admin.network.create_port(
+            network_id=network.id,
+            device_owner="baremetal:none",
+            binding_vnic_type="baremetal",
+            binding_host_id=host,
+            extra_dhcp_opts=[
+                {"opt_name": "client-id", "opt_value": f"ff:00:00:00:00:00:02:00:00:02:c9:00:{guid}"}
+            ],
+        )
+
+
+def _until(done: Callable[[], bool]) -> None:
+    """Raises `TimeoutError`."""
+    deadline = time.monotonic() + LONGEST
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not done after {LONGEST:.0f} s")
+        time.sleep(0.2)
+
+
+@contextmanager
+def _instead_of_the_front(lab: Lab) -> Generator[None]:
+    """A server that answers at once, where weft's front is."""
+    lab.supervisor.stop(["front"], giving_up=False)
+    server = ThreadingHTTPServer(("127.0.0.1", lab.layout.port("front")), _Taker)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        lab.up()
+
+
+class _Taker(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def _any(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        reading = self.command == "GET"
+        body = json.dumps({"Status": "Completed"} if reading else "app/jobs/1").encode()
+        self.send_response(200 if reading else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - their names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        pass
