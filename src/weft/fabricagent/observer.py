@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.subnet import PathProbe
 
 _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
+_LID = re.compile(r"LID[12]?:(\d+)")
 _SAMPLE = 8
 _SILENCE_SECONDS = 30.0
 
@@ -70,6 +72,7 @@ class Observer:
             problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: see its log")
         problems += self._file_problems(text, own)
         problems += self._log_problems()
+        problems += self._attempts()
         problems += self._certificate_problems()
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
@@ -91,6 +94,22 @@ class Observer:
 
     def _log_problems(self) -> list[str]:
         return [f"opensm's log: {line}" for line in self._log.troubles()]
+
+    def _attempts(self) -> list[str]:
+        """Who tried what, by opensm's log, with the names of the ports that have these LIDs now."""
+        found = self._log.attempts(time.monotonic())
+        if not found:
+            return []
+        try:
+            names = {at.lid: format_guid(guid) for guid, at in self._wire.hosts(60).items()}
+        except (MadError, UnknownError):
+            names = {}
+
+        def named(match: re.Match[str]) -> str:
+            guid = names.get(int(match[1]))
+            return f"{match[0]} ({guid})" if guid else match[0]
+
+        return [f"opensm's log, lately: {_LID.sub(named, text)}" for text in found]
 
     def _own_state(self, lid: int) -> tuple[ManagerState, int | None]:
         try:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from weft.fabricagent.config import OpenSm
@@ -21,8 +22,19 @@ _ENCODING = "latin-1"
 _MOST = 64 << 20
 _FIRST_LOOK = 1 << 20
 _TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR 3119|Errors during")
+_TRIED = re.compile(
+    r"num:25[6789] \(|Bad [PQ]_Key:|ERR (?:1A04|2F13|2F18|2F19|2F1A|2F1B|430B|4608)\b|with non-matching sm_key"
+)
+"""Traps of wrong M_Keys and P_Keys, and what the manager and the administrator refused. OpenSM 3.3.23's own words."""
+_SECRET = re.compile(r"(sm_key:? ?|!= SM_Key: ?)0x[0-9a-f]+", re.IGNORECASE)
+_NOT_AGAIN = re.compile(r" TID:0x[0-9a-f]+| QP[12]:0x[0-9a-f]+")
+"""What differs each time that somebody tries the same."""
+TRIED_SECONDS = 3600.0
+"""How long an attempt is told."""
 _UP = "SUBNET UP"
 _KEPT = 20
+_MOST_TRIED = 1000
+"""Different attempts that are counted; who tries with ever new keys fills no memory."""
 
 
 def digest(text: str | None) -> str:
@@ -169,6 +181,19 @@ class Log:
         self._now: list[str] = []
         self._since: list[str] = []
         self._told: float | None = None
+        self._tried: dict[str, tuple[int, float]] = {}
+
+    def attempts(self, now: float) -> tuple[str, ...]:
+        """What somebody tried that keys or trust forbid, within the last `TRIED_SECONDS`: each once, with its number.
+
+        Args:
+            now: seconds of the same clock each time.
+        """
+        with self._lock:
+            self._read(now)
+            self._tried = {t: v for t, v in self._tried.items() if now - v[1] < TRIED_SECONDS}
+            newest = sorted(self._tried.items(), key=lambda i: i[1][1])[-_KEPT:]
+            return tuple(f"{text} ({number} times)" if number > 1 else text for text, (number, _) in newest)
 
     def troubles(self) -> tuple[str, ...]:
         """Error lines of the last heavy sweep, newest last, at most 20."""
@@ -195,7 +220,7 @@ class Log:
             self._read()
             return tuple(dict.fromkeys(self._since))[-_KEPT:]
 
-    def _read(self) -> None:
+    def _read(self, now: float = 0.0) -> None:
         try:
             with self._path.open("rb") as file:
                 info = os.fstat(file.fileno())
@@ -214,9 +239,14 @@ class Log:
             return
         *lines, self._rest = (self._rest + text.decode(errors="replace")).split("\n")
         for line in lines:
-            self._line(line)
+            self._line(line, now or time.monotonic())
 
-    def _line(self, line: str) -> None:
+    def _line(self, line: str, now: float) -> None:
+        if _TRIED.search(line):
+            said = _NOT_AGAIN.sub("", _SECRET.sub(r"\1…", line.partition(" -> ")[2] or line)).strip()
+            number, _ = self._tried.get(said, (0, 0.0))
+            if number or len(self._tried) < _MOST_TRIED:
+                self._tried[said] = number + 1, now
         if _UP in line:
             self._last, self._now, self._told = self._now, [], None
         elif _TROUBLE.search(line):
