@@ -48,11 +48,24 @@ def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
         assert [(o.id, o.nova, o.placement) for o in now[host].occupants] == [(server, True, True)]
         assert (now[host].unknown, now[host].down) == ("", "")
         assert [(o.id, o.nova, o.placement) for o in listed[host].occupants] == [(server, True, False)]
+    project, rdma_network = bench.scope.project_id, seen["network/rdma"].id
+    listed_now = bench.facts.networks_on(bench.offer.rdma_physical_network)
+    (network,) = [n for n in listed_now if n.id == rdma_network]
+    mark = bench.scope.mark("network/rdma")
+    assert (network.project_id, network.number, network.mark) == (project, bench.segment, mark)
+    ports = {p.id: p for p in network.ports}
+    for host, server in servers.items():
+        port = ports[seen[f"port/{host}/hca"].id]
+        assert (port.vnic_type, port.vif_type) == ("direct-physical", "hostdev_physical")
+        assert (port.host, port.server) == (host, server)
+        assert bench.facts.port_now(port.id, project) == port
+    assert not bench.facts.is_gone(rdma_network, project)
     bench.delete_all()
     assert bench.find() == {}
     assert bench.marked() == []
+    assert bench.facts.is_gone(rdma_network, project)
+    assert all(bench.facts.port_now(p, project) is None for p in ports)
     assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
-    project = bench.scope.project_id
     assert {e.how for e in bench.facts.endings(project, servers.values()).values()} == {Ended.DESTROYED}
 
 
