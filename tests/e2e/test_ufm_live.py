@@ -38,7 +38,7 @@ def test_from_order_to_receipt(lab: Lab, people: People) -> None:
 
     def wired(number: int) -> set[int]:
         """Host ports that have the P_Key as full members, each with its leaf's port."""
-        found = {g: faults.read_keys(g) for g in adapters}
+        found = faults.read_tables(adapters)
         for host, leaf in found.values():
             assert (0x8000 | number in host) == (0x8000 | number in leaf)
         return {g for g, (host, _) in found.items() if 0x8000 | number in host}

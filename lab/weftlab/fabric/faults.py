@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from weft.model.site import Site
@@ -70,8 +71,13 @@ class Faults:
 
     def read_keys(self, port_guid: int) -> tuple[list[int], list[int]]:
         """Keys of a host port and its leaf port, by a client that is neither agent nor driver."""
-        host, leaf = self._tool("read-keys", f"{port_guid:#x}").splitlines()
-        return [int(k, 16) for k in host.split()], [int(k, 16) for k in leaf.split()]
+        return self.read_tables([port_guid])[port_guid]
+
+    def read_tables(self, port_guids: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
+        """The same of several ports, which costs one discovery of the fabric."""
+        lines = self._tool("read-keys", *(f"{g:#x}" for g in port_guids)).splitlines()
+        tables = [[int(k, 16) for k in line.split()] for line in lines]
+        return dict(zip(port_guids, zip(tables[::2], tables[1::2], strict=True), strict=True))
 
     def _tool(self, *arguments: str) -> str:
         agent = self._site.fabrics[self.place.fabric].manager.agents[0]

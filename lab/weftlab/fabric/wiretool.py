@@ -12,9 +12,11 @@ def main(arguments: list[str]) -> int:
     wire = Wire(Hca(), Tools())
     try:
         if arguments[0] == "read-keys":
-            reading = wire.read([int(arguments[1], 0)])[0]
-            for table in (reading.host, reading.leaf or ()):
-                print(" ".join(f"{k:#06x}" for k in table if k))
+            found = {r.port_guid: r for r in wire.read([int(guid, 0) for guid in arguments[1:]])}
+            for guid in arguments[1:]:
+                reading = found[int(guid, 0)]
+                for table in (reading.host, reading.leaf or ()):
+                    print(" ".join(f"{k:#06x}" for k in table if k))
         else:
             _write(
                 wire, int(arguments[1], 0), int(arguments[2]), int(arguments[3], 0), arguments[4] == "leaf"
